@@ -1,0 +1,49 @@
+# Everything here works in a fresh checkout: each target creates .venv first (scripts/setup.sh).
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := liftlog sim jepsen spec tests
+
+DEMO_ARGS ?=
+JOBS ?= 2
+CHECK_SEEDS ?= 0:20
+NIGHTLY_SEEDS ?= 0:20000
+
+.PHONY: help venv demo test check lint types nightly jepsen-zip clean
+
+help:  ## what can be made
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+venv: $(STAMP)  ## .venv with .venv/bin/liftlog
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+	@scripts/setup.sh
+	@touch $@
+
+demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 50000" shortens it)
+	@$(BIN)/liftlog demo $(DEMO_ARGS)
+
+test: venv lint types  ## everything that CI runs
+	$(BIN)/python -m pytest
+
+check: venv lint types  ## the quick half of the tests and a short sweep, under 90 seconds
+	$(BIN)/python -m pytest -q -m "not slow and not real"
+	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
+
+lint: venv  ## ruff: errors, imports, formatting rules
+	$(BIN)/ruff check $(SOURCES)
+
+types: venv  ## mypy --strict
+	$(BIN)/mypy
+
+nightly: test  ## long sweeps in both gears, every mutant, the whole demo
+	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
+	$(BIN)/liftlog sim mutants
+	$(BIN)/liftlog demo
+
+jepsen-zip: venv  ## build/jepsen.zip for spark-submit --py-files
+	@$(BIN)/python scripts/jepsen_zip.py build/jepsen.zip
+
+clean:  ## remove what was built; keeps .venv and store
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,243 @@
+"""What a check found: plain data between the Spark side, which computes it, and the reports, which show it.
+
+Everything here is bounded: counts, and as many examples as were asked for; never the history itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
+EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
+
+MEANINGS = {
+    "inconsistent-offsets": "one offset holds two different values",
+    "duplicate": "one value is stored at two offsets",
+    "lost-write": "a stored value was skipped by every read, though later values were read",
+    "unseen": "an acknowledged value is in no read at all, final reads included",
+    "missing-in-final-read": "an acknowledged value is absent from one reader's final read of the whole log",
+    "aborted-read": "a value was read although its send failed (G1a)",
+    "phantom": "a value was read that nobody sent to this log",
+    "future-read": "a value was read before its send had begun",
+    "realtime-order": "offsets contradict real time: the earlier of two sends has the higher offset",
+    "nonmonotonic-poll": "a reader went backwards between two polls",
+    "int-nonmonotonic-poll": "the offsets within one poll do not ascend",
+    "poll-skip": "a reader passed over an existing offset between two polls",
+    "int-poll-skip": "one poll passes over an existing offset",
+    "reused-value": "two sends carry one value, so reads of it prove nothing",
+}
+"""Every anomaly, in the order of reports, with its meaning in one line."""
+
+INCONCLUSIVE = ("reused-value",)
+"""Findings that make a verdict unknown rather than invalid."""
+NEEDS_COMPLETE = ("phantom",)
+"""Findings that an incomplete history cannot prove: the send may be among the lines that are missing."""
+
+
+class Evidence(NamedTuple):
+    """The facts behind one anomaly; what does not apply to its kind is None."""
+
+    value: str | None = None
+    other_value: str | None = None
+    offset: int | None = None
+    other_offset: int | None = None
+    process: int | None = None
+    position: int | None = None
+    other_position: int | None = None
+
+
+class Anomaly(NamedTuple):
+    """One violation: the operations involved and the evidence."""
+
+    name: str
+    key: str
+    ops: tuple[int, ...]
+    evidence: Evidence
+
+
+class Finding(NamedTuple):
+    """All anomalies of one kind in one history: how many, in how many keys, and the first few."""
+
+    name: str
+    count: int
+    keys: int
+    failing: bool
+    """Whether it makes the verdict invalid; false when allowed or inconclusive."""
+    examples: tuple[Anomaly, ...]
+
+
+class Moment(NamedTuple):
+    """One step of the plots. Latencies in nanoseconds, None where no send completed."""
+
+    t_ns: int
+    sends_ok: int
+    sends_fail: int
+    sends_info: int
+    records_read: int
+    latency_p50_ns: int | None
+    latency_p99_ns: int | None
+
+
+class Lane(NamedTuple):
+    """One operation as the timeline draws it."""
+
+    op_id: int
+    process: int
+    client: str | None
+    f: str
+    outcome: str
+    idx_inv: int
+    idx_ret: int | None
+    t_inv_ns: int
+    t_ret_ns: int | None
+    error: str | None
+    records: int
+    key: str | None
+    first_offset: int | None
+    last_offset: int | None
+    value: str | None
+    """The value, if the operation carries exactly one."""
+
+
+class Picture(NamedTuple):
+    """What only the HTML report shows: the run over time, and the operations around one point of it."""
+
+    width_ns: int
+    moments: tuple[Moment, ...]
+    faults: tuple[tuple[str, str, int, int | None], ...]
+    focus: str
+    """What the timeline is zoomed on, in words."""
+    lanes: tuple[Lane, ...]
+
+
+class Count(NamedTuple):
+    """How many operations of one kind ended in one way."""
+
+    f: str
+    outcome: str
+    ops: int
+
+
+class CheckResult(NamedTuple):
+    """The verdict on one history and what it rests on."""
+
+    history: str
+    source: str
+    verdict: str
+    reasons: tuple[str, ...]
+    """Why the verdict is unknown, or what it leaves open."""
+    findings: tuple[Finding, ...]
+    counts: tuple[Count, ...]
+    records_sent: int
+    records_read: int
+    t_first_ns: int
+    t_last_ns: int
+    check_s: float
+    """Seconds that the checks took, without starting Spark."""
+    picture: Picture | None = None
+
+    @property
+    def operations(self) -> int:
+        return sum(count.ops for count in self.counts)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.verdict]
+
+    def count(self, f: str, outcome: str) -> int:
+        return sum(count.ops for count in self.counts if (count.f, count.outcome) == (f, outcome))
+
+    def as_json(self) -> dict[str, object]:
+        """For machines: everything but the picture."""
+        return {
+            "history": self.history,
+            "source": self.source,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "anomalies": [
+                {
+                    "anomaly": finding.name,
+                    "meaning": MEANINGS[finding.name],
+                    "count": finding.count,
+                    "keys": finding.keys,
+                    "failing": finding.failing,
+                    "examples": [
+                        {
+                            "key": anomaly.key,
+                            "ops": list(anomaly.ops),
+                            "words": explain(anomaly),
+                            **{k: v for k, v in anomaly.evidence._asdict().items() if v is not None},
+                        }
+                        for anomaly in finding.examples
+                    ],
+                }
+                for finding in self.findings
+            ],
+            "operations": self.operations,
+            "records_sent": self.records_sent,
+            "records_read": self.records_read,
+            "duration_s": round((self.t_last_ns - self.t_first_ns) / 1e9, 3),
+            "check_s": round(self.check_s, 3),
+        }
+
+
+def decide(
+    findings: tuple[Finding, ...], reasons: tuple[str, ...], acknowledged: int, read: int
+) -> tuple[str, tuple[str, ...]]:
+    """The verdict, and the reasons completed by those that follow from the findings."""
+    for finding in findings:
+        if finding.name in INCONCLUSIVE:
+            reasons = (*reasons, f"{MEANINGS[finding.name]}: {finding.count} such values")
+    if not acknowledged:
+        reasons = (*reasons, "no send was acknowledged, so there is nothing that could have been lost")
+    elif not read:
+        reasons = (*reasons, "nothing was read, so nothing shows what the log holds")
+    if any(finding.failing for finding in findings):
+        return INVALID, reasons
+    return (UNKNOWN if reasons else VALID), reasons
+
+
+def explain(anomaly: Anomaly) -> str:
+    """The anomaly in one sentence, with its values, offsets and operations."""
+    e = anomaly.evidence
+    value, other = shorten(e.value), shorten(e.other_value)
+    ops = ", ".join(f"#{op}" for op in anomaly.ops)
+    where = f" at offset {e.offset}" if e.offset is not None else ""
+    sentences = {
+        "inconsistent-offsets": f"offset {e.offset} holds {value} and also {other} (operations {ops})",
+        "duplicate": f"{value} lies at offsets {e.offset} and {e.other_offset} (operations {ops})",
+        "lost-write": (
+            f"{value} was stored{where} by operation {ops}, values up to offset {e.other_offset} were read, "
+            "but no read returned it"
+        ),
+        "unseen": f"{value} was acknowledged{where} by operation {ops}, but no read returned it, not even the final ones",
+        "missing-in-final-read": (
+            f"{value} was acknowledged{where} by operation {ops}, but is not in the final read of process {e.process}"
+        ),
+        "aborted-read": f"{value} was read{where}, though its send had failed (operations {ops})",
+        "phantom": f"{value} was read{where} by operation {ops}, but nobody sent it to this log",
+        "future-read": f"{value} was read{where} before its send was invoked (operations {ops})",
+        "realtime-order": (
+            f"{value} was acknowledged at offset {e.offset} before {other} was even sent, "
+            f"and yet that one got the lower offset {e.other_offset} (operations {ops})"
+        ),
+        "nonmonotonic-poll": f"process {e.process} read offset {e.offset} after offset {e.other_offset} (operations {ops})",
+        "int-nonmonotonic-poll": f"operation {ops} returned offset {e.offset} after offset {e.other_offset}",
+        "poll-skip": (
+            f"process {e.process} went from offset {e.other_offset} to {e.offset}, "
+            f"past an offset that exists (operations {ops})"
+        ),
+        "int-poll-skip": f"operation {ops} goes from offset {e.other_offset} to {e.offset}, past an offset that exists",
+        "reused-value": f"{value} was sent more than once",
+    }
+    return sentences[anomaly.name]
+
+
+def shorten(value: str | None, limit: int = 60) -> str:
+    """A value for a table cell or a sentence: long ones are cut in the middle."""
+    if value is None:
+        return "nothing"
+    if len(value) <= limit:
+        return f"{value!r}"
+    half = (limit - 1) // 2
+    return f"{value[:half] + '…' + value[-half:]!r}"

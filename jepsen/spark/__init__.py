@@ -1,0 +1,1 @@
+"""The checks on Spark: the only modules of the project that import pyspark."""

@@ -1,0 +1,89 @@
+"""Histories as DataFrames, and the joined rows that the checks work on.
+
+`Frames` holds the three tables of docs/history-format.md. A value is an integer or a string there; checks need one column
+that can be grouped by, so `value_text` maps both to text, one to one: an integer to its digits, a string to
+itself, except that a string which looks like an integer or starts with a quote gets quotes around it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from jepsen.history import FINAL_POLL
+
+READERS_PER_GROUP = 62
+"""Final readers are numbered; each is one bit of a 64-bit mask, in groups of this many."""
+ASSIGNING = ("assign", "subscribe")
+
+
+class Frames(NamedTuple):
+    """The tables of one or many histories."""
+
+    ops: DataFrame
+    mops: DataFrame
+    faults: DataFrame
+
+
+def read_frames(spark: SparkSession, folder: Path) -> Frames:
+    """The tables of a Parquet folder. `jepsen.parquet.read_info` validates it first."""
+    return Frames(*(spark.read.parquet(str(folder / f"{name}.parquet")) for name in ("ops", "mops", "faults")))
+
+
+def value_text() -> Column:
+    string = F.col("value_s")
+    quoted = F.when(string.rlike('^("|-?[0-9]+$)'), F.concat(F.lit('"'), string, F.lit('"'))).otherwise(string)
+    return F.coalesce(quoted, F.col("value").cast("string"))
+
+
+def sends(frames: Frames) -> DataFrame:
+    """One row per sent value: where it was acknowledged, by which operation, with which outcome."""
+    ops = frames.ops.select("history_id", "op_id", "process", "outcome", "idx_inv", "idx_ret")
+    mops = frames.mops.where(F.col("f") == "send").select(
+        "history_id", "op_id", "pos", "key", "offset", value_text().alias("value")
+    )
+    return mops.join(ops, ["history_id", "op_id"])
+
+
+def reads(frames: Frames) -> DataFrame:
+    """One row per polled record and per assigned key, with what its operation says.
+
+    `assignments`: how many assign and subscribe operations its process had invoked up to this one, itself included.
+    `final_reader`: number of the process among those with a final read of this history, null if this
+    is not part of one. A poll that found nothing has one row without offset and value.
+    """
+    by_process = Window.partitionBy("history_id", "process").orderBy("idx_inv")
+    assigning = F.col("f").isin(*ASSIGNING) & F.col("outcome").isin("ok", "info")
+    ops = frames.ops.where(F.col("f") != "send").select(
+        "history_id",
+        "op_id",
+        "process",
+        "outcome",
+        "idx_inv",
+        "idx_ret",
+        F.col("f").alias("op_f"),
+        F.sum(F.when(assigning, 1).otherwise(0)).over(by_process).alias("assignments"),
+    )
+    readers = final_readers(frames)
+    joined = ops.join(F.broadcast(readers), ["history_id", "process"], "left").withColumn(
+        "final_reader", F.when(F.col("op_f") == FINAL_POLL, F.col("final_reader"))
+    )
+    mops = frames.mops.where(F.col("f").isin("poll", *ASSIGNING)).select(
+        "history_id", "op_id", "pos", "f", "key", "offset", value_text().alias("value")
+    )
+    return mops.join(joined, ["history_id", "op_id"])
+
+
+def final_readers(frames: Frames) -> DataFrame:
+    """The processes whose final reads all succeeded, numbered from 0 within each history.
+
+    A process with a final read that failed or is unknown did not read everything and is left out; the
+    verdict says so.
+    """
+    final = frames.ops.where(F.col("f") == FINAL_POLL).groupBy("history_id", "process")
+    succeeded = final.agg(F.min(F.col("outcome") == "ok").alias("succeeded")).where("succeeded")
+    number = F.row_number().over(Window.partitionBy("history_id").orderBy("process")) - 1
+    return succeeded.select("history_id", "process", number.alias("final_reader"))

@@ -1,0 +1,141 @@
+"""Starts Spark for the checks, and says clearly what is missing when it cannot start.
+
+Spark needs a Java 17 runtime (or later) and the Python packages pyspark, pyarrow and pandas. The memory of the driver must be
+known before its Java virtual machine starts, so it is an argument here and cannot be changed later. Callers that
+have a session of their own pass it to `jepsen.spark.check` and never come here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from liftlog.types import LiftlogError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MAJOR_MIN = 17
+INSTALL_JAVA = "install one with `apt-get install openjdk-17-jre-headless` or point JAVA_HOME at one"
+DEFAULT_MASTER = "local[2]"
+DEFAULT_DRIVER_MEMORY = "4g"
+SHUFFLE_PARTITIONS = 16
+"""Enough for 10 million rows on a few cores; adaptive execution merges what is too small."""
+
+_MEMORY_UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def start_session(
+    master: str = DEFAULT_MASTER, driver_memory: str = DEFAULT_DRIVER_MEMORY, *, progress: bool = False
+) -> SparkSession:
+    """Start a session, or return the one that runs already in this process.
+
+    `progress` shows Spark's own progress bar on stderr. Raises LiftlogError with the remedy if something is missing.
+    """
+    require_packages()
+    if master.startswith("local"):
+        require_java()
+        require_memory(driver_memory)
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("liftlog jepsen").master(master)  # type: ignore[attr-defined]
+    for name, value in _settings(master, driver_memory, progress).items():
+        builder = builder.config(name, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except PySparkException as error:
+        text = str(error).splitlines()[0]
+        raise LiftlogError(f"Spark did not start on master {master}: {text}") from None
+    except Exception as error:  # py4j's errors share no base class with a stable name
+        text = _java_cause(error)
+        raise LiftlogError(f"Spark did not start on master {master}: {text}") from None
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _settings(master: str, driver_memory: str, progress: bool) -> dict[str, str]:
+    settings = {
+        "spark.driver.memory": driver_memory,
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "true",
+    }
+    if master.startswith("local"):
+        # The driver talks only to itself: no name lookup, nothing on the network.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+def require_packages() -> None:
+    """Raise LiftlogError if a Python package that Spark needs is not installed."""
+    for package in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(package) is None:
+            raise LiftlogError(
+                f"the checks need the Python package {package}: run `make venv`, or `pip install 'liftlog[spark]'`"
+            )
+
+
+def require_java() -> int:
+    """Return the major version of the Java that Spark will use. Raises LiftlogError if missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    where = f"JAVA_HOME={home}" if home else "PATH"
+    if java is None or not os.path.exists(java):
+        raise LiftlogError(f"the checks need a Java {JAVA_MAJOR_MIN} runtime, none found in {where}: {INSTALL_JAVA}")
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LiftlogError(f"{java} does not run ({error}): {INSTALL_JAVA}") from None
+    major = java_major(answer.stderr + answer.stdout)
+    if major is None:
+        raise LiftlogError(f"{java} -version does not answer like a Java runtime: {INSTALL_JAVA}")
+    if major < JAVA_MAJOR_MIN:
+        raise LiftlogError(f"{java} is Java {major}, the checks need Java {JAVA_MAJOR_MIN} or later: {INSTALL_JAVA}")
+    return major
+
+
+def java_major(text: str) -> int | None:
+    """The major version in what `java -version` printed: 17 for "17.0.15", 8 for "1.8.0_402"."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if found is None:
+        return None
+    major = int(found.group(1))
+    return int(found.group(2) or 0) if major == 1 else major
+
+
+def require_memory(driver_memory: str) -> None:
+    """Raise LiftlogError unless `driver_memory` is well formed, enough for Spark and there on this machine."""
+    found = re.fullmatch(r"(\d+)([kmgt])", driver_memory.lower())
+    if found is None:
+        raise LiftlogError(f"driver memory {driver_memory!r} is not a size: write it like 4g or 900m")
+    wanted = int(found.group(1)) * _MEMORY_UNITS[found.group(2)]
+    if wanted < 512 * 1024**2:
+        raise LiftlogError(f"driver memory {driver_memory} is too small for Spark: give 512m or more, 4g is the default")
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted > installed:
+        raise LiftlogError(
+            f"driver memory {driver_memory} is more than this machine's {installed / 1024**3:.1f} GiB: "
+            "lower --driver-memory"
+        )
+
+
+def _java_cause(error: Exception) -> str:
+    """The last "Caused by" line of a Java stack trace, or the first line of whatever this is."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    causes = [line for line in lines if line.startswith(("Caused by:", ": "))]
+    return (causes[-1] if causes else lines[0]).removeprefix("Caused by:").removeprefix(": ").strip()
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop Spark and let its Java process go, so that the command ends promptly."""
+    session.stop()
+    sys.stderr.flush()

@@ -1,0 +1,152 @@
+"""The administration API: NATS request/reply, JSON in and out, so that the `nats` tool is a client already.
+
+    $LIFTLOG.<cluster>.API.<OPERATION>             any node answers (they share a queue group)
+    $LIFTLOG.<cluster>.API.NODE.<id>.<OPERATION>   this node answers, from what it knows itself
+
+Operations and their request objects (an empty payload counts as ``{}``):
+
+    STREAM.CREATE        {"name", "subject", "partitions", "replication_factor", "min_insync_replicas",
+                          "ack_reply", "max_payload_bytes"}
+    STREAM.LIST          {}                        STREAM.INFO          {"name"}
+    STREAM.DELETE        {"name"}                  CLUSTER.STATUS       {}
+    LEADER.ELECT         {"name", "partition", "node", "unclean"}
+    LEADER.REBALANCE     {}                        CONTROLLER.TRANSFER  {"to"}
+
+An answer is an object with the fields of the reply message, or ``{"error": {"code", "err_code",
+"description"}, "liftlog": {"code", "retryable", "leader"}}``. What a name or a subject may be is decided by
+the metadata (N7); here only the JSON itself is judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liftlog.api.clients import ClientRegistry
+from liftlog.api.plain import from_plain, to_plain
+from liftlog.messages import (
+    ERR_INVALID,
+    ClientMessage,
+    ClientRequest,
+    ClusterStatusRequest,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    ElectLeaderRequest,
+    ErrorReply,
+    Event,
+    RebalanceRequest,
+    StreamInfoRequest,
+    TransferControllerRequest,
+)
+from liftlog.types import StreamConfig
+
+PREFIX = "$LIFTLOG"
+QUEUE = "liftlog-api"
+REQUEST_MAX_BYTES = 64 * 1024
+
+Answer = Callable[[bytes, bytes], None]
+"""Publishes (reply subject, payload)."""
+Post = Callable[[Event], None]
+
+
+class NamedRequest(msgspec.Struct, frozen=True):
+    """A request object that holds a stream's name."""
+
+    name: str
+
+
+def api_subject(cluster: str, operation: str, node: int = 0) -> str:
+    """Subject of an operation; with `node` the one that only this node answers."""
+    return (
+        f"{PREFIX}.{cluster}.API.NODE.{node}.{operation}" if node else f"{PREFIX}.{cluster}.API.{operation}"
+    )
+
+
+def _create(body: Any) -> ClientMessage:
+    return CreateStreamRequest(from_plain(StreamConfig, body))
+
+
+def _info(body: Any) -> ClientMessage:
+    return StreamInfoRequest(from_plain(NamedRequest, body).name)
+
+
+def _delete(body: Any) -> ClientMessage:
+    return DeleteStreamRequest(from_plain(NamedRequest, body).name)
+
+
+def _plainly(kind: type[Any]) -> Callable[[Any], ClientMessage]:
+    return lambda body: from_plain(kind, body)
+
+
+class NoFields(msgspec.Struct, frozen=True):
+    """The request object of an operation that takes nothing."""
+
+
+def _list(body: Any) -> ClientMessage:
+    from_plain(NoFields, body)
+    return StreamInfoRequest()
+
+
+OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
+    "STREAM.CREATE": _create,
+    "STREAM.LIST": _list,
+    "STREAM.INFO": _info,
+    "STREAM.DELETE": _delete,
+    "CLUSTER.STATUS": _plainly(ClusterStatusRequest),
+    "LEADER.ELECT": _plainly(ElectLeaderRequest),
+    "LEADER.REBALANCE": _plainly(RebalanceRequest),
+    "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
+}
+
+HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "timeout": 504}
+
+
+def parse_request(operation: str, payload: bytes) -> ClientMessage:
+    """The request in `payload`. Raises msgspec.MsgspecError with a text for the user."""
+    build = OPERATIONS.get(operation)
+    if build is None:
+        raise msgspec.ValidationError(f"no operation {operation!r}; there are: {', '.join(OPERATIONS)}")
+    if len(payload) > REQUEST_MAX_BYTES:
+        raise msgspec.ValidationError(
+            f"a request may have {REQUEST_MAX_BYTES} bytes, this one has {len(payload)}"
+        )
+    body = msgspec.json.decode(payload) if payload.strip() else {}
+    return build(body)
+
+
+def answer_payload(reply: object) -> bytes:
+    """A reply as JSON."""
+    if isinstance(reply, ErrorReply):
+        http = HTTP_CODES.get(reply.code, 503)
+        error = {"code": http, "err_code": 10000 + http, "description": reply.description}
+        ours = {"code": reply.code, "retryable": reply.retryable, "leader": reply.leader}
+        return json.dumps({"error": error, "liftlog": ours}).encode()
+    return json.dumps(to_plain(reply)).encode()
+
+
+class NatsApi:
+    """Turns API requests into `ClientRequest` events, and their replies into answers."""
+
+    def __init__(self, cluster: str, node: int, clients: ClientRegistry, post: Post, answer: Answer) -> None:
+        self.shared_subject = f"{PREFIX}.{cluster}.API.*.*"
+        self.own_subject = f"{PREFIX}.{cluster}.API.NODE.{node}.>"
+        self._shared_prefix = f"{PREFIX}.{cluster}.API."
+        self._own_prefix = f"{PREFIX}.{cluster}.API.NODE.{node}."
+        self._clients = clients
+        self._post = post
+        self._answer = answer
+
+    def handle(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+        """One request. Everything that is wrong with it is told to the asker at once."""
+        text = subject.decode("utf-8", "replace")
+        operation = text.removeprefix(self._own_prefix).removeprefix(self._shared_prefix)
+        try:
+            request = parse_request(operation, payload)
+        except msgspec.MsgspecError as error:
+            self._answer(reply, answer_payload(ErrorReply(ERR_INVALID, f"{operation}: {error}", False)))
+            return
+        client = self._clients.register(lambda result: self._answer(reply, answer_payload(result)))
+        self._post(ClientRequest(client, request))

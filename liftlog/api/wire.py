@@ -1,0 +1,116 @@
+"""Frames of the TCP protocol, without IO: nodes and clients speak it on the same port.
+
+    frame  =  u32 length (big endian, of what follows)  |  msgpack
+
+The first frame of a connection is a `Hello`, which says who calls and for which cluster. A node's later
+frames are peer messages; it never gets an answer on the connection it opened (the other node opens one of its
+own). A client's later frames are `ClientCall`s; each is answered by one `ClientAnswer` with the same number,
+in any order. Batches travel as the bytes that lie on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct as Layout
+
+import msgspec
+
+from liftlog.messages import ClientMessage, ClientReply, PeerMessage
+
+PROTOCOL_VERSION = 1
+FRAME_MAX_BYTES = 64 * 1024 * 1024
+"""Far above what any bound in the configuration lets grow; larger means that the peer speaks something
+else."""
+CLIENT_NODE = 0
+"""`Hello.node` of a client."""
+
+_LENGTH = Layout(">I")
+
+
+class WireError(Exception):
+    """The other side does not speak this protocol, or not for this cluster."""
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True):
+    """First frame of every connection."""
+
+    version: int
+    cluster: str
+    node: int
+
+
+class ClientCall(msgspec.Struct, frozen=True, array_like=True):
+    """A client's request. `number` is the client's own and comes back with the answer."""
+
+    number: int
+    request: ClientMessage
+
+
+class ClientAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """Answer to the `ClientCall` with the same number."""
+
+    number: int
+    reply: ClientReply
+
+
+_encoder = msgspec.msgpack.Encoder()
+hello_decoder = msgspec.msgpack.Decoder(Hello)
+peer_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
+call_decoder = msgspec.msgpack.Decoder(ClientCall)
+answer_decoder = msgspec.msgpack.Decoder(ClientAnswer)
+
+
+def encode_frame(message: object) -> bytes:
+    """One whole frame."""
+    frame = bytearray(4)
+    _encoder.encode_into(message, frame, 4)
+    _LENGTH.pack_into(frame, 0, len(frame) - 4)
+    return bytes(frame)
+
+
+class FrameSplitter:
+    """Cuts a byte stream into frames; keeps an incomplete end for the next time."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | bytearray) -> Iterator[memoryview]:
+        """Yield the frames that are complete, without their length; each is valid until the next one is
+        taken.
+
+        Raises `WireError` at a length that no frame can have. The iterator must be run to its end.
+        """
+        buffer = self._buffer
+        buffer += data
+        view = memoryview(buffer)
+        position, total = 0, len(buffer)
+        try:
+            while total - position >= 4:
+                (length,) = _LENGTH.unpack_from(buffer, position)
+                if length > FRAME_MAX_BYTES:
+                    raise WireError(f"a frame of {length} bytes: not a liftlog peer, or a damaged stream")
+                end = position + 4 + length
+                if end > total:
+                    break
+                with view[position + 4 : end] as frame:
+                    yield frame
+                position = end
+        finally:
+            view.release()
+        del buffer[:position]
+
+
+def check_hello(frame: bytes | memoryview, cluster: str) -> Hello:
+    """Decode the first frame. Raises `WireError` if the caller speaks another version or for another
+    cluster."""
+    try:
+        hello = hello_decoder.decode(frame)
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a liftlog greeting: {error}") from None
+    if hello.version != PROTOCOL_VERSION:
+        raise WireError(f"protocol version {hello.version}, this node speaks {PROTOCOL_VERSION}")
+    if hello.cluster != cluster:
+        raise WireError(f"cluster {hello.cluster!r}, this node belongs to {cluster!r}")
+    return hello

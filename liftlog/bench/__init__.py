@@ -1,0 +1,1 @@
+"""`liftlog bench`: measures liftlog and, with the same load generator, JetStream on the same machine."""

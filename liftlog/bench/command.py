@@ -1,0 +1,141 @@
+"""The command `liftlog bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from liftlog.bench.cluster import LiftlogCluster
+from liftlog.bench.jetstream import JetStream
+from liftlog.bench.load import Load
+from liftlog.bench.publish import Summary, System, comparison, measure
+from liftlog.scratch import Scratch
+from liftlog.terminal import Activity
+from liftlog.types import LiftlogError
+from liftlog.version import VERSION
+
+SUBJECT = "bench.publish"
+STREAM = "bench"
+SIZE_MAX = 1_000_000
+
+NOTES = """\
+One load generator (a plain socket, a window of unacknowledged publications) was used for all of them, in
+alternating rounds; medians are shown. p50, p99: from send to ack. CPU and disk: per message, summed over
+the servers; MB: their peak memory. Every liftlog ack follows a sync on every in-sync replica;
+jetstream-always syncs before it acks, jetstream-default every two minutes. The generator connects to the
+server of JetStream's stream leader. All processes share this machine: trust the ratios, not the digits.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    bench = subparsers.add_parser("bench", help="measure, against JetStream on the same machine")
+    kinds = bench.add_subparsers(dest="kind", required=True)
+    publish = kinds.add_parser(
+        "publish",
+        help="acked messages per second",
+        description="Starts everything it needs in a temporary folder, measures, and removes it again.",
+    )
+    publish.add_argument("--replicas", type=int, choices=(1, 3), default=1)
+    publish.add_argument("--size", type=int, default=128, help="payload bytes (default 128)")
+    publish.add_argument("--window", type=int, default=5000, help="unacknowledged at once (default 5000)")
+    publish.add_argument("--count", type=int, default=300_000, help="messages a round (default 300000)")
+    publish.add_argument("--seconds", type=float, default=5.0, help="a round ends after this at the latest")
+    publish.add_argument("--rounds", type=int, default=3, help="rounds for each system (default 3)")
+    publish.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
+    publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
+    publish.add_argument("--json", action="store_true", help="print one JSON object")
+    publish.set_defaults(run=run_publish)
+
+
+def run_publish(options: argparse.Namespace) -> int:
+    load = _load_of(options)
+    if options.dir is not None and not options.dir.is_dir():
+        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    with Scratch("bench", options.dir) as scratch, Activity() as activity:
+        ours = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM)
+        systems: list[System] = [ours]
+        if options.vs == "jetstream":
+            for sync_always in (False, True):
+                systems.append(JetStream(scratch, options.replicas, sync_always, SUBJECT, STREAM))
+        summaries = measure(systems, load, options.rounds, activity.show)
+    ratios = comparison(summaries, ours.name)
+    if options.json:
+        print(json.dumps(_document(options, summaries, ratios), indent=2))
+    else:
+        _print(options, summaries, ratios)
+    return 0
+
+
+def _load_of(options: argparse.Namespace) -> Load:
+    for name, low, high in (
+        ("size", 8, SIZE_MAX),
+        ("window", 1, 1_000_000),
+        ("count", 1, 100_000_000),
+        ("rounds", 1, 1000),
+        ("seconds", 0.1, 3600),
+    ):
+        value = getattr(options, name)
+        if not low <= value <= high:
+            raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
+    return Load(
+        port=0,
+        subject=SUBJECT,
+        stream=STREAM,
+        size=options.size,
+        window=options.window,
+        messages=options.count,
+        seconds_max=options.seconds,
+    )
+
+
+def _document(
+    options: argparse.Namespace, summaries: dict[str, Summary], ratios: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "python": platform.python_version(),
+        "replicas": options.replicas,
+        "size": options.size,
+        "window": options.window,
+        "systems": {name: asdict(summary) for name, summary in summaries.items()},
+        "liftlog_over": ratios,
+    }
+
+
+def _print(
+    options: argparse.Namespace, summaries: dict[str, Summary], ratios: dict[str, dict[str, Any]]
+) -> None:
+    console = Console(file=sys.stdout, highlight=False)
+    title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
+    table = Table(title=title + f"{options.window} in flight, median of {options.rounds}")
+    table.add_column("system", no_wrap=True)
+    for column in ("acked msg/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk B"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, summary in summaries.items():
+        table.add_row(
+            name,
+            f"{summary.rate:,.0f}",
+            f"{(summary.rate_max - summary.rate_min) / summary.rate:.0%}",
+            f"{summary.latency_p50_ms:.1f}",
+            f"{summary.latency_p99_ms:.1f}",
+            f"{summary.server_cpu_us_per_message:.1f}",
+            f"{summary.memory_peak_mb:.0f}",
+            f"{summary.disk_bytes_per_message:.0f}",
+        )
+    console.print(table)
+    for name, ratio in ratios.items():
+        worse = (
+            ", ".join(f"{cost} x{factor}" for cost, factor in ratio["worse"].items()) or "nothing measured"
+        )
+        console.print(
+            f"liftlog / {name}: {ratio['rate_ratio']:.2f} of its rate. Worse: {worse}", soft_wrap=True
+        )
+    console.print(f"\n{NOTES}", end="", soft_wrap=True)

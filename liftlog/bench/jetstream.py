@@ -1,0 +1,99 @@
+"""JetStream as the measure: one nats-server or a cluster of three, on files, synced by default or always."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import nats
+from nats.js.api import StorageType, StreamConfig
+from nats.js.errors import Error as JetStreamError
+
+from liftlog.real.nats_server import NatsServer, free_port
+from liftlog.scratch import Scratch
+from liftlog.types import LiftlogError
+
+READY_TIMEOUT_S = 30.0
+
+
+class JetStream:
+    """Servers with one stream. `sync_always` false is JetStream's default: a sync every two minutes."""
+
+    def __init__(self, scratch: Scratch, replicas: int, sync_always: bool, subject: str, stream: str) -> None:
+        self.name = "jetstream-always" if sync_always else "jetstream-default"
+        self.folder = scratch.folder / self.name
+        self._replicas = replicas
+        self._subject = subject
+        self._stream = stream
+        routes = [free_port() for _ in range(replicas)]
+        self._servers = []
+        for index in range(replicas):
+            folder = self.folder / f"n{index + 1}"
+            folder.mkdir(parents=True)
+            config = folder / "server.conf"
+            config.write_text(_config(folder, f"n{index + 1}", sync_always, routes, index))
+            server = NatsServer(folder, extra=("--config", str(config)))
+            scratch.callback(server.stop)
+            self._servers.append(server)
+        self.port = 0
+
+    @property
+    def pids(self) -> list[int]:
+        return [server.pid for server in self._servers]
+
+    def start(self) -> None:
+        """Start the servers and create the stream. Raises LiftlogError if they are not ready in time."""
+        for server in self._servers:
+            server.start()
+        self.port = asyncio.run(self._create())
+
+    async def _create(self) -> int:
+        """Create the stream; returns the port of its leader's server, the best place to publish at."""
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        client = await nats.connect(self._servers[0].url)
+        try:
+            while True:
+                try:
+                    jetstream = client.jetstream(timeout=1)
+                    await jetstream.add_stream(
+                        StreamConfig(
+                            name=self._stream,
+                            subjects=[self._subject],
+                            storage=StorageType.FILE,
+                            num_replicas=self._replicas,
+                        )
+                    )
+                    break
+                except (JetStreamError, nats.errors.Error) as error:
+                    # A cluster needs a moment to elect its metadata leader.
+                    if time.monotonic() > deadline_s:
+                        raise LiftlogError(f"JetStream did not create a stream: {error}") from None
+                    await asyncio.sleep(0.2)
+            info = await jetstream.stream_info(self._stream)
+        finally:
+            await client.close()
+        leader = info.cluster.leader if info.cluster is not None and self._replicas > 1 else "n1"
+        index = int((leader or "n1")[1:]) - 1
+        return self._servers[index].port
+
+    def stored(self) -> int:
+        """How many messages the stream holds."""
+
+        async def ask() -> int:
+            client = await nats.connect(self._servers[0].url)
+            try:
+                return (await client.jetstream(timeout=10).stream_info(self._stream)).state.messages
+            finally:
+                await client.close()
+
+        return asyncio.run(ask())
+
+
+def _config(folder: Path, name: str, sync_always: bool, routes: list[int], index: int) -> str:
+    sync = "sync_interval: always\n" if sync_always else ""
+    text = f'server_name: {name}\njetstream {{\nstore_dir: "{folder / "store"}"\n{sync}}}\n'
+    if len(routes) > 1:
+        others = ", ".join(f'"nats-route://127.0.0.1:{port}"' for port in routes)
+        text += f'cluster {{ name: bench, listen: "127.0.0.1:{routes[index]}", routes: [{others}] }}\n'
+    return text

@@ -1,0 +1,168 @@
+"""`liftlog bench publish`: acked messages per second, in rounds that alternate between the systems.
+
+All systems stay up for the whole measurement; only one is loaded at a time. Each system first gets a short
+round that does not count. Before a round the file system is synced, so that nobody pays for what another has
+written. Medians over the rounds are compared; with them goes what the same rounds cost in processor time,
+memory, disk and ack latency, so that a better rate with a worse price shows as such.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from liftlog.bench.load import Load
+from liftlog.bench.usage import folder_bytes, usage_of
+from liftlog.types import LiftlogError
+
+WARM_UP_MESSAGES = 20_000
+LOAD_TIMEOUT_S = 120.0
+
+
+class System(Protocol):
+    """What is measured. `port`: where the load generator connects. `folder`: where its logs lie."""
+
+    name: str
+    folder: Path
+    port: int
+
+    @property
+    def pids(self) -> list[int]: ...
+
+    def start(self) -> None: ...
+
+    def stored(self) -> int:
+        """How many messages the stream holds: must be at least what was acked."""
+        ...
+
+
+@dataclass(slots=True)
+class Round:
+    """One run of the load generator against one system, with what it cost the servers."""
+
+    messages: int
+    rate: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    server_cpu_us_per_message: float
+
+
+@dataclass(slots=True)
+class Summary:
+    """Medians over the rounds of one system."""
+
+    rate: float
+    rate_min: float
+    rate_max: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    server_cpu_us_per_message: float
+    memory_peak_mb: float
+    disk_bytes_per_message: float
+    rounds: list[Round]
+
+
+def measure(
+    systems: Sequence[System], load: Load, rounds: int, progress: Callable[[str], None]
+) -> dict[str, Summary]:
+    """Start the systems, run the rounds, summarise. Raises LiftlogError if a system answers wrongly."""
+    for system in systems:
+        progress(f"starting {system.name}")
+        system.start()
+    stored: dict[str, int] = {}
+    for system in systems:
+        progress(f"{system.name}: warming up")
+        stored[system.name] = _round(
+            system, replace(load, messages=min(WARM_UP_MESSAGES, load.messages))
+        ).messages
+    found: dict[str, list[Round]] = {system.name: [] for system in systems}
+    for number in range(rounds):
+        for system in systems:
+            progress(f"round {number + 1} of {rounds}: {system.name}")
+            result = _round(system, load)
+            stored[system.name] += result.messages
+            found[system.name].append(result)
+    summaries = {}
+    for system in systems:
+        acked, held = stored[system.name], system.stored()
+        if held < acked:
+            raise LiftlogError(f"{system.name} acked {acked} messages and holds {held}: it lost some")
+        summaries[system.name] = _summarise(system, found[system.name], held)
+    return summaries
+
+
+def _round(system: System, load: Load) -> Round:
+    os.sync()
+    before = usage_of(system.pids)
+    result = run_load(replace(load, port=system.port), system.name)
+    cpu_seconds = usage_of(system.pids).cpu_seconds - before.cpu_seconds
+    return Round(
+        messages=result["messages"],
+        rate=result["rate"],
+        latency_p50_ms=result["latency_p50_ms"],
+        latency_p99_ms=result["latency_p99_ms"],
+        server_cpu_us_per_message=cpu_seconds * 1e6 / result["messages"],
+    )
+
+
+def run_load(load: Load, name: str) -> dict[str, Any]:
+    """Run the load generator in its own process. Raises LiftlogError with the reason if the run fails."""
+    command = [sys.executable, "-m", "liftlog.bench.load", json.dumps(asdict(load))]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_TIMEOUT_S, check=True)
+    except subprocess.SubprocessError as error:
+        output = getattr(error, "stderr", "") or ""
+        raise LiftlogError(f"the load generator failed against {name}: {output.strip() or error}") from None
+    result: dict[str, Any] = json.loads(done.stdout)
+    if "error" in result:
+        raise LiftlogError(f"{name} did not acknowledge the load: {result['error']}")
+    return result
+
+
+def _summarise(system: System, rounds: list[Round], stored: int) -> Summary:
+    return Summary(
+        rate=statistics.median(r.rate for r in rounds),
+        rate_min=min(r.rate for r in rounds),
+        rate_max=max(r.rate for r in rounds),
+        latency_p50_ms=statistics.median(r.latency_p50_ms for r in rounds),
+        latency_p99_ms=statistics.median(r.latency_p99_ms for r in rounds),
+        server_cpu_us_per_message=statistics.median(r.server_cpu_us_per_message for r in rounds),
+        memory_peak_mb=usage_of(system.pids).memory_peak_mb,
+        disk_bytes_per_message=folder_bytes(system.folder) / stored,
+        rounds=rounds,
+    )
+
+
+COSTS = (
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "server_cpu_us_per_message",
+    "memory_peak_mb",
+    "disk_bytes_per_message",
+)
+"""Fields of `Summary` where less is better."""
+
+
+def comparison(summaries: dict[str, Summary], ours: str) -> dict[str, dict[str, Any]]:
+    """For each other system: our rate over its rate, and every cost where we are worse, as ours over its."""
+    mine = summaries[ours]
+    result = {}
+    for name, theirs in summaries.items():
+        if name == ours:
+            continue
+        worse = {
+            cost: round(getattr(mine, cost) / getattr(theirs, cost), 2)
+            for cost in COSTS
+            if getattr(theirs, cost) > 0 and getattr(mine, cost) > getattr(theirs, cost)
+        }
+        if mine.rate < theirs.rate:
+            worse["rate"] = round(mine.rate / theirs.rate, 2)
+        result[name] = {"rate_ratio": round(mine.rate / theirs.rate, 3), "worse": worse}
+    return result

@@ -1,0 +1,135 @@
+"""The `liftlog` command: finds the module of the named group, runs it, turns the outcome into an exit code.
+
+A group is imported only when it is asked for: `liftlog pub` must not pay for Spark, and `liftlog --help`
+must work where half of the libraries are missing. Each group's module has ``add_parser(subparsers)``, which
+sets ``run``, a function from the parsed arguments to an exit code.
+
+Exit codes: 0 good; 1 a violation or a failed check was found; 2 wrong use, or the work could not be done,
+with one line on stderr that names the thing and the remedy; 130 interrupted; 141 the reader of our output
+went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from liftlog.checkout import source_module
+from liftlog.types import LiftlogError
+from liftlog.version import VERSION
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Group(NamedTuple):
+    """One word after `liftlog`. `in_wheel` false: the module lives in the source checkout only."""
+
+    module: str
+    summary: str
+    in_wheel: bool = True
+
+
+GROUPS: dict[str, Group] = {
+    "demo": Group("liftlog.commands.demo", "the whole story in one go: simulate, run, kill, check"),
+    "serve": Group("liftlog.commands.serve", "run one node"),
+    "dev": Group("liftlog.commands.serve", "run a local cluster with an embedded nats-server"),
+    "stream": Group("liftlog.commands.stream", "create, list, inspect and remove streams"),
+    "pub": Group("liftlog.commands.pubsub", "publish messages and wait for their acks"),
+    "sub": Group("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
+    "cluster": Group("liftlog.commands.cluster", "who is alive, who leads what"),
+    "bench": Group("liftlog.bench.command", "measure, against JetStream on the same machine"),
+    "sim": Group("sim.command", "simulate a cluster with faults, from a seed", in_wheel=False),
+    "jepsen": Group("jepsen.command", "check histories on Spark", in_wheel=False),
+}
+
+EXAMPLES = """\
+try:
+  liftlog demo                                    everything below, in four minutes
+  liftlog sim run --seed 7                        one simulated cluster under faults
+  liftlog dev --nodes 3                           a real cluster on this machine
+  liftlog stream create orders --subject 'orders.>' --replicas 3
+  liftlog pub orders.new 'hello' ; liftlog sub orders --from earliest
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors as one line that says where to look instead of the whole usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        raise LiftlogError(f"{message}; see '{self.prog} --help'")
+
+
+def overview() -> str:
+    """What `liftlog` alone prints."""
+    lines = ["liftlog: a durable, replicated message log for NATS", ""]
+    lines += ["usage: liftlog GROUP [--help] ...", ""]
+    lines += [f"  {name:<9} {group.summary}" for name, group in GROUPS.items()]
+    return "\n".join([*lines, "", EXAMPLES])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name); returns the process's exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BaseException as error:
+        failed = _exit_code_of(error)
+        if failed is None:
+            raise
+        return failed
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview(), end="")
+        return 0
+    if arguments[0] in ("-V", "--version", "version"):
+        print(f"liftlog {VERSION}")
+        return 0
+    name = arguments[0]
+    group = GROUPS.get(name)
+    if group is None:
+        raise LiftlogError(f"there is no command '{name}'; commands: {', '.join(GROUPS)}")
+    return _run_group(name, group, arguments)
+
+
+def _run_group(name: str, group: Group, arguments: list[str]) -> int:
+    module = importlib.import_module(group.module) if group.in_wheel else source_module(group.module)
+    parser = Parser(prog="liftlog")
+    subparsers: Any = parser.add_subparsers(dest="group", required=True, parser_class=Parser)
+    module.add_parser(subparsers)
+    parsed = parser.parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
+    if run is None:
+        raise LiftlogError(f"'{name}' needs a subcommand; see 'liftlog {name} --help'")
+    return run(parsed)
+
+
+def _exit_code_of(error: BaseException) -> int | None:
+    """The exit code for what ended a command, printing its one line; None for a bug, which has none."""
+    leaves = _leaves(error)
+    if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
+        return EXIT_INTERRUPTED
+    if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
+        # The interpreter flushes stdout once more at exit: give it somewhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    if all(isinstance(leaf, LiftlogError) for leaf in leaves):
+        print(f"liftlog: {' '.join(str(leaves[0]).split())}", file=sys.stderr)
+        return EXIT_USAGE
+    return None
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """The exceptions in a group, or the one exception; a nursery wraps even a single error in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for member in error.exceptions for leaf in _leaves(member)]
+    return [error]

@@ -1,0 +1,280 @@
+"""The client: administration over NATS, publishing with acks, and readers.
+
+    async with await Client.connect("nats://127.0.0.1:4222") as client:
+        await client.create_stream(StreamConfig("orders", "orders.>", replication_factor=3))
+        ack = await client.publish("orders.new", b"hello")
+        async for record in client.reader(await client.stream("orders")).records(EARLIEST):
+            ...
+
+Publishing needs no client of ours: any NATS publisher is stored. What this one adds is that it knows what an
+answer means: stored (ok), certainly not stored (fail), or unknown (info), see `PublishResult`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+import nats
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+
+from liftlog.api.nats_api import api_subject
+from liftlog.api.plain import from_plain, to_plain
+from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.nodes import NodePool
+from liftlog.client.publisher import Publisher, PublishResult
+from liftlog.client.reader import EARLIEST, Reader
+from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
+from liftlog.messages import (
+    ERR_EXISTS,
+    ClusterStatusReply,
+    DoneReply,
+    ErrorReply,
+    StreamInfo,
+    StreamInfoReply,
+)
+from liftlog.types import LiftlogError, Record, StreamConfig
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_MS = 3000
+REQUEST_TIMEOUT_MS = 12_000
+"""A little more than the core's own `request_timeout_ms`, so that its clearer error comes first."""
+ATTEMPT_TIMEOUT_S = 3.0
+RETRY_PAUSE_S = 0.1
+
+
+class Client:
+    """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
+
+    def __init__(self, connection: NatsConnection, cluster: str, timeout_ms: int) -> None:
+        self.nats = connection
+        self.cluster = cluster
+        self.timeout_ms = timeout_ms
+        self.nodes = NodePool(cluster, CONNECT_TIMEOUT_MS / 1000)
+        self._addresses: dict[int, str] = {}
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str = DEFAULT_NATS_URL,
+        *,
+        cluster: str = DEFAULT_CLUSTER,
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    ) -> Client:
+        """Connect to NATS. Raises Unreachable, with the URL and the reason."""
+        reasons: list[str] = []
+
+        async def remember(error: Exception) -> None:
+            reasons.append(str(error) or type(error).__name__)
+
+        shown = url.rsplit("@", 1)[-1]
+        connection = NatsConnection()
+        connecting = connection.connect(
+            servers=url.split(","),
+            name="liftlog-client",
+            connect_timeout=max(1, connect_timeout_ms // 1000),
+            error_cb=remember,
+            reconnect_time_wait=1,
+            max_reconnect_attempts=-1,
+            pending_size=64 * 1024 * 1024,
+        )
+        try:
+            await asyncio.wait_for(connecting, connect_timeout_ms / 1000)
+        except TimeoutError:
+            reason = reasons[-1] if reasons else "no answer"
+            raise Unreachable(f"cannot reach NATS at {shown}: {reason}; {_REMEDY}") from None
+        except (OSError, nats.errors.Error, ValueError) as error:
+            raise Unreachable(f"cannot reach NATS at {shown}: {error}; {_REMEDY}") from None
+        return cls(connection, cluster, timeout_ms)
+
+    async def close(self) -> None:
+        await self.nodes.close()
+        await self.nats.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- administration ------------------------------------------------------------------------------------
+
+    async def create_stream(self, config: StreamConfig, timeout_ms: int = 0) -> StreamInfo:
+        """Create a stream; returns once every partition's leader listens (N1). Raises RequestFailed."""
+        attempts = 0
+
+        async def attempt(deadline: float) -> StreamInfo:
+            nonlocal attempts
+            attempts += 1
+            try:
+                reply = await self._ask("STREAM.CREATE", to_plain(config), StreamInfoReply, deadline)
+                return reply.streams[0]
+            except RequestFailed as error:
+                if error.code != ERR_EXISTS or attempts == 1:
+                    raise
+                # An earlier attempt without an answer may have been the one that created it.
+                return await self._stream(config.name, deadline)
+
+        return await self._insist(attempt, timeout_ms)
+
+    async def streams(self, timeout_ms: int = 0) -> list[StreamInfo]:
+        """All streams, linearizable."""
+        reply = await self._request("STREAM.LIST", {}, StreamInfoReply, timeout_ms)
+        return reply.streams
+
+    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
+        """One stream, linearizable. Raises RequestFailed if there is none of this name."""
+        reply = await self._request("STREAM.INFO", {"name": name}, StreamInfoReply, timeout_ms)
+        return reply.streams[0]
+
+    async def delete_stream(self, name: str, timeout_ms: int = 0) -> None:
+        await self._request("STREAM.DELETE", {"name": name}, DoneReply, timeout_ms)
+
+    async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
+        """The cluster as a node sees it: any node, or `node`."""
+        return await self._request("CLUSTER.STATUS", {}, ClusterStatusReply, timeout_ms, node)
+
+    async def elect(
+        self, name: str, partition: int, node: int, unclean: bool = False, timeout_ms: int = 0
+    ) -> str:
+        """Make `node` the leader of a partition (R14, R16)."""
+        body = {"name": name, "partition": partition, "node": node, "unclean": unclean}
+        return (await self._request("LEADER.ELECT", body, DoneReply, timeout_ms)).detail
+
+    async def rebalance(self, timeout_ms: int = 0) -> str:
+        """Give every partition back to its preferred leader (R16)."""
+        return (await self._request("LEADER.REBALANCE", {}, DoneReply, timeout_ms)).detail
+
+    async def transfer_controller(self, to: int, timeout_ms: int = 0) -> str:
+        """Ask the controller to hand over to `to`."""
+        status = await self.status(timeout_ms=timeout_ms)
+        if status.controller == 0:
+            raise RequestFailed(
+                "no-leader", "the cluster has no controller; are most of its voters running?", True
+            )
+        body = {"to": to}
+        return (
+            await self._request("CONTROLLER.TRANSFER", body, DoneReply, timeout_ms, status.controller)
+        ).detail
+
+    async def addresses(self, refresh: bool = False) -> dict[int, str]:
+        """host:port of every known node."""
+        if refresh or not self._addresses:
+            status = await self.status()
+            self._addresses.update({info.node: info.address for info in status.nodes if info.address})
+        return self._addresses
+
+    # -- data ----------------------------------------------------------------------------------------------
+
+    async def publish(self, subject: str, value: bytes, timeout_ms: int = 5000) -> PublishResult:
+        """Publish one message and wait for what becomes of it; look at the result's `outcome`."""
+        results: list[PublishResult] = []
+        async with self.publisher(results.append, window=1, ack_timeout_ms=timeout_ms) as publisher:
+            await publisher.send(0, subject, value)
+        return results[0]
+
+    def publisher(
+        self, on_result: Callable[[PublishResult], object], *, window: int = 5000, ack_timeout_ms: int = 5000
+    ) -> Publisher:
+        """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`."""
+        return Publisher(self.nats, on_result, window, ack_timeout_ms)
+
+    def reader(self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0) -> Reader:
+        """A reader of one partition: from its leader, or only from `node` if given."""
+        if not 0 <= partition < len(stream.partitions):
+            count = len(stream.partitions)
+            raise LiftlogError(
+                f"stream '{stream.config.name}' has partitions 0 to {count - 1}, not {partition}"
+            )
+        return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms)
+
+    async def read_all(
+        self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0
+    ) -> AsyncIterator[list[Record]]:
+        """Everything that is committed now, in lists of records in offset order.
+
+        With `node` the records come from this replica alone, however long it takes it (up to `timeout_ms`
+        without progress) to reach the leader's present HW.
+        """
+        end = await self.reader(stream, partition, timeout_ms=timeout_ms).offset("new")
+        reader = self.reader(stream, partition, node=node, timeout_ms=timeout_ms)
+        offset = await reader.offset(EARLIEST)
+        while offset < end:
+            records = await reader.fetch(offset)
+            if records:
+                offset = records[-1].offset + 1
+                yield [record for record in records if record.offset < end]
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def _request(
+        self, operation: str, body: object, kind: type[T], timeout_ms: int, node: int = 0
+    ) -> T:
+        async def attempt(deadline: float) -> T:
+            return await self._ask(operation, body, kind, deadline, node)
+
+        return await self._insist(attempt, timeout_ms)
+
+    async def _stream(self, name: str, deadline: float) -> StreamInfo:
+        return (await self._ask("STREAM.INFO", {"name": name}, StreamInfoReply, deadline)).streams[0]
+
+    async def _insist(self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int) -> T:
+        """Try again what may succeed at another node or later, until the time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (timeout_ms or self.timeout_ms) / 1000
+        while True:
+            try:
+                return await attempt(deadline)
+            except RequestFailed as error:
+                if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
+                    raise
+            except Unreachable:
+                if loop.time() + RETRY_PAUSE_S > deadline:
+                    raise
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _ask(self, operation: str, body: object, kind: type[T], deadline: float, node: int = 0) -> T:
+        """One request, one answer. Raises RequestFailed, Unreachable."""
+        subject = api_subject(self.cluster, operation, node)
+        left_s = max(0.05, deadline - asyncio.get_running_loop().time())
+        who = f"node {node}" if node else f"any node of cluster '{self.cluster}'"
+        try:
+            message = await self.nats.request(
+                subject, json.dumps(body).encode(), timeout=min(left_s, ATTEMPT_TIMEOUT_S)
+            )
+        except nats.errors.NoRespondersError:
+            raise Unreachable(
+                f"{who} does not answer on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
+            ) from None
+        except (TimeoutError, nats.errors.TimeoutError):
+            raise Unreachable(
+                f"{who} did not answer {operation} in time; see 'liftlog cluster status'"
+            ) from None
+        except nats.errors.Error as error:
+            raise Unreachable(f"NATS refused {operation}: {error}") from None
+        return decode_answer(message.data, kind)
+
+
+_REMEDY = "start a nats-server there, or pass another --nats URL (or LIFTLOG_NATS)"
+
+
+def decode_answer(payload: bytes, kind: type[T]) -> T:
+    """An API answer as a `kind`. Raises RequestFailed if it is an error."""
+    try:
+        body = json.loads(payload)
+        if "error" in body:
+            ours = body["liftlog"]
+            error = ErrorReply(ours["code"], body["error"]["description"], ours["retryable"], ours["leader"])
+            raise RequestFailed(error.code, error.description, error.retryable, error.leader)
+        return from_plain(kind, body)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise LiftlogError(f"a server's answer is not understood ({error}); do the versions match?") from None

@@ -1,0 +1,159 @@
+"""Publishing with acks, many in flight.
+
+Each message gets its own reply subject under one inbox; one subscription collects the answers. What an answer
+means, in the terms of a history (N4):
+
+    ok     stored at `offset`, and it will stay (acknowledged at the stream's policy)
+    fail   certainly not stored: refused by configuration, or nobody listened on the subject
+    info   unknown: no answer in time, or an error that says no more than "not by this epoch"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple
+
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from liftlog.client.errors import Unreachable
+from liftlog.types import LiftlogError
+
+OK, FAIL, INFO = "ok", "fail", "info"
+SWEEP_S = 0.05
+
+
+class PublishResult(NamedTuple):
+    """What became of one message. `tag` is the caller's; offsets are -1 unless the outcome is ok."""
+
+    tag: int
+    outcome: str
+    stream: str = ""
+    partition: int = -1
+    offset: int = -1
+    epoch: int = -1
+    error: str = ""
+
+
+class Publisher:
+    """Up to `window` messages in flight; use as an async context manager, which waits for the last
+    answers."""
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        on_result: Callable[[PublishResult], object],
+        window: int,
+        ack_timeout_ms: int,
+    ) -> None:
+        self._nats = connection
+        self._on_result = on_result
+        self._window = max(1, window)
+        self._ack_timeout_s = ack_timeout_ms / 1000
+        self._inbox = ""
+        self._prefix_length = 0
+        self._subscription: Subscription | None = None
+        self._pending: dict[int, float] = {}
+        self._moved = asyncio.Event()
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Publisher:
+        self._inbox = self._nats.new_inbox() + "."
+        self._prefix_length = len(self._inbox)
+        self._subscription = await self._nats.subscribe(
+            self._inbox + "*", cb=self._on_answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+        await self._nats.flush()
+        self._sweeper = asyncio.create_task(self._sweep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await self.drain()
+        finally:
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+            if self._subscription is not None and not self._nats.is_closed:
+                await self._subscription.unsubscribe()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    async def send(self, tag: int, subject: str, value: bytes, headers: dict[str, str] | None = None) -> None:
+        """Publish; waits while the window is full. `tag` must be unique among the messages in flight.
+
+        Raises LiftlogError for what no server will take: an invalid subject, a payload above the limit.
+        """
+        while len(self._pending) >= self._window:
+            self._moved.clear()
+            await self._moved.wait()
+        self._pending[tag] = asyncio.get_running_loop().time() + self._ack_timeout_s
+        try:
+            await self._nats.publish(subject, value, reply=f"{self._inbox}{tag}", headers=headers)
+        except nats.errors.MaxPayloadError:
+            del self._pending[tag]
+            limit = self._nats.max_payload
+            raise LiftlogError(
+                f"message of {len(value)} bytes exceeds the NATS server's limit of {limit}; "
+                "split it, or raise max_payload of the server"
+            ) from None
+        except nats.errors.BadSubjectError:
+            del self._pending[tag]
+            raise LiftlogError(
+                f"subject {subject!r} cannot be published to; use tokens joined by dots"
+            ) from None
+        except nats.errors.Error as error:
+            del self._pending[tag]
+            raise Unreachable(f"NATS took no message: {error}") from None
+
+    async def drain(self) -> None:
+        """Wait until every message has its result; those without an answer in time get `info`."""
+        while self._pending:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def _on_answer(self, message: Msg) -> None:
+        tag = int(message.subject[self._prefix_length :])
+        if self._pending.pop(tag, None) is None:
+            return
+        self._on_result(result_of(tag, message))
+        self._moved.set()
+
+    async def _sweep(self) -> None:
+        """Give up on what was not answered in time; the oldest come first."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = asyncio.get_running_loop().time()
+            late = []
+            for tag, deadline in self._pending.items():
+                if deadline > now:
+                    break
+                late.append(tag)
+            for tag in late:
+                del self._pending[tag]
+                self._on_result(PublishResult(tag, INFO, error="no answer in time"))
+            if late:
+                self._moved.set()
+
+
+def result_of(tag: int, message: Msg) -> PublishResult:
+    """Read one answer."""
+    if message.headers and message.headers.get("Status") == "503":
+        return PublishResult(tag, FAIL, error="no stream listens on this subject")
+    try:
+        body = json.loads(message.data)
+        if "error" in body:
+            outcome = body.get("liftlog", {}).get("outcome", INFO)
+            return PublishResult(tag, outcome, error=body["error"]["description"])
+        return PublishResult(tag, OK, body["stream"], body["partition"], body["offset"], body["epoch"])
+    except (ValueError, KeyError, TypeError):
+        return PublishResult(tag, INFO, error=f"an answer that is not liftlog's: {message.data[:100]!r}")

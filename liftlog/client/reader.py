@@ -1,0 +1,172 @@
+"""Reading a partition: pull, over TCP, from a replica.
+
+A reader remembers the greatest (epoch, HW) it has seen and sends it along; a replica that is behind makes it
+wait or says "not ready", and the reader turns to another one (R3). It therefore never goes backward,
+whichever servers it talks to. Batches arrive as they lie on disk; their checksums are verified here, at the very end of
+the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.messages import (
+    ClientMessage,
+    ClientReply,
+    OffsetReply,
+    OffsetRequest,
+    ReadReply,
+    ReadRequest,
+    StreamInfo,
+)
+from liftlog.types import LiftlogError, PartitionId, Record
+
+if TYPE_CHECKING:
+    from liftlog.client.client import Client
+
+EARLIEST = "earliest"
+LATEST = "latest"
+NEW = "new"
+TIME = "time"
+
+RETRY_PAUSE_S = 0.1
+ATTEMPT_TIMEOUT_S = 3.0
+REFRESH_TIMEOUT_MS = 3000
+
+
+class Reader:
+    """Reads one partition. With `node` only from this replica; else from the leader, else from any other.
+
+    Every call ends within `timeout_ms` without progress, with a LiftlogError that says what the last problem
+    was.
+    """
+
+    def __init__(
+        self, client: Client, stream: StreamInfo, partition: int, node: int, timeout_ms: int
+    ) -> None:
+        self._client = client
+        self._stream = stream
+        self._index = partition
+        self._id = PartitionId(stream.id, partition)
+        self._only = node
+        self._timeout_s = timeout_ms / 1000
+        self._turn = 0
+        self.seen_epoch = 0
+        self.seen_hw = 0
+
+    @property
+    def partition(self) -> PartitionId:
+        return self._id
+
+    async def offset(self, what: str, timestamp_ms: int = 0) -> int:
+        """Offset of EARLIEST, LATEST (HW - 1), NEW (HW) or TIME (first record at or after `timestamp_ms`)."""
+        to_leader = what in (LATEST, NEW)
+        reply = await self._call(OffsetRequest(self._id, what, timestamp_ms), to_leader)
+        if not isinstance(reply, OffsetReply):
+            raise LiftlogError(f"a server answered an offset request with {type(reply).__name__}")
+        return reply.offset
+
+    async def fetch(self, offset: int, *, max_bytes: int = 1024 * 1024, wait_ms: int = 500) -> list[Record]:
+        """Committed records from `offset` on; empty if none came within `wait_ms`."""
+        request = ReadRequest(self._id, offset, max_bytes, wait_ms, self.seen_epoch, self.seen_hw)
+        reply = await self._call(request, False)
+        if not isinstance(reply, ReadReply):
+            raise LiftlogError(f"a server answered a read with {type(reply).__name__}")
+        records: list[Record] = []
+        expected = offset
+        try:
+            for data in reply.batches:
+                batch = parse_batch(self._id, data)
+                if batch.base_offset > expected:
+                    raise LiftlogError(
+                        f"partition {self._id}: offsets {expected} to {batch.base_offset - 1} are missing"
+                    )
+                records += decode_records(batch)
+                expected = batch.end_offset
+        except CorruptBatch as error:
+            raise LiftlogError(f"partition {self._id}: a server sent a damaged batch: {error}") from None
+        self.seen_epoch = max(self.seen_epoch, reply.epoch)
+        self.seen_hw = max(self.seen_hw, reply.hw)
+        if records and (records[0].offset < offset or records[-1].offset >= reply.hw):
+            records = [record for record in records if offset <= record.offset < reply.hw]
+        return records
+
+    async def records(self, start: str | int, *, follow: bool = False) -> AsyncIterator[Record]:
+        """Records from `start` (EARLIEST, LATEST, NEW or an offset) to the present end; for ever if
+        `follow`."""
+        end = await self.offset(NEW) if not follow else None
+        offset = start if isinstance(start, int) else await self.offset(start)
+        while end is None or offset < end:
+            for record in await self.fetch(offset):
+                if end is not None and record.offset >= end:
+                    return
+                yield record
+                offset = record.offset + 1
+
+    # -- which server --------------------------------------------------------------------------------------
+
+    async def _call(self, request: ClientMessage, to_leader: bool) -> ClientReply:
+        """Ask the right server; turn to the next one on errors that allow it, until the time is up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        hint = 0
+        while True:
+            node = hint or self._choose(to_leader)
+            hint = 0
+            try:
+                address = await self._address(node)
+                left_s = min(max(0.05, deadline - loop.time()), ATTEMPT_TIMEOUT_S)
+                return await self._client.nodes.call(address, request, left_s)
+            except RequestFailed as error:
+                if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
+                    raise
+                hint = error.leader if not self._only and error.leader != node else 0
+            except Unreachable:
+                if loop.time() + RETRY_PAUSE_S > deadline:
+                    raise
+            self._turn += 1
+            if not hint:
+                await asyncio.sleep(RETRY_PAUSE_S)
+                await self._refresh()
+
+    def _choose(self, to_leader: bool) -> int:
+        """The node to ask: the given one; else the leader first, then the others in turn."""
+        record = self._stream.partitions[self._index]
+        if self._only:
+            if self._only not in record.replicas:
+                where = f"partition {self._index} of '{self._stream.config.name}'"
+                replicas = ", ".join(map(str, record.replicas))
+                raise LiftlogError(f"node {self._only} holds no copy of {where}; its replicas: {replicas}")
+            return self._only
+        candidates = [record.leader] if record.leader else []
+        if not to_leader or not candidates:
+            candidates += [node for node in record.replicas if node != record.leader]
+        return candidates[self._turn % len(candidates)]
+
+    async def _address(self, node: int) -> str:
+        addresses = await self._client.addresses()
+        if node not in addresses:
+            addresses = await self._client.addresses(refresh=True)
+        if node not in addresses:
+            raise Unreachable(f"the cluster knows no address of node {node}")
+        return addresses[node]
+
+    async def _refresh(self) -> None:
+        """Learn who leads now; if nobody can say, go on with what we know."""
+        try:
+            stream = await self._client.stream(self._stream.config.name, timeout_ms=REFRESH_TIMEOUT_MS)
+        except Unreachable:
+            return
+        except RequestFailed as error:
+            if error.retryable:
+                return
+            raise
+        if stream.id != self._stream.id:
+            raise LiftlogError(
+                f"stream '{stream.config.name}' was deleted and created anew; open a new reader"
+            )
+        self._stream = stream

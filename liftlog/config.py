@@ -1,0 +1,257 @@
+"""One node's configuration: a `liftlog.toml`, the environment, and flags.
+
+    cluster = "liftlog"
+
+    [node]
+    id = 1
+    data = "/var/lib/liftlog"
+    listen = "127.0.0.1:4701"
+    address = "10.0.0.1:4701"        # what others are told; the default is `listen`
+
+    [nats]
+    url = "nats://127.0.0.1:4222"
+
+    [peers]                          # every voter, this node too
+    1 = "10.0.0.1:4701"
+    2 = "10.0.0.2:4701"
+    3 = "10.0.0.3:4701"
+
+    [protocol]                       # times and bounds of the core, see PROTOCOL_RANGES
+    session_timeout_ms = 1500
+
+What is said twice is decided by: flag > ``LIFTLOG_*`` environment > file > default. An unknown key or a value
+out of range is refused with the key's name and what is accepted: a setting that is silently ignored is worse
+than none.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from liftlog.types import LiftlogError, NodeConfig
+
+DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
+DEFAULT_CLUSTER = "liftlog"
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
+MIB = 1024 * 1024
+
+PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
+    "tick_ms": (10, 10_000),
+    "election_min_ms": (50, 60_000),
+    "election_max_ms": (100, 120_000),
+    "heartbeat_ticks": (1, 100),
+    "session_timeout_ms": (200, 120_000),
+    "fence_margin_ms": (10, 60_000),
+    "leader_timeout_ms": (100, 120_000),
+    "report_window_ms": (100, 600_000),
+    "replica_lag_max_ms": (100, 600_000),
+    "fetch_wait_ms": (1, 60_000),
+    "fetch_max_bytes": (1024, 16 * MIB),
+    "request_timeout_ms": (100, 600_000),
+    "hw_checkpoint_ms": (10, 600_000),
+    "tail_cache_bytes": (64 * 1024, 1024 * MIB),
+    "batch_max_bytes": (1024, 16 * MIB),
+    "inflight_max_bytes": (64 * 1024, 1024 * MIB),
+    "parked_reads_max": (1, 100_000),
+    "streams_max": (1, 100_000),
+    "raft_append_max_bytes": (1024, 8 * MIB),
+    "raft_inflight_proposals_max": (1, 100_000),
+    "request_memory": (16, 1_000_000),
+}
+"""Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
+
+KEYS: dict[str, dict[str, type]] = {
+    "": {"cluster": str},
+    "node": {"id": int, "data": str, "listen": str, "address": str},
+    "nats": {"url": str, "wait_at_start_ms": int},
+    "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
+}
+"""Every key there is, by table; [peers] has node ids for keys."""
+
+ALIASES = {"LIFTLOG_NATS": "LIFTLOG_NATS_URL"}
+
+
+class ServerConfig(msgspec.Struct, frozen=True):
+    """Everything `liftlog serve` needs to know, checked."""
+
+    cluster: str
+    node: int
+    data: Path
+    listen: str
+    address: str
+    nats_url: str
+    nats_wait_at_start_ms: int
+    peers: dict[int, str]
+    protocol: dict[str, int]
+
+    def node_config(self) -> NodeConfig:
+        """The core's part."""
+        config = NodeConfig(node=self.node, voters=tuple(sorted(self.peers)), address=self.address)
+        return msgspec.structs.replace(config, **self.protocol)
+
+    def to_toml(self) -> str:
+        """As a file that `load` reads back to the same configuration."""
+        lines = [f"cluster = {_quote(self.cluster)}", "", "[node]", f"id = {self.node}"]
+        lines += [f"data = {_quote(str(self.data))}", f"listen = {_quote(self.listen)}"]
+        lines += [f"address = {_quote(self.address)}", "", "[nats]", f"url = {_quote(self.nats_url)}"]
+        lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}", "", "[peers]"]
+        lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
+        if self.protocol:
+            lines += ["", "[protocol]", *(f"{key} = {value}" for key, value in sorted(self.protocol.items()))]
+        return "\n".join(lines) + "\n"
+
+
+def load(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[tuple[str, str], object] | None = None
+) -> ServerConfig:
+    """Read the file (if any), lay environment and flags over it, check. Raises LiftlogError."""
+    source = str(path) if path is not None else "the command line and environment"
+    settings: dict[tuple[str, str], Any] = {}
+    peers: dict[int, str] = {}
+    if path is not None:
+        settings, peers = _from_file(path)
+    settings.update(_from_environment(environment))
+    settings.update({key: value for key, value in (flags or {}).items() if value is not None})
+    return _check(settings, peers, source)
+
+
+def _from_file(path: Path) -> tuple[dict[tuple[str, str], Any], dict[int, str]]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LiftlogError(
+            f"no configuration file {path}; pass --config FILE, or try 'liftlog dev'"
+        ) from None
+    except OSError as error:
+        raise LiftlogError(f"cannot read configuration file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LiftlogError(f"{path} is not valid TOML: {error}; correct that line") from None
+    settings: dict[tuple[str, str], Any] = {}
+    for name, value in document.items():
+        if isinstance(value, dict) and name == "peers":
+            continue
+        if isinstance(value, dict) and name in KEYS and name:
+            for key, one in value.items():
+                settings[name, key] = _typed(name, key, one, str(path))
+        else:
+            settings["", name] = _typed("", name, value, str(path))
+    return settings, _peers(document.get("peers", {}), str(path))
+
+
+def _peers(table: object, source: str) -> dict[int, str]:
+    if not isinstance(table, dict):
+        raise LiftlogError(f'{source}: [peers] must be a table of node id = "host:port"')
+    peers = {}
+    for key, value in table.items():
+        if not key.isdigit() or not 1 <= int(key) <= 65535 or not isinstance(value, str):
+            raise LiftlogError(
+                f'{source}: [peers] {key} = {value!r}; write node id (1 to 65535) = "host:port"'
+            )
+        peers[int(key)] = value
+    return peers
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[tuple[str, str], Any]:
+    """``LIFTLOG_<TABLE>_<KEY>``; variables that name no setting belong to other parts of liftlog."""
+    settings = {}
+    names = {
+        f"LIFTLOG_{table}_{key}".upper().replace("__", "_"): (table, key)
+        for table in KEYS
+        for key in KEYS[table]
+    }
+    for variable, text in sorted(environment.items()):
+        name = ALIASES.get(variable, variable)
+        if name in names:
+            table, key = names[name]
+            value: object = int(text) if KEYS[table][key] is int and re.fullmatch(r"-?\d+", text) else text
+            settings[table, key] = _typed(table, key, value, f"environment variable {variable}")
+    return settings
+
+
+def _typed(table: str, key: str, value: object, source: str) -> object:
+    """`value`, if there is such a key and the value is of its type and in its range."""
+    expected = KEYS[table].get(key)
+    if expected is None:
+        if not table:
+            tables = ", ".join(f"[{name}]" for name in [*KEYS, "peers"] if name)
+            raise LiftlogError(f"{source}: unknown key or table '{key}'; there are: cluster, {tables}")
+        raise LiftlogError(f"{source}: unknown key '{key}' in [{table}]; there are: {', '.join(KEYS[table])}")
+    if type(value) is not expected:
+        wanted = "a whole number" if expected is int else "a text in quotes"
+        raise LiftlogError(f"{source}: {_shown(table, key)} = {value!r}; it must be {wanted}")
+    if isinstance(value, int):
+        ranges = PROTOCOL_RANGES | {"id": (1, 65535), "wait_at_start_ms": (0, 600_000)}
+        low, high = ranges[key]
+        if not low <= value <= high:
+            raise LiftlogError(f"{source}: {_shown(table, key)} = {value}; accepted: {low} to {high}")
+    return value
+
+
+def _shown(table: str, key: str) -> str:
+    return f"[{table}] {key}" if table else key
+
+
+def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: str) -> ServerConfig:
+    def need(table: str, key: str, example: str) -> Any:
+        if (table, key) not in settings:
+            raise LiftlogError(f"{source}: {_shown(table, key)} is missing; for example {key} = {example}")
+        return settings[table, key]
+
+    node = need("node", "id", "1")
+    data = need("node", "data", '"/var/lib/liftlog"')
+    listen = need("node", "listen", '"127.0.0.1:4701"')
+    cluster = settings.get(("", "cluster"), DEFAULT_CLUSTER)
+    if not CLUSTER_NAME.fullmatch(cluster):
+        raise LiftlogError(f"{source}: cluster = {cluster!r}; use 1 to 64 letters, digits, '_' or '-'")
+    peers = peers or {node: listen}
+    if node not in peers:
+        raise LiftlogError(f"{source}: [peers] lacks this node ({node}); list every voter, this node too")
+    if len(peers) > 9:
+        raise LiftlogError(f"{source}: [peers] has {len(peers)} voters; accepted: 1 to 9")
+    address = settings.get(("node", "address"), peers[node])
+    for key, value in [("[node] listen", listen), ("[node] address", address), *_peer_items(peers)]:
+        if not re.fullmatch(r".+:\d{1,5}", value) or not 0 < int(value.rpartition(":")[2]) < 65536:
+            raise LiftlogError(f"{source}: {key} = {value!r}; use host:port with a port from 1 to 65535")
+    protocol = {key: value for (table, key), value in sorted(settings.items()) if table == "protocol"}
+    _check_protocol(protocol, source)
+    return ServerConfig(
+        cluster=cluster,
+        node=node,
+        data=Path(data),
+        listen=listen,
+        address=address,
+        nats_url=settings.get(("nats", "url"), DEFAULT_NATS_URL),
+        nats_wait_at_start_ms=settings.get(("nats", "wait_at_start_ms"), 5000),
+        peers=peers,
+        protocol=protocol,
+    )
+
+
+def _peer_items(peers: dict[int, str]) -> list[tuple[str, str]]:
+    return [(f"[peers] {peer}", address) for peer, address in sorted(peers.items())]
+
+
+def _check_protocol(protocol: dict[str, int], source: str) -> None:
+    """Settings that only make sense together."""
+    config = msgspec.structs.replace(NodeConfig(node=1, voters=(1,)), **protocol)
+    for smaller, larger in (
+        ("election_min_ms", "election_max_ms"),
+        ("tick_ms", "election_min_ms"),
+        ("fence_margin_ms", "session_timeout_ms"),
+    ):
+        low, high = getattr(config, smaller), getattr(config, larger)
+        if low >= high:
+            raise LiftlogError(
+                f"{source}: [protocol] {smaller} = {low} must be below {larger} = {high}; change one of them"
+            )
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's."""
+    return msgspec.json.encode(text).decode()

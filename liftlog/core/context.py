@@ -1,0 +1,74 @@
+"""What the parts of one node share: limits, effects, tickets, marks, and the way to the metadata group.
+
+A `Context` carries no protocol state of its own; it saves passing ten arguments to every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.core.commands import Command, RequestId
+from liftlog.core.metadata import Metadata
+from liftlog.messages import Effect
+from liftlog.types import Mutants, NodeConfig, PartitionId, Ticket
+
+
+class Context:
+    """Shared by everything that runs inside one `Node`. `effects` is drained by the node after each step."""
+
+    __slots__ = (
+        "bus_up",
+        "config",
+        "effects",
+        "fenced",
+        "incarnation",
+        "marks",
+        "metadata",
+        "mutants",
+        "node",
+        "nonce",
+        "owners",
+        "request_counter",
+        "submit",
+        "ticket",
+        "ticks",
+    )
+
+    def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, mutants: Mutants) -> None:
+        self.config = config
+        self.node = config.node
+        self.metadata = metadata
+        self.mutants = mutants
+        self.nonce = nonce
+        self.effects: list[Effect] = []
+        self.marks: dict[str, int] = {}
+        self.incarnation = 0
+        """This run's incarnation once it is durable here, else 0 (I2)."""
+        self.fenced = False
+        """N2: contact to the controller is too old to take messages from NATS."""
+        self.bus_up = False
+        self.ticks = 0
+        self.ticket = 0
+        self.owners: dict[int, PartitionId] = {}
+        self.request_counter = 0
+        self.submit: Callable[[Command], bool] = lambda command: False
+
+    def new_ticket(self, owner: PartitionId | None = None) -> Ticket:
+        """A fresh ticket; `owner` is the partition that wants to hear of it."""
+        self.ticket += 1
+        if owner is not None:
+            self.owners[self.ticket] = owner
+        return Ticket(self.ticket)
+
+    def new_request(self) -> RequestId:
+        """A request id that no other start of any node uses (M3)."""
+        self.request_counter += 1
+        return (self.nonce, self.request_counter)
+
+    def mark(self, name: str) -> None:
+        """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""
+        self.marks[name] = self.marks.get(name, 0) + 1
+
+    def ticks_of(self, duration_ms: int) -> int:
+        """Number of whole ticks that last at least `duration_ms`."""
+        return max(1, -(-duration_ms // self.config.tick_ms))

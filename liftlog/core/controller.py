@@ -1,0 +1,65 @@
+"""What the controller (the Raft leader) watches: sessions of nodes and ages of reports (R15).
+
+The metadata state machine reads no clock. Time enters here, as ticks counted on the controller, and leaves as
+commands with preconditions: by the time one is applied, an expired node that has come back has another
+incarnation or has been confirmed again, and the command means nothing.
+
+A node that has just become controller grants every node a whole session anew.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.commands import ExpireNode, ExpireReports
+from liftlog.core.context import Context
+from liftlog.core.metadata import EXPIRED
+from liftlog.messages import Heartbeat, HeartbeatReply, Send
+from liftlog.types import PartitionId
+
+REPEAT_TICKS = 5
+"""A proposal whose effect is not seen is made again after this many ticks."""
+
+
+class Controller:
+    """Exists while this node is Raft leader."""
+
+    __slots__ = ("ctx", "report_ages", "session_ages")
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.session_ages: dict[int, int] = {}
+        self.report_ages: dict[tuple[PartitionId, int], int] = {}
+
+    def on_heartbeat(self, sender: int, message: Heartbeat, in_contact: bool) -> None:
+        """Renew a session. Unanswered while this leader itself lacks contact to a quorum (N2)."""
+        state = self.ctx.metadata.nodes.get(sender)
+        if state is None or state.incarnation != message.incarnation or not in_contact:
+            return
+        self.session_ages[sender] = 0
+        self.ctx.effects.append(Send(sender, HeartbeatReply(message.incarnation, message.sequence)))
+
+    def tick(self) -> None:
+        ctx = self.ctx
+        config = ctx.config
+        limit = ctx.ticks_of(config.session_timeout_ms)
+        for node in ctx.metadata.nodes.values():
+            if node.state == EXPIRED or node.node == ctx.node:
+                continue
+            age = self.session_ages.get(node.node, 0) + 1
+            self.session_ages[node.node] = age
+            if age > limit and (age - limit) % REPEAT_TICKS == 1:
+                ctx.mark("R15.expire")
+                ctx.submit(ExpireNode(ctx.new_request(), node.node, node.incarnation))
+        self._age_reports()
+
+    def _age_reports(self) -> None:
+        ctx = self.ctx
+        limit = ctx.ticks_of(ctx.config.report_window_ms)
+        ages: dict[tuple[PartitionId, int], int] = {}
+        for partition in ctx.metadata.partitions.values():
+            if not partition.reports:
+                continue
+            key = (partition.id, partition.epoch)
+            ages[key] = self.report_ages.get(key, 0) + 1
+            if ages[key] > limit and (ages[key] - limit) % REPEAT_TICKS == 1:
+                ctx.submit(ExpireReports(ctx.new_request(), partition.id, partition.epoch))
+        self.report_ages = ages

@@ -1,0 +1,54 @@
+"""Epoch history of one log: which epoch wrote from which offset on (R6).
+
+The history alone answers the two questions of log reconciliation. Entries are strictly increasing in epoch
+and in start. An epoch that wrote nothing has no entry.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from liftlog.types import EpochStart, invariant
+
+
+class EpochHistory:
+    """Mutable history. `entries` is a plain list, kept sorted."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
+        self.entries: list[EpochStart] = list(entries)
+
+    def last(self) -> int:
+        """Epoch of the newest record, 0 for an empty log."""
+        return self.entries[-1].epoch if self.entries else 0
+
+    def note(self, epoch: int, offset: int) -> None:
+        """A batch of `epoch` is appended at `offset`."""
+        last = self.last()
+        if epoch == last:
+            return
+        invariant(epoch > last, f"epoch goes backward: {epoch} after {last} at offset {offset}")
+        self.entries.append(EpochStart(epoch, offset))
+
+    def truncate(self, offset: int) -> None:
+        """Forget every epoch that starts at or above `offset`."""
+        while self.entries and self.entries[-1].start >= offset:
+            self.entries.pop()
+
+    def epoch_before(self, offset: int) -> int:
+        """Epoch of the record at `offset - 1`; 0 if there is none."""
+        position = bisect_right(self.entries, offset - 1, key=lambda entry: entry.start) - 1
+        return self.entries[position].epoch if position >= 0 else 0
+
+    def floor(self, epoch: int, leo: int) -> tuple[int, int]:
+        """(largest epoch not above `epoch`, its end offset); (0, log's first offset) if there is none.
+
+        The end of an epoch is the start of the next one, or `leo` (KIP-101; naming the epoch: KIP-279).
+        """
+        position = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch) - 1
+        if position < 0:
+            return 0, (self.entries[0].start if self.entries else leo)
+        end = self.entries[position + 1].start if position + 1 < len(self.entries) else leo
+        return self.entries[position].epoch, end

@@ -1,0 +1,487 @@
+"""The leader's role: order, replicate, commit, acknowledge, keep the ISR true (R2, R4, R6, R10, R11, N1-N4).
+
+A leader's view of ISR, minimum and version is the metadata it has applied, nothing else. What it has asked
+for and not yet seen decided (`pending`) counts on the unfavourable side: a pending addition must hold every
+record before it commits, a pending removal still must.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from liftlog.core.commands import ChangeIsr, LeaderReady, Resign
+from liftlog.core.sequencer import sequence
+from liftlog.core.subjects import partition_subject
+from liftlog.messages import (
+    ERR_OVERLOAD,
+    ERR_TOO_FEW_INSYNC,
+    FETCH_DAMAGED,
+    FETCH_DIVERGED,
+    FETCH_FENCED,
+    FETCH_OK,
+    FETCH_UNKNOWN,
+    AckPublishes,
+    Fetch,
+    FetchProgress,
+    FetchReply,
+    LogRead,
+    Published,
+    ReadLog,
+    RefusePublishes,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from liftlog.types import Batch, Message
+
+if TYPE_CHECKING:
+    from liftlog.core.metadata import PartitionState
+    from liftlog.core.replica import Replica
+
+
+class Progress:
+    """What the leader knows of one follower, from fetches of this epoch and of one incarnation only (R2)."""
+
+    __slots__ = ("durable", "incarnation", "lag_ticks", "mark", "parked", "parked_ticks", "sent_hw")
+
+    def __init__(self, incarnation: int, leo: int) -> None:
+        self.incarnation = incarnation
+        self.durable = -1
+        """Durable LEO of the follower, -1 until a fetch of this epoch passed the epoch check."""
+        self.mark = leo
+        """R11: the follower is caught up each time its durable LEO reaches the LEO noted here."""
+        self.lag_ticks = 0
+        self.parked: Fetch | None = None
+        self.parked_ticks = 0
+        self.sent_hw = -1
+
+
+class Inflight:
+    """Publishes of one batch that wait for their commit."""
+
+    __slots__ = ("base", "end", "replies", "size")
+
+    def __init__(self, base: int, end: int, replies: list[bytes] | None, size: int) -> None:
+        self.base = base
+        self.end = end
+        self.replies = replies
+        self.size = size
+
+
+class Leadership:
+    """State of leading one partition in one epoch. A new epoch gets a new object."""
+
+    __slots__ = (
+        "bus_down_ticks",
+        "ctx",
+        "epoch",
+        "epoch_start",
+        "followers",
+        "inflight",
+        "inflight_bytes",
+        "pending",
+        "pending_ticks",
+        "reads",
+        "record",
+        "refused",
+        "replica",
+        "resign_after",
+        "subscribed",
+    )
+
+    def __init__(self, replica: Replica, record: PartitionState) -> None:
+        self.replica = replica
+        self.ctx = replica.ctx
+        self.record = record
+        self.epoch = record.epoch
+        self.epoch_start = replica.leo
+        self.followers: dict[int, Progress] = {}
+        self.inflight: deque[Inflight] = deque()
+        self.inflight_bytes = 0
+        self.pending: ChangeIsr | None = None
+        self.pending_ticks = 0
+        self.subscribed = False
+        self.refused = 0
+        self.reads: dict[int, tuple[int, Fetch]] = {}
+        self.bus_down_ticks = 0
+        self.resign_after = self.ctx.ticks_of(1000)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.subscribe()
+        self.advance()
+
+    def stop(self) -> None:
+        """N3: nothing in flight is answered."""
+        self.inflight.clear()
+        self.unsubscribe()
+
+    def view(self, record: PartitionState) -> None:
+        """The applied metadata has moved within our epoch (R2, R9)."""
+        self.record = record
+        if self.pending is not None and record.version > self.pending.version:
+            self.pending = None
+        nodes = self.ctx.metadata.nodes
+        for node in list(self.followers):
+            if node not in nodes or nodes[node].incarnation != self.followers[node].incarnation:
+                del self.followers[node]
+        self.advance()
+
+    def subscribe(self) -> None:
+        """N1, N2: only a leader that has contact to the controller takes messages."""
+        ctx = self.ctx
+        if self.subscribed or ctx.fenced or not ctx.bus_up:
+            return
+        stream = ctx.metadata.by_id.get(self.replica.id.stream)
+        if stream is None:
+            return
+        self.subscribed = True
+        config = stream.config
+        ctx.effects.append(
+            Subscribe(
+                self.replica.id,
+                self.epoch,
+                partition_subject(config.subject, self.replica.id.index),
+                config.max_payload_bytes,
+                config.ack_reply,
+            )
+        )
+
+    def unsubscribe(self) -> None:
+        if self.subscribed:
+            self.subscribed = False
+            self.ctx.effects.append(Unsubscribe(self.replica.id))
+
+    def fence(self) -> None:
+        """N2: contact to the controller is too old: take nothing more and answer nothing."""
+        self.ctx.mark("N2.fenced")
+        self.unsubscribe()
+        for inflight in self.inflight:
+            inflight.replies = None
+
+    def bus_lost(self) -> None:
+        self.subscribed = False
+
+    def confirmed(self) -> None:
+        """NATS has confirmed our subscription (N1)."""
+        if self.subscribed and not self.record.ready:
+            self.ctx.mark("N1.ready")
+            self.ctx.submit(LeaderReady(self.ctx.new_request(), self.replica.id, self.epoch))
+
+    # -- publishing (R4, N4, N6) ------------------------------------------------------------------
+
+    def publish(self, event: Published) -> None:
+        """Give messages their offsets and hand them to storage and followers."""
+        ctx, replica = self.ctx, self.replica
+        if ctx.fenced or not self.subscribed:
+            return
+        messages = event.messages
+        if len(self.record.isr) < self.record.min_insync:
+            messages = self._refuse(
+                messages,
+                ERR_TOO_FEW_INSYNC,
+                f"{len(self.record.isr)} in sync, {self.record.min_insync} needed; try again later",
+            )
+        if self.inflight_bytes >= ctx.config.inflight_max_bytes:
+            self._refuse(messages, ERR_OVERLOAD, "too much waits for replication; try again later")
+            self.refused += len(messages)
+            ctx.mark("N6.overload")
+            return
+        if not messages:
+            return
+        batches = sequence(
+            replica.id, replica.leo, self.epoch, event.timestamp_ms, messages, ctx.config.batch_max_bytes
+        )
+        self._track(batches, messages)
+        replica.append(batches)
+        for node, progress in self.followers.items():
+            if progress.parked is not None:
+                self._answer(node, progress)
+
+    def _refuse(self, messages: list[Message], code: str, text: str) -> list[Message]:
+        """N4: tell requesters that this epoch did not store it; return those who did not ask."""
+        replies = [message.reply for message in messages if message.reply]
+        if replies:
+            self.ctx.mark("N4.refused")
+            self.ctx.effects.append(
+                RefusePublishes(self.replica.id, self._name(), self.epoch, code, text, replies)
+            )
+        return [message for message in messages if not message.reply]
+
+    def _track(self, batches: list[Batch], messages: list[Message]) -> None:
+        replies = [message.reply for message in messages]
+        base = batches[0].base_offset
+        for batch in batches:
+            self.inflight_bytes += len(batch.data)
+            first = batch.base_offset - base
+            wanted: list[bytes] | None = replies[first : first + batch.count]
+            if self.ctx.mutants.ack_at_append and wanted is not None:
+                self._acknowledge(batch.base_offset, wanted)
+                wanted = None
+            self.inflight.append(Inflight(batch.base_offset, batch.end_offset, wanted, len(batch.data)))
+
+    def _acknowledge(self, base: int, replies: list[bytes]) -> None:
+        if any(replies):
+            self.ctx.mark("R4.ack")
+            self.ctx.effects.append(AckPublishes(self.replica.id, self._name(), self.epoch, base, replies))
+
+    # -- commit (R2) ------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Move the HW to the least durable LEO over the maximal ISR, if enough replicas are in sync."""
+        record, replica = self.record, self.replica
+        if len(record.isr) < record.min_insync:
+            self.ctx.mark("R13.below-minimum")
+            return
+        lowest = replica.durable_leo
+        for node in self._maximal_isr():
+            if node != self.ctx.node:
+                progress = self.followers.get(node)
+                if progress is None:
+                    return
+                if progress.durable < lowest:
+                    lowest = progress.durable
+        if lowest <= replica.hw:
+            return
+        replica.raise_hw(lowest)
+        inflight = self.inflight
+        while inflight and inflight[0].end <= lowest:
+            done = inflight.popleft()
+            self.inflight_bytes -= done.size
+            if done.replies is not None:
+                self._acknowledge(done.base, done.replies)
+
+    def _maximal_isr(self) -> tuple[int, ...]:
+        """Committed ISR plus pending additions; pending removals still count (R2)."""
+        pending = self.pending
+        if pending is None:
+            return self.record.isr
+        if self.ctx.mutants.hw_over_shrunk_isr and not pending.joiner:
+            return tuple(pending.isr)
+        if pending.joiner and pending.joiner not in self.record.isr:
+            return (*self.record.isr, pending.joiner)
+        return self.record.isr
+
+    # -- fetches (R6, R7) -------------------------------------------------------------------------
+
+    def on_fetch(self, sender: int, fetch: Fetch) -> None:
+        status = self._check(sender, fetch.epoch, fetch.incarnation)
+        if status != FETCH_OK:
+            self.replica.refuse_fetch(sender, fetch, status)
+            return
+        if not self._matches(fetch.offset, fetch.last_epoch):
+            self._send_divergence(sender, fetch)
+            return
+        progress = self._note(sender, fetch.incarnation, min(fetch.durable_leo, fetch.offset))
+        progress.parked = fetch
+        progress.parked_ticks = 0
+        if fetch.offset < self.replica.leo:
+            self._answer(sender, progress)
+
+    def on_progress(self, sender: int, message: FetchProgress) -> None:
+        if self._check(sender, message.epoch, message.incarnation) == FETCH_OK and self._matches(
+            message.offset, message.last_epoch
+        ):
+            self._note(sender, message.incarnation, min(message.durable_leo, message.offset))
+
+    def _check(self, sender: int, epoch: int, incarnation: int) -> int:
+        """R6, I2: only this epoch, and only the follower's committed incarnation."""
+        if self.ctx.mutants.fetch_not_fenced:
+            return FETCH_OK
+        if epoch != self.epoch:
+            return FETCH_FENCED if epoch < self.epoch else FETCH_UNKNOWN
+        state = self.ctx.metadata.nodes.get(sender)
+        if sender not in self.record.replicas or state is None or state.incarnation != incarnation:
+            self.ctx.mark("I2.other-incarnation")
+            return FETCH_UNKNOWN
+        return FETCH_OK
+
+    def _matches(self, offset: int, last_epoch: int) -> bool:
+        """Whether the follower's log up to `offset` is a prefix of ours."""
+        replica = self.replica
+        if self.ctx.mutants.fetch_not_fenced:
+            return True
+        if self.ctx.mutants.end_of_requested_epoch:
+            return offset <= replica.history.floor(last_epoch, replica.leo)[1]
+        return offset <= replica.leo and replica.history.epoch_before(offset) == last_epoch
+
+    def _send_divergence(self, sender: int, fetch: Fetch) -> None:
+        replica = self.replica
+        self.ctx.mark("R6.mismatch")
+        epoch, end = replica.history.floor(fetch.last_epoch, replica.leo)
+        reply = FetchReply(
+            replica.id,
+            self.epoch,
+            fetch.request,
+            FETCH_DIVERGED,
+            0,
+            replica.log_start,
+            replica.leo,
+            epoch,
+            end,
+            [],
+        )
+        self.ctx.effects.append(Send(sender, reply))
+
+    def _note(self, sender: int, incarnation: int, durable: int) -> Progress:
+        """Take over a follower's durable LEO; it may commit, join or show that it is caught up."""
+        progress = self.followers.get(sender)
+        if progress is None:
+            progress = self.followers[sender] = Progress(incarnation, self.replica.leo)
+        if durable > progress.durable:
+            progress.durable = durable
+            self.advance()
+        if progress.durable >= progress.mark:
+            progress.lag_ticks = 0
+            progress.mark = self.replica.leo
+        if sender not in self.record.isr:
+            self._consider_joiner(sender, progress)
+        return progress
+
+    def _answer(self, node: int, progress: Progress) -> None:
+        """Answer a follower's parked fetch with what there is."""
+        fetch = progress.parked
+        if fetch is None:
+            return
+        replica = self.replica
+        progress.parked = None
+        batches: list[Batch] | None = []
+        if fetch.offset < replica.leo:
+            batches = replica.cached(fetch.offset, replica.leo, fetch.max_bytes)
+            if batches is None:
+                self._read(node, fetch)
+                return
+        self._send_batches(node, fetch, batches or [], FETCH_OK)
+
+    def _send_batches(self, node: int, fetch: Fetch, batches: list[Batch], status: int) -> None:
+        replica = self.replica
+        progress = self.followers.get(node)
+        if progress is not None:
+            progress.sent_hw = replica.hw
+        reply = FetchReply(
+            replica.id,
+            self.epoch,
+            fetch.request,
+            status,
+            replica.hw,
+            replica.log_start,
+            replica.leo,
+            0,
+            0,
+            [batch.data for batch in batches],
+        )
+        self.ctx.effects.append(Send(node, reply))
+
+    def _read(self, node: int, fetch: Fetch) -> None:
+        request = self.ctx.new_ticket()
+        self.reads[request] = (node, fetch)
+        replica = self.replica
+        self.ctx.effects.append(ReadLog(replica.id, request, fetch.offset, replica.leo, fetch.max_bytes))
+
+    def on_read(self, event: LogRead) -> bool:
+        """A range came back from storage; False if it was not ours."""
+        asked = self.reads.pop(event.request, None)
+        if asked is None:
+            return False
+        node, fetch = asked
+        status = FETCH_OK
+        if event.error:
+            self.ctx.mark("D2.unreadable")
+            status = FETCH_DAMAGED
+        elif not event.batches or event.batches[0].base_offset != fetch.offset:
+            return True
+        self._send_batches(node, fetch, event.batches, status)
+        return True
+
+    # -- ISR (R9, R10, R11) -----------------------------------------------------------------------
+
+    def _consider_joiner(self, node: int, progress: Progress) -> None:
+        """R10: durable up to the HW and to the epoch's start, in this epoch and incarnation, and live."""
+        replica = self.replica
+        if (
+            self.pending is None
+            and progress.durable >= replica.hw
+            and progress.durable >= self.epoch_start
+            and self.ctx.metadata.is_live(node)
+        ):
+            self.ctx.mark("R10.join")
+            isr = [member for member in self.record.replicas if member in self.record.isr or member == node]
+            self._propose(isr, node, progress.incarnation)
+
+    def _propose(self, isr: list[int], joiner: int, incarnation: int) -> None:
+        ctx = self.ctx
+        command = ChangeIsr(
+            ctx.new_request(),
+            self.replica.id,
+            ctx.node,
+            self.epoch,
+            self.record.version,
+            isr,
+            joiner,
+            incarnation,
+        )
+        if ctx.submit(command):
+            self.pending = command
+            self.pending_ticks = 0
+            self.advance()
+
+    def tick(self) -> None:
+        ctx, config = self.ctx, self.ctx.config
+        wait = ctx.ticks_of(config.fetch_wait_ms)
+        for node, progress in self.followers.items():
+            progress.lag_ticks += 1
+            progress.parked_ticks += 1
+            if progress.parked is not None and (
+                progress.sent_hw != self.replica.hw or progress.parked_ticks >= wait
+            ):
+                self._answer(node, progress)
+            if progress.durable >= self.replica.leo:
+                progress.lag_ticks = 0
+                progress.mark = self.replica.leo
+        if self.pending is not None:
+            self.pending_ticks += 1
+            if ctx.mutants.pending_ended_by_timeout and self.pending_ticks > 3:
+                self.pending = None
+        else:
+            self._remove_lagging()
+        self._watch_bus()
+        self.subscribe()
+
+    def _remove_lagging(self) -> None:
+        """R11: who has not been caught up for `replica_lag_max_ms` is proposed for removal."""
+        limit = self.ctx.ticks_of(self.ctx.config.replica_lag_max_ms)
+        for node in self.record.isr:
+            if node == self.ctx.node:
+                continue
+            progress = self.followers.get(node)
+            if progress is None:
+                # Nothing heard in this epoch yet: the clock starts now.
+                state = self.ctx.metadata.nodes[node]
+                progress = self.followers[node] = Progress(state.incarnation, self.replica.leo)
+            if progress.lag_ticks > limit:
+                self.ctx.mark("R11.removal")
+                self._propose([member for member in self.record.isr if member != node], 0, 0)
+                return
+
+    def _watch_bus(self) -> None:
+        """N5: a leader that has lost NATS, but not its peers, asks to be relieved; less often each time."""
+        ctx = self.ctx
+        if ctx.bus_up:
+            self.bus_down_ticks = 0
+            return
+        self.bus_down_ticks += 1
+        if self.bus_down_ticks >= self.resign_after and not ctx.fenced:
+            self.resign_after *= 2
+            self.bus_down_ticks = 0
+            self.resign()
+
+    def resign(self) -> None:
+        """Ask the metadata group for another leader."""
+        self.ctx.mark("N5.resign")
+        self.ctx.submit(Resign(self.ctx.new_request(), self.replica.id, self.epoch))
+
+    def _name(self) -> str:
+        stream = self.ctx.metadata.by_id.get(self.replica.id.stream)
+        return stream.config.name if stream is not None else ""

@@ -1,0 +1,528 @@
+"""The metadata state machine: every node applies the same commands in the same order to the same state.
+
+It holds all cluster state: nodes with their incarnations and sessions, streams, and for each partition who
+leads, in which epoch, who is in sync (ISR) and who may be elected if the ISR is gone. It reads no clock and
+draws nothing: equal logs give equal states on every node.
+
+Rules kept here: I1 (ids), I2 (incarnations, wiped disks), R1 (an epoch belongs to one leader incarnation), R9
+(ISR changes are compare-and-set, joiners checked at commit), R12 (the leader is in the ISR), R13 (eligible
+replicas), R14 (tail states and `last_known`), R15 (reports), R16 (who is elected), M3 (idempotence).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.core.commands import (
+    ChangeIsr,
+    Command,
+    ConfirmNode,
+    CreateStream,
+    DeleteStream,
+    ElectLeader,
+    ExpireNode,
+    ExpireReports,
+    LeaderReady,
+    Rebalance,
+    RegisterNode,
+    ReplicaFailed,
+    ReportLeader,
+    RequestId,
+    Resign,
+    TailReport,
+)
+from liftlog.core.placement import choose_replicas
+from liftlog.core.subjects import collision, config_problem
+from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
+from liftlog.types import NO_MUTANTS, Mutants, NodeConfig, PartitionId, StreamConfig, TailState, invariant
+
+REGISTERED, LIVE, EXPIRED = "registered", "live", "expired"
+
+
+class NodeState(msgspec.Struct):
+    """One node. `confirmed` = the last incarnation that is known to be on its disk (I2)."""
+
+    node: int
+    disk_id: str
+    incarnation: int
+    nonce: int
+    state: str
+    confirmed: int
+    address: str
+    reset: bool = False
+    """This incarnation was found wiped or rolled back: its partitions start empty, its vote is withheld."""
+
+
+class LastKnown(msgspec.Struct):
+    """R14: what a replica that may have lost its tail still had when it last reported."""
+
+    epoch: int
+    leo: int
+    lost: bool = False
+    """The disk was wiped or the log is gone: this copy counts as missing."""
+
+
+class PartitionState(msgspec.Struct):
+    """The committed record of one partition. `version` counts every change of it."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    min_insync: int
+    leader: int = 0
+    leader_incarnation: int = 0
+    epoch: int = 0
+    version: int = 0
+    isr: tuple[int, ...] = ()
+    eligible: tuple[int, ...] = ()
+    last_known: dict[int, LastKnown] = {}
+    ready: bool = False
+    reports: dict[int, int] = {}
+    unclean_epochs: tuple[int, ...] = ()
+
+
+class StreamState(msgspec.Struct):
+    id: int
+    config: StreamConfig
+    partitions: list[PartitionId]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """Outcome of a command. `code` empty = done."""
+
+    code: str = ""
+    detail: str = ""
+    stream: int = 0
+
+
+OK = Result()
+STALE = Result("stale", "the precondition does not hold any more")
+
+
+class Metadata:
+    """The replicated state. `apply` is the only way to change it."""
+
+    def __init__(self, config: NodeConfig, mutants: Mutants = NO_MUTANTS) -> None:
+        self._config = config
+        self._mutants = mutants
+        self.applied = 0
+        self.nodes: dict[int, NodeState] = {}
+        self.streams: dict[str, StreamState] = {}
+        self.by_id: dict[int, StreamState] = {}
+        self.partitions: dict[PartitionId, PartitionState] = {}
+        self.results: dict[RequestId, Result] = {}
+        self.changed: dict[PartitionId, None] = {}
+        """Partitions touched since the owner last cleared this (a dict for its order)."""
+        self.counts: dict[str, int] = {}
+
+    # -- the one entry ----------------------------------------------------------------------------
+
+    def apply(self, index: int, command: Command | None) -> Result:
+        """Apply the command at Raft `index` (None = a leader's no-op). A repeated request changes nothing."""
+        invariant(index == self.applied + 1, f"metadata applied {self.applied}, then {index}")
+        self.applied = index
+        if command is None:
+            return OK
+        known = self.results.get(command.request)
+        if known is not None:
+            self._count("M3.repeat")
+            return known
+        result = self._dispatch(index, command)
+        self.results[command.request] = result
+        if len(self.results) > self._config.request_memory:
+            del self.results[next(iter(self.results))]
+        return result
+
+    def _dispatch(self, index: int, command: Command) -> Result:
+        match command:
+            case RegisterNode():
+                return self._register(index, command)
+            case ConfirmNode():
+                return self._confirm(command)
+            case ExpireNode():
+                return self._expire(command)
+            case CreateStream():
+                return self._create(index, command)
+            case DeleteStream():
+                return self._delete(command)
+            case ChangeIsr():
+                return self._change_isr(command)
+            case ReplicaFailed():
+                return self._replica_failed(command)
+            case ReportLeader():
+                return self._report(command)
+            case ExpireReports():
+                return self._expire_reports(command)
+            case LeaderReady():
+                return self._leader_ready(command)
+            case Resign():
+                return self._resign(command)
+            case ElectLeader():
+                return self._elect_explicitly(command)
+            case Rebalance():
+                return self._rebalance()
+
+    # -- nodes (I2, R1, R14, R15) -----------------------------------------------------------------
+
+    def is_live(self, node: int) -> bool:
+        state = self.nodes.get(node)
+        return state is not None and state.state == LIVE
+
+    def _register(self, index: int, command: RegisterNode) -> Result:
+        before = self.nodes.get(command.node)
+        reset = before is not None and (
+            before.disk_id != command.disk_id or command.remembered < before.confirmed
+        )
+        self.nodes[command.node] = NodeState(
+            node=command.node,
+            disk_id=command.disk_id,
+            incarnation=index,
+            nonce=command.nonce,
+            state=REGISTERED,
+            confirmed=before.confirmed if before is not None else 0,
+            address=command.address,
+            reset=reset,
+        )
+        if reset:
+            self._count("I2.reset")
+        reports = {report.partition: report for report in command.tails}
+        born = before.confirmed if before is not None else 0
+        for partition in self.partitions.values():
+            if command.node in partition.replicas:
+                self._register_replica(partition, command.node, reports.get(partition.id), reset, born)
+        return OK
+
+    def _register_replica(
+        self, partition: PartitionState, node: int, report: TailReport | None, reset: bool, born: int
+    ) -> None:
+        """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
+        self.changed[partition.id] = None
+        if reset and not self._mutants.wiped_replica_rejoins:
+            self._demote(partition, node, LastKnown(0, 0, lost=True))
+        elif report is None and not (reset and self._mutants.wiped_replica_rejoins):
+            # No folder: created after this node's last run began, its log may never have been opened; an
+            # older one is gone.
+            self._demote(partition, node, LastKnown(0, 0, lost=partition.id.stream <= born))
+        elif report is not None:
+            found = LastKnown(report.epoch, report.leo)
+            if report.state in (TailState.SUSPECT.value, TailState.DAMAGED.value):
+                self._count("R14.suspect")
+                self._demote(partition, node, found)
+            elif node in partition.last_known and not partition.last_known[node].lost:
+                partition.last_known[node] = found
+        if partition.leader == node:
+            if self._mutants.restarted_leader_keeps_epoch:
+                partition.leader_incarnation = self.nodes[node].incarnation
+                self._touch(partition)
+                return
+            self._count("R1.new-incarnation")
+            self._elect(partition, avoid=node)
+        elif partition.leader == 0:
+            self._elect(partition)
+
+    def _confirm(self, command: ConfirmNode) -> Result:
+        node = self.nodes.get(command.node)
+        if node is None or node.incarnation != command.incarnation:
+            return STALE
+        node.state = LIVE
+        node.confirmed = command.incarnation
+        for partition in self.partitions.values():
+            if command.node in partition.replicas:
+                self.changed[partition.id] = None
+                if partition.leader == 0:
+                    self._elect(partition)
+        return OK
+
+    def _expire(self, command: ExpireNode) -> Result:
+        node = self.nodes.get(command.node)
+        if node is None or node.incarnation != command.incarnation or node.state == EXPIRED:
+            return STALE
+        node.state = EXPIRED
+        self._count("R15.expiry")
+        for partition in self.partitions.values():
+            if command.node in partition.isr:
+                self._remove(partition, command.node)
+            if partition.leader == command.node:
+                self._elect(partition, avoid=command.node)
+        return OK
+
+    # -- streams (I1, N7) -------------------------------------------------------------------------
+
+    def _create(self, index: int, command: CreateStream) -> Result:
+        config = command.config
+        existing = self.streams.get(config.name)
+        if existing is not None:
+            if existing.config == config:
+                return Result(stream=existing.id)
+            return Result(ERR_EXISTS, f"stream {config.name!r} exists with another configuration")
+        problem = config_problem(config)
+        for other in self.streams.values():
+            problem = problem or collision(config, other.config)
+        if not problem and len(self.streams) >= self._config.streams_max:
+            problem = f"the cluster holds its maximum of {self._config.streams_max} streams: remove one first"
+        if not problem and config.replication_factor > len(self.nodes):
+            problem = (
+                f"replication factor {config.replication_factor} needs as many nodes; "
+                f"{len(self.nodes)} have registered"
+            )
+        if problem:
+            return Result(ERR_INVALID, problem)
+        minimum = config.min_insync_replicas or (2 if config.replication_factor >= 3 else 1)
+        stream = StreamState(id=index, config=config, partitions=[])
+        self.streams[config.name] = self.by_id[index] = stream
+        live = [node.node for node in self.nodes.values() if node.state == LIVE]
+        for number in range(config.partitions):
+            replicas = choose_replicas(
+                config.replication_factor, sorted(self.nodes), live, list(self.partitions.values())
+            )
+            partition = PartitionState(PartitionId(index, number), tuple(replicas), minimum)
+            # R12: the first ISR is the live ones of the chosen replicas.
+            partition.isr = tuple(node for node in replicas if node in live)
+            stream.partitions.append(partition.id)
+            self.partitions[partition.id] = partition
+            self._elect(partition)
+        return Result(stream=index)
+
+    def _delete(self, command: DeleteStream) -> Result:
+        stream = self.streams.pop(command.name, None)
+        if stream is None:
+            return Result(ERR_NOT_FOUND, f"stream {command.name!r} does not exist")
+        del self.by_id[stream.id]
+        for partition in stream.partitions:
+            del self.partitions[partition]
+            self.changed[partition] = None
+        return Result(stream=stream.id)
+
+    # -- ISR (R9, R12, R13) -----------------------------------------------------------------------
+
+    def _change_isr(self, command: ChangeIsr) -> Result:
+        partition = self.partitions.get(command.partition)
+        if partition is None or partition.version != command.version:
+            self._count("R9.stale")
+            return STALE
+        joiner = self.nodes.get(command.joiner)
+        joiner_ok = command.joiner == 0 or (
+            joiner is not None and joiner.state == LIVE and joiner.incarnation == command.joiner_incarnation
+        )
+        if self._mutants.late_addition_of_old_incarnation:
+            joiner_ok = True
+        fits = (
+            partition.leader == command.leader
+            and partition.epoch == command.epoch
+            and command.leader in command.isr
+            and all(node in partition.replicas for node in command.isr)
+            and all(node in partition.isr or node == command.joiner for node in command.isr)
+        )
+        if not (fits and joiner_ok):
+            # The answer to a change is always a higher version: only that ends the leader's wait (R2).
+            self._count("R9.rejected")
+            self._touch(partition)
+            return Result("rejected", "joiner is not the current live incarnation, or the leader has changed")
+        removed = [node for node in partition.isr if node not in command.isr]
+        partition.isr = tuple(node for node in partition.replicas if node in command.isr)
+        self._after_isr_change(partition, removed)
+        self._count("R9.addition" if command.joiner else "R9.removal")
+        self._touch(partition)
+        return OK
+
+    def _after_isr_change(self, partition: PartitionState, removed: list[int]) -> None:
+        """R13: below the minimum the removed stay eligible; at or above it nobody outside is."""
+        if len(partition.isr) >= partition.min_insync:
+            partition.eligible = ()
+            partition.last_known = {}
+        else:
+            outside = [*partition.eligible, *removed]
+            partition.eligible = tuple(
+                node for node in partition.replicas if node in outside and node not in partition.isr
+            )
+            if removed:
+                self._count("R13.eligible")
+
+    def _remove(self, partition: PartitionState, node: int) -> None:
+        """Take a lost node out of the ISR (R13, R15)."""
+        partition.isr = tuple(member for member in partition.isr if member != node)
+        self._after_isr_change(partition, [node])
+        self._count("ISR.removal")
+        self._touch(partition)
+
+    def _demote(self, partition: PartitionState, node: int, found: LastKnown) -> None:
+        """R14: a replica that may lack committed data leaves ISR and eligible in one command.
+
+        It is remembered for the case that nobody else is left. That memory ends when the ISR is back at the
+        minimum, since committed data is then elsewhere.
+        """
+        was_member = node in partition.isr or node in partition.eligible or node in partition.last_known
+        if not was_member:
+            return
+        if node in partition.last_known and partition.last_known[node].lost:
+            found.lost = True
+        partition.isr = tuple(member for member in partition.isr if member != node)
+        partition.eligible = tuple(member for member in partition.eligible if member != node)
+        if len(partition.isr) >= partition.min_insync:
+            partition.eligible = ()
+            partition.last_known = {}
+        else:
+            partition.last_known = {**partition.last_known, node: found}
+        self._touch(partition)
+
+    def _replica_failed(self, command: ReplicaFailed) -> Result:
+        partition = self.partitions.get(command.partition)
+        node = self.nodes.get(command.node)
+        if partition is None or node is None or node.incarnation != command.incarnation:
+            return STALE
+        self._count("R5.failed-sync")
+        self._demote(partition, command.node, LastKnown(command.epoch, command.leo))
+        if partition.leader in (command.node, 0):
+            self._elect(partition, avoid=command.node)
+        self._touch(partition)
+        return OK
+
+    # -- elections (R1, R14, R15, R16) ------------------------------------------------------------
+
+    def _report(self, command: ReportLeader) -> Result:
+        partition = self.partitions.get(command.partition)
+        reporter = self.nodes.get(command.reporter)
+        if (
+            partition is None
+            or partition.epoch != command.epoch
+            or partition.leader == 0
+            or command.reporter not in partition.isr
+            or reporter is None
+            or reporter.incarnation != command.incarnation
+        ):
+            return STALE
+        partition.reports = {**partition.reports, command.reporter: command.incarnation}
+        self.changed[partition.id] = None
+        others = [node for node in partition.isr if node != partition.leader and self.is_live(node)]
+        suspicious = [node for node in others if node in partition.reports]
+        if suspicious and len(suspicious) * 2 > len(others):
+            self._count("R15.election")
+            self._elect(partition, avoid=partition.leader)
+        return OK
+
+    def _expire_reports(self, command: ExpireReports) -> Result:
+        partition = self.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch:
+            return STALE
+        partition.reports = {}
+        return OK
+
+    def _leader_ready(self, command: LeaderReady) -> Result:
+        partition = self.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch or partition.leader == 0:
+            return STALE
+        partition.ready = True
+        self.changed[partition.id] = None
+        return OK
+
+    def _resign(self, command: Resign) -> Result:
+        partition = self.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch or partition.leader == 0:
+            return STALE
+        if all(node == partition.leader or not self.is_live(node) for node in partition.isr):
+            return Result("rejected", "no other live replica is in sync")
+        self._count("N5.handover")
+        self._elect(partition, avoid=partition.leader)
+        return OK
+
+    def _elect_explicitly(self, command: ElectLeader) -> Result:
+        partition = self.partitions.get(command.partition)
+        if partition is None:
+            return Result(ERR_NOT_FOUND, "the partition does not exist")
+        if command.node not in partition.replicas or not self.is_live(command.node):
+            return Result(ERR_INVALID, f"node {command.node} is no live replica of this partition")
+        if command.node in partition.isr:
+            self._lead(partition, command.node)
+        elif command.node in partition.eligible and not any(self.is_live(node) for node in partition.isr):
+            self._lead_from_eligible(partition, command.node)
+        elif command.unclean:
+            self._count("R16.unclean")
+            partition.isr = (command.node,)
+            partition.eligible = ()
+            partition.last_known = {}
+            self._lead(partition, command.node)
+            partition.unclean_epochs = (*partition.unclean_epochs, partition.epoch)
+        else:
+            return Result(
+                ERR_INVALID,
+                f"node {command.node} may lack committed data; only an unclean election can choose it",
+            )
+        return OK
+
+    def _rebalance(self) -> Result:
+        moved = 0
+        for partition in self.partitions.values():
+            for node in partition.replicas:
+                if node in partition.isr and self.is_live(node):
+                    if node != partition.leader:
+                        self._lead(partition, node)
+                        moved += 1
+                    break
+        return Result(detail=f"{moved} partitions moved")
+
+    def _elect(self, partition: PartitionState, avoid: int = 0) -> None:
+        """R16: from the live ISR, else the live eligible, else by R14; else nobody. Ends the old epoch."""
+        candidates = [node for node in partition.isr if self.is_live(node)]
+        chosen = self._least_loaded([node for node in candidates if node != avoid] or candidates)
+        if chosen:
+            self._lead(partition, chosen)
+            return
+        eligible = [node for node in partition.eligible if self.is_live(node)]
+        if eligible:
+            self._lead_from_eligible(partition, self._least_loaded(eligible))
+            return
+        chosen = self._greatest_last_known(partition)
+        if chosen:
+            self._count("R14.last-known")
+            partition.isr = (chosen,)
+            partition.last_known = {}
+            self._lead(partition, chosen)
+        elif partition.leader:
+            self._lead(partition, 0)
+
+    def _lead_from_eligible(self, partition: PartitionState, node: int) -> None:
+        """R13: the elected one is the whole ISR; the others keep their eligibility."""
+        self._count("R13.elected")
+        outside = [*partition.isr, *partition.eligible]
+        partition.isr = (node,)
+        partition.eligible = tuple(m for m in partition.replicas if m in outside and m != node)
+        self._lead(partition, node)
+
+    def _greatest_last_known(self, partition: PartitionState) -> int:
+        """R14: with nobody left, the greatest (epoch, LEO), once all have reported and none is lost."""
+        if partition.isr or partition.eligible or not partition.last_known:
+            return 0
+        if any(known.lost for known in partition.last_known.values()):
+            return 0
+        greatest = max((known.epoch, known.leo) for known in partition.last_known.values())
+        for node in partition.replicas:
+            known = partition.last_known.get(node)
+            if known is not None and (known.epoch, known.leo) == greatest and self.is_live(node):
+                return node
+        return 0
+
+    def _least_loaded(self, candidates: list[int]) -> int:
+        if not candidates:
+            return 0
+        led = {node: 0 for node in candidates}
+        for partition in self.partitions.values():
+            if partition.leader in led:
+                led[partition.leader] += 1
+        return min(candidates, key=lambda node: led[node])
+
+    def _lead(self, partition: PartitionState, node: int) -> None:
+        """Begin a new epoch under `node` (0 = without a leader)."""
+        invariant(node == 0 or node in partition.isr, f"leader {node} is not in the ISR {partition.isr}")
+        partition.leader = node
+        partition.leader_incarnation = self.nodes[node].incarnation if node else 0
+        partition.epoch += 1
+        partition.ready = False
+        partition.reports = {}
+        self._count("election" if node else "leaderless")
+        self._touch(partition)
+
+    def _touch(self, partition: PartitionState) -> None:
+        partition.version += 1
+        self.changed[partition.id] = None
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1

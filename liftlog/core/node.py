@@ -1,0 +1,380 @@
+r"""One node of the cluster: `step(event) -> effects`, composed of Raft, metadata and replicas.
+
+    Received ----> raft ----> committed commands ----> metadata ----> roles of the replicas
+             \--> replicas (fetch, reply)                              |
+    Published --> leader: sequence, append ----> AppendLog ----> Durable --> HW --> acks, readers
+
+This module only routes. What the parts promise stands in `replica.py` (R), `raft.py` (M1), `metadata.py` (I,
+R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from liftlog.core.commands import RegisterNode, decode_command
+from liftlog.core.context import Context
+from liftlog.core.controller import Controller
+from liftlog.core.metadata import Metadata
+from liftlog.core.proposals import Proposals
+from liftlog.core.raft import Raft
+from liftlog.core.replica import OPENING, Replica
+from liftlog.core.requests import Requests
+from liftlog.core.session import Session
+from liftlog.messages import (
+    TIMER_ELECTION,
+    TIMER_TICK,
+    BusDown,
+    BusUp,
+    ClientGone,
+    ClientRequest,
+    Durable,
+    Effect,
+    Event,
+    Fetch,
+    FetchProgress,
+    FetchReply,
+    Forward,
+    Heartbeat,
+    HeartbeatReply,
+    LogOpened,
+    LogRead,
+    Published,
+    Received,
+    SetTimer,
+    StopNode,
+    StopRequested,
+    StorageFailed,
+    Subscribed,
+    TimeFound,
+    TimerFired,
+    TrashLog,
+)
+from liftlog.types import (
+    NO_MUTANTS,
+    RAFT_LOG,
+    Entry,
+    LogSummary,
+    Mutants,
+    NodeConfig,
+    PartitionId,
+    Recovered,
+    invariant,
+)
+
+
+class Node:
+    """The whole protocol core of one process. Pure: equal events in equal order give equal effects.
+
+    Raises `InvariantViolation` when a condition that the protocol guarantees does not hold; the process must
+    then stop.
+    """
+
+    def __init__(self, config: NodeConfig, recovered: Recovered, mutants: Mutants = NO_MUTANTS) -> None:
+        self.config = config
+        self.metadata = Metadata(config, mutants)
+        self.ctx = Context(config, self.metadata, recovered.nonce, mutants)
+        self.raft = Raft(
+            config,
+            recovered.hard_state,
+            recovered.raft_entries,
+            recovered.identity,
+            self.ctx.effects,
+            self.ctx.new_ticket,
+            self.ctx.mark,
+            mutants,
+        )
+        self.proposals = Proposals(self.ctx, self.raft)
+        self.ctx.submit = self.proposals.submit
+        self.session = Session(self.ctx, self.raft, recovered)
+        self.requests = Requests(self)
+        self.controller: Controller | None = None
+        self.replicas: dict[PartitionId, Replica] = {}
+        self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
+        self._stopping = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Received: self._on_received,
+            TimerFired: self._on_timer,
+            Durable: self._on_durable,
+            StorageFailed: self._on_storage_failed,
+            LogOpened: self._on_log_opened,
+            LogRead: self._on_log_read,
+            TimeFound: self._on_time_found,
+            BusUp: self._on_bus_up,
+            BusDown: self._on_bus_down,
+            Subscribed: self._on_subscribed,
+            Published: self._on_published,
+            ClientRequest: self._on_client_request,
+            ClientGone: self._on_client_gone,
+            StopRequested: self._on_stop,
+        }
+
+    # -- what others look at ----------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> int:
+        return self.ctx.incarnation
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """How often each rule's case was reached, with the metadata state machine's own counts."""
+        return {**self.ctx.marks, **self.metadata.counts}
+
+    @property
+    def leads_nothing(self) -> bool:
+        """True once an orderly stop has nothing left to hand over."""
+        return not self.raft.is_leader and all(r.leading is None for r in self.replicas.values())
+
+    # -- the one entry ----------------------------------------------------------------------------
+
+    def start(self) -> list[Effect]:
+        """First effects of this run: timers, and whatever Raft has to say."""
+        self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
+        self.raft.start()
+        self._apply_committed()
+        return self._drain()
+
+    def step(self, event: Event) -> list[Effect]:
+        """Take in one event; the effects are to be carried out in order."""
+        self._handlers[type(event)](event)
+        return self._drain()
+
+    def _drain(self) -> list[Effect]:
+        effects = self.ctx.effects[:]
+        self.ctx.effects.clear()
+        return effects
+
+    # -- peers ------------------------------------------------------------------------------------
+
+    def _on_received(self, event: Received) -> None:
+        sender, message = event.sender, event.message
+        match message:
+            case Fetch():
+                replica = self._ready_replica(message.partition)
+                if replica is not None:
+                    replica.on_fetch(sender, message)
+            case FetchProgress():
+                replica = self._ready_replica(message.partition)
+                if replica is not None and replica.leading is not None:
+                    replica.leading.on_progress(sender, message)
+            case FetchReply():
+                replica = self._ready_replica(message.partition)
+                if replica is not None and replica.following is not None:
+                    replica.following.on_reply(sender, message)
+            case Forward():
+                self.proposals.on_forward(message.command)
+                self._after_raft()
+            case Heartbeat():
+                if self.controller is not None:
+                    self.controller.on_heartbeat(sender, message, self.raft.quorum_contact())
+            case HeartbeatReply():
+                self.session.on_reply(message)
+            case _:
+                self.raft.on_message(sender, message)
+                self._after_raft()
+
+    def _ready_replica(self, partition: PartitionId) -> Replica | None:
+        replica = self.replicas.get(partition)
+        return replica if replica is not None and replica.state != OPENING else None
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _on_timer(self, event: TimerFired) -> None:
+        if event.kind == TIMER_ELECTION:
+            self.raft.on_election_timer()
+        else:
+            self._tick()
+        self._after_raft()
+
+    def _tick(self) -> None:
+        ctx = self.ctx
+        ctx.ticks += 1
+        ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
+        self.raft.on_tick()
+        self._after_raft()
+        self.session.tick()
+        if self.controller is not None:
+            self.controller.tick()
+        self._fence_or_release()
+        for replica in self.replicas.values():
+            replica.tick()
+        self.proposals.tick()
+        self.requests.tick()
+
+    def _fence_or_release(self) -> None:
+        """N2: without contact to the controller a leader takes nothing from NATS and answers nothing."""
+        out = self.session.out_of_contact()
+        if out and not self.ctx.fenced:
+            self.ctx.fenced = True
+            for replica in self.replicas.values():
+                if replica.leading is not None:
+                    replica.leading.fence()
+        elif not out:
+            self.ctx.fenced = False
+
+    # -- Raft and metadata ------------------------------------------------------------------------
+
+    def _after_raft(self) -> None:
+        """Whatever Raft did: notice a change of controller, apply what is committed, answer barriers."""
+        if self.raft.is_leader != (self.controller is not None):
+            self.controller = Controller(self.ctx) if self.raft.is_leader else None
+        self._apply_committed()
+        if self.raft.reads_ready:
+            ready = self.raft.reads_ready[:]
+            self.raft.reads_ready.clear()
+            for _, index in ready:
+                self.requests.barrier_ready(index)
+        if self.raft.reads_failed:
+            self.raft.reads_failed.clear()
+            self.requests.barrier_failed()
+
+    def _apply_committed(self) -> None:
+        entries = self.raft.take_committed()
+        if not entries:
+            return
+        for entry in entries:
+            self._apply(entry)
+        self._follow_metadata()
+        self.requests.metadata_moved()
+
+    def _apply(self, entry: Entry) -> None:
+        if not entry.data:
+            self.metadata.apply(entry.index, None)
+            return
+        command = decode_command(entry.data)
+        result = self.metadata.apply(entry.index, command)
+        self.proposals.applied(command)
+        self.requests.applied(command, result)
+        if isinstance(command, RegisterNode) and command.node == self.config.node:
+            self.session.registered(command)
+
+    def _follow_metadata(self) -> None:
+        """Bring the replicas in line with the partitions that the last commands touched."""
+        changed = list(self.metadata.changed)
+        self.metadata.changed.clear()
+        if not self.ctx.incarnation:
+            return
+        for partition in changed:
+            self._follow_partition(partition)
+
+    def _follow_partition(self, partition: PartitionId) -> None:
+        record = self.metadata.partitions.get(partition)
+        replica = self.replicas.get(partition)
+        if record is None or self.config.node not in record.replicas:
+            if replica is not None:
+                replica.step_aside()
+                replica.readers.fail()
+                del self.replicas[partition]
+                self.ctx.effects.append(TrashLog(partition))
+            return
+        if replica is not None:
+            replica.adopt()
+            return
+        replica = self.replicas[partition] = Replica(self.ctx, partition)
+        found = self._found.pop(partition, None)
+        if found is not None and not self.session.reset:
+            replica.opened(found)
+        else:
+            replica.open(fresh=found is not None)
+
+    def _begin_run(self) -> None:
+        """Our incarnation is durable: take up the replicas the metadata gives us, drop unknown ones (I1)."""
+        self.metadata.changed.clear()
+        for partition in list(self.metadata.partitions):
+            self._follow_partition(partition)
+        for unknown in self._found:
+            self.ctx.mark("I1.trash")
+            self.ctx.effects.append(TrashLog(unknown))
+        self._found = {}
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def _on_durable(self, event: Durable) -> None:
+        owner = self.ctx.owners.pop(event.ticket, None)
+        if owner is not None:
+            replica = self.replicas.get(owner)
+            if replica is not None:
+                replica.durable(event.ticket)
+        elif self.session.durable(event.ticket):
+            self._begin_run()
+        else:
+            self.raft.on_durable(event.ticket)
+            self._after_raft()
+
+    def _on_storage_failed(self, event: StorageFailed) -> None:
+        self.ctx.owners.pop(event.ticket, None)
+        if event.log == RAFT_LOG:
+            self.ctx.effects.append(StopNode(f"the metadata cannot be stored: {event.error}"))
+            return
+        replica = self.replicas.get(event.log)
+        if replica is not None:
+            replica.storage_failed(event)
+
+    def _on_log_opened(self, event: LogOpened) -> None:
+        replica = self.replicas.get(event.summary.log)
+        if replica is not None:
+            invariant(replica.state != "ready", f"{replica.id} was opened twice")
+            replica.opened(event.summary)
+
+    def _on_log_read(self, event: LogRead) -> None:
+        replica = self.replicas.get(event.log)
+        if replica is None:
+            return
+        if replica.leading is None or not replica.leading.on_read(event):
+            replica.readers.on_read(event)
+
+    def _on_time_found(self, event: TimeFound) -> None:
+        replica = self.replicas.get(event.log)
+        if replica is not None:
+            replica.readers.on_time(event)
+
+    # -- NATS -------------------------------------------------------------------------------------
+
+    def _on_bus_up(self, event: BusUp) -> None:
+        self.ctx.bus_up = True
+        for replica in self.replicas.values():
+            if replica.leading is not None:
+                replica.leading.bus_lost()
+                replica.leading.subscribe()
+
+    def _on_bus_down(self, event: BusDown) -> None:
+        self.ctx.bus_up = False
+        for replica in self.replicas.values():
+            if replica.leading is not None:
+                replica.leading.bus_lost()
+
+    def _on_subscribed(self, event: Subscribed) -> None:
+        replica = self.replicas.get(event.partition)
+        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
+            replica.leading.confirmed()
+            self._after_raft()
+
+    def _on_published(self, event: Published) -> None:
+        replica = self.replicas.get(event.partition)
+        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
+            replica.leading.publish(event)
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def _on_client_request(self, event: ClientRequest) -> None:
+        self.requests.on_request(event)
+        self._after_raft()
+
+    def _on_client_gone(self, event: ClientGone) -> None:
+        self.requests.forget(event.client)
+
+    def _on_stop(self, event: StopRequested) -> None:
+        """Orderly stop: hand over every leadership; the driver waits for `leads_nothing`, not for ever."""
+        if self._stopping:
+            return
+        self._stopping = True
+        for replica in self.replicas.values():
+            if replica.leading is not None:
+                replica.leading.resign()
+        if self.raft.is_leader:
+            others = [voter for voter in self.config.voters if voter != self.config.node]
+            live = [voter for voter in others if self.metadata.is_live(voter)]
+            if live:
+                self.raft.transfer(live[0])
+        self._after_raft()

@@ -1,0 +1,93 @@
+"""What a leader knows of one follower: how far it is, and how much is under way to it (M1l).
+
+Two states. *Probing*: the leader does not know where the logs agree. It has one message out at a time and
+moves `next_index` back on each refusal. *Replicating*: the logs agree up to `match_index`; the leader sends
+ahead without waiting, up to a bounded number of messages.
+
+Nothing here is needed for safety except `counted_index`, so loss, duplication and reordering cost only
+repetition: a refusal that is out of date sends the leader back to probing, and a lost acknowledgement is made
+good by the reply to any later heartbeat, which says how far the follower is.
+
+Sources: Raft paper 5.3; the two states follow Ongaro's thesis 10.2 and the practice of etcd's raft.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+APPENDS_IN_FLIGHT_MAX = 16
+"""Messages with entries that may be under way to one follower: times raft_append_max_bytes bounds memory."""
+
+
+class Progress:
+    """One follower or learner, as its leader sees it during one term."""
+
+    __slots__ = (
+        "acked_round",
+        "contact_tick",
+        "counted_index",
+        "counts",
+        "in_flight",
+        "match_index",
+        "next_index",
+        "node",
+        "paused",
+        "probing",
+        "voter",
+    )
+
+    def __init__(self, node: int, voter: bool, next_index: int, tick: int) -> None:
+        self.node = node
+        self.voter = voter
+        self.next_index = next_index
+        self.match_index = 0
+        """Durable on the follower, as far as its replies tell. For flow control only."""
+        self.counted_index = 0
+        """The same, from replies of a disk that may vote (I2). Only this commits anything."""
+        self.counts = False
+        self.probing = True
+        self.paused = False
+        """Probing, and a probe is under way: wait for a reply. Heartbeats go on, and probe as well."""
+        self.in_flight: deque[int] = deque()
+        """Last index of each message with entries that was sent and not acknowledged."""
+        self.contact_tick = tick
+        """When the newest message began its way that this follower has answered. A new leader gives every
+        follower the benefit of the doubt."""
+        self.acked_round = 0
+
+    def may_send(self) -> bool:
+        return not self.paused if self.probing else len(self.in_flight) < APPENDS_IN_FLIGHT_MAX
+
+    def sent(self, last_index: int) -> None:
+        """Entries up to `last_index` went out."""
+        if self.probing:
+            self.paused = True
+        else:
+            self.in_flight.append(last_index)
+            self.next_index = last_index + 1
+
+    def accepted(self, match_index: int) -> None:
+        """The follower's durable log equals the leader's up to `match_index`."""
+        if match_index > self.match_index:
+            self.match_index = match_index
+        in_flight = self.in_flight
+        while in_flight and in_flight[0] <= match_index:
+            in_flight.popleft()
+        if self.probing:
+            self.probing = self.paused = False
+            self.next_index = self.match_index + 1
+        elif self.next_index <= match_index:
+            self.next_index = match_index + 1
+
+    def refused(self, hint: int) -> None:
+        """The logs did not agree where the leader tried: probe from `hint` on.
+
+        A refusal below `match_index` is out of date, or comes from a disk that was replaced. Both are
+        answered by going back: the first costs a repetition, and ignoring the second would leave the
+        follower behind for ever.
+        """
+        self.match_index = min(self.match_index, hint)
+        self.next_index = min(hint, self.next_index - 1) + 1
+        self.probing = True
+        self.paused = True
+        self.in_flight.clear()

@@ -1,0 +1,622 @@
+"""Raft for the metadata group: one order of commands that survives the loss of any minority of voters (M1).
+
+Theory
+------
+All cluster state (streams, leaders, epochs, ISR) is a deterministic state machine fed by one log of commands.
+If every node applies the same commands in the same order, all nodes hold the same state. So the whole task is
+agreement on a log, and it is split in two:
+
+*Elections.* Time is cut into terms. In each term a voter gives at most one vote, and a candidate needs a
+quorum, more than half of the voters. Two quorums share a voter, so a term has at most one leader.
+
+*Replication.* Only the leader appends. A follower takes entries only if the entry before them is the
+leader's; by induction, two logs that agree at one index in index and term agree on everything before it. An
+entry is *committed* when a quorum holds it durably in the leader's term. A voter refuses candidates whose log
+is behind its own, and the quorum that elects shares a voter with the quorum that committed: so every later
+leader has every committed entry, and what was applied is never taken back.
+
+Both halves stand on memory. A voter that forgets a vote can give it twice; one that forgets an acknowledged
+entry unmakes a commit. Every message that is a promise therefore waits for the sync of what it promises:
+`Send.after` carries the ticket, and the driver holds the message back.
+
+The paper: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (extended version,
+2014); the thesis: Ongaro, "Consensus: Bridging Theory and Practice" (2014).
+
+Rules
+-----
+- **M1a** One vote per term. Term and vote are synced before any answer that depends on them, and a candidate
+  counts its own vote, and asks for others, only once it is synced. (Paper 5.2, Election Safety.)
+- **M1b** A vote goes only to a candidate whose log is at least as up to date: greater last term, or equal
+  last term and no shorter. (5.4.1, Leader Completeness.)
+- **M1c** Pre-vote: before it raises its term, a node asks whether it could win. A node that comes back from
+  a partition thus disturbs nobody. A pre-vote promises nothing and is not stored. (Thesis 9.6.)
+- **M1d** Stickiness: no vote and no pre-vote while a leader was heard from within the minimum election
+  timeout, by the leader itself while it hears a quorum. A voter that has just started does not remember
+  whom it heard, so it waits as long. Waived for a leadership transfer. (Thesis 4.2.3.)
+- **M1e** Check-quorum: a leader that has not heard from a quorum for the maximum election timeout steps down,
+  so that clients of a cut-off leader look elsewhere. (Thesis 6.2.)
+- **M1f** Log matching: entries are taken only if the one before them matches; entries are removed only where
+  another term stands in their place, and never at or below the commit index. Late, doubled and reordered
+  requests therefore never remove an entry that matches. (5.3.)
+- **M1g** A follower acknowledges entries once they are synced, and the leader counts its own log only up to
+  where it is synced. It may replicate while its own sync runs. (Thesis 10.2.1.)
+- **M1h** By counting, only an entry of the leader's own term is committed; what lies before it is committed
+  with it. (5.4.2, Figure 8.)
+- **M1i** A new leader appends an empty entry at once, so that M1h can reach what its predecessors left. (8.)
+- **M1j** Reads are linearizable by read-index, see `liftlog.core.readindex`. (8; thesis 6.4.)
+- **M1k** Leadership transfer: the leader takes no more proposals, brings the chosen voter up to date and
+  tells it to stand without waiting. After an election timeout without success it goes on. (Thesis 3.10.)
+- **M1l** Everything is bounded: bytes of an append, appends under way to one follower, uncommitted proposals,
+  waiting reads.
+- **M1m** Learners get the log but are in no quorum and never stand.
+- **M1n** Whoever sees a higher term steps down and adopts it; messages of a lower term change nothing. A
+  leader of a lower term is told, so that a voter which stood in vain finds back into the group.
+
+A single voter elects itself and commits alone, by the same rules: its quorum is 1. Which disks may vote at
+all is rule I2, see `liftlog.core.birth`.
+
+Not here yet: snapshots (the whole log is kept in memory) and membership change.
+
+How time works
+--------------
+There is no clock. `on_tick` comes every `tick_ms`; the election timer is a timer of the driver, which draws
+its length. A heartbeat only notes the tick it came in. When the timer fires and the leader was heard from
+meanwhile, it is set again for what remains: one timer per election timeout instead of one per heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from liftlog.core.birth import BORN, Birth
+from liftlog.core.raft_leader import Leadership
+from liftlog.core.raft_log import RaftLog
+from liftlog.core.readindex import FollowerReads, WaitingRead
+from liftlog.messages import (
+    TIMER_ELECTION,
+    AppendReply,
+    AppendRequest,
+    BirthQuery,
+    BirthReply,
+    Effect,
+    PeerMessage,
+    ReadIndexReply,
+    ReadIndexRequest,
+    SaveHardState,
+    Send,
+    SetTimer,
+    TimeoutNow,
+    VoteReply,
+    VoteRequest,
+)
+from liftlog.types import (
+    NO_MUTANTS,
+    NO_NODE,
+    NO_TICKET,
+    Entry,
+    HardState,
+    Identity,
+    Mutants,
+    NodeConfig,
+    Ticket,
+    invariant,
+)
+
+LONG_AGO_TICK = -(1 << 40)
+
+EAGER_BIRTH_TICKS = 50
+LAZY_BIRTH_TICKS = 10
+"""An unborn voter asks on each tick for the first 50, then on every tenth: a wiped one asks for ever."""
+
+
+class Role(Enum):
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+# Looking up a member of an Enum class costs more than a global, and heartbeats are the most frequent event.
+FOLLOWER, PRE_CANDIDATE, CANDIDATE, LEADER = Role
+
+
+class Raft:
+    """One member of the metadata group. Pure: messages and ticks in, effects appended to `effects`.
+
+    `new_ticket` must give increasing numbers, and storage must complete jobs in the order of submission.
+    `nonce` tells this run of the node from earlier ones (see `FollowerReads`). Raises LiftlogError if the
+    configured voters are not those of the cluster's birth, InvariantViolation if `entries` are no Raft log.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        hard_state: HardState,
+        entries: list[Entry],
+        identity: Identity,
+        effects: list[Effect],
+        new_ticket: Callable[[], Ticket],
+        mark: Callable[[str], None],
+        mutants: Mutants = NO_MUTANTS,
+        nonce: int = 0,
+    ) -> None:
+        self.config = config
+        self.node = config.node
+        self.effects = effects
+        self.mark = mark
+        self.mutants = mutants
+        self.term = hard_state.term
+        self.voted_for = hard_state.voted_for
+        self.raft_log = RaftLog(entries, effects, new_ticket)
+        if self.raft_log.last_term > self.term:
+            # A power loss in the middle of a group of writes may keep entries of a term and lose the record
+            # of the term. No answer of that term has left this node, since answers wait for both.
+            self.term = self.raft_log.last_term
+            self.voted_for = NO_NODE
+        self.role = FOLLOWER
+        self.leader: int = NO_NODE
+        self.commit = 0
+        self.ticks = 0
+        self.reads_ready: list[tuple[int, int]] = []
+        """(key, index): the read may be answered once the state machine has applied up to index."""
+        self.reads_failed: list[int] = []
+        self.leadership: Leadership | None = None
+        voter_count = len(config.voters)
+        self.quorum = voter_count // 2 + 1
+        if mutants.raft_quorum_half:
+            self.quorum = voter_count // 2
+        self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
+        self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
+        self._new_ticket = new_ticket
+        self._is_voter = config.node in config.voters
+        self._other_voters = [voter for voter in config.voters if voter != config.node]
+        self._withheld = hard_state.vote_withheld
+        self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
+        self._disk_id = identity.disk_id
+        self._unsaved = False
+        self._state_ticket = NO_TICKET
+        self._votes: list[int] = []
+        self._leader_tick = 0
+        self._taken = 0
+        self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
+        self.may_vote = False
+        self._set_may_vote()
+        self._handlers: dict[type, Callable[[int, Any], None]] = {
+            AppendRequest: self._on_append_request,
+            AppendReply: self._on_append_reply,
+            VoteRequest: self._on_vote_request,
+            VoteReply: self._on_vote_reply,
+            ReadIndexRequest: self._on_read_index_request,
+            ReadIndexReply: self._on_read_index_reply,
+            TimeoutNow: self._on_timeout_now,
+            BirthQuery: self._on_birth_query,
+            BirthReply: self._on_birth_reply,
+        }
+
+    # -- what others look at ------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role is LEADER
+
+    @property
+    def log(self) -> list[Entry]:
+        """All entries, index i at position i - 1. Not to be changed."""
+        return self.raft_log.entries
+
+    @property
+    def durable_index(self) -> int:
+        return self.raft_log.durable_index
+
+    @property
+    def standing(self) -> str:
+        """For people: "learner", "withheld", "wiped", or how far the birth is: "fresh", "signed", "born"."""
+        if not self._is_voter:
+            return "learner"
+        if self._withheld:
+            return "withheld"
+        return "wiped" if self._birth.shut_out else self._birth.stage
+
+    def quorum_contact(self) -> bool:
+        """Whether this node leads and nobody else can have been elected by an earlier time (M1d, M1e).
+
+        True: a quorum has answered a message that was sent within the minimum election timeout, and no
+        transfer is under way. With clocks that run about equally fast, nobody else was elected before that
+        message was sent, and then not before another minimum election timeout had passed.
+        """
+        leadership = self.leadership
+        return (
+            leadership is not None
+            and leadership.transferee == NO_NODE
+            and leadership.has_contact(self.election_min_ticks)
+        )
+
+    # -- what the node calls ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to take part. To be called once."""
+        if self.may_vote:
+            self._begin_voting()
+        elif self._is_voter and self._birth.advance():
+            self._birth_moved()
+        self._ask_for_birth()
+
+    def on_message(self, sender: int, message: PeerMessage) -> None:
+        """Take in a message of the Raft family; others are ignored."""
+        handler = self._handlers.get(type(message))
+        if handler is not None:
+            handler(sender, message)
+            if self._unsaved:
+                self._save()
+
+    def on_tick(self) -> None:
+        """`tick_ms` have passed."""
+        self.ticks += 1
+        if self.leadership is not None:
+            self.leadership.tick()
+        elif self._follower_reads:
+            self.reads_failed.extend(self._follower_reads.expire(self.ticks))
+        if not self.may_vote and (self.ticks <= EAGER_BIRTH_TICKS or self.ticks % LAZY_BIRTH_TICKS == 0):
+            self._ask_for_birth()
+
+    def on_election_timer(self) -> None:
+        """The election timer fired: stand for election unless the leader was heard from in time."""
+        if self.role is LEADER or not self.may_vote:
+            return
+        config = self.config
+        silent_ms = (self.ticks - self._leader_tick) * config.tick_ms
+        if self.leader and silent_ms < config.election_min_ms:
+            remaining_min_ms = config.election_min_ms - silent_ms
+            remaining_max_ms = config.election_max_ms - silent_ms
+            self.effects.append(SetTimer(TIMER_ELECTION, remaining_min_ms, remaining_max_ms))
+            return
+        self._ask_for_pre_votes()
+
+    def on_durable(self, ticket: Ticket) -> None:
+        """A write is synced. Tickets of others are ignored."""
+        if ticket == self._state_ticket:
+            self._state_ticket = NO_TICKET
+            if self.role is CANDIDATE:
+                # M1a: the candidate's own vote, and only now that it cannot be forgotten.
+                self._count_vote(self.node)
+        elif self.raft_log.on_durable(ticket) and self.leadership is not None:
+            self.leadership.advance_commit()
+
+    def propose(self, data: bytes) -> int | None:
+        """Append a command if this node leads; its index, which it keeps if it is committed in this term.
+
+        None if this node does not lead, is handing over, or has too many uncommitted entries.
+        """
+        leadership = self.leadership
+        return None if leadership is None else leadership.propose(data)
+
+    def take_committed(self) -> list[Entry]:
+        """Entries committed since the last call, in order, each once."""
+        start, self._taken = self._taken, self.commit
+        return self.raft_log.entries[start : self.commit]
+
+    def read(self, key: int) -> None:
+        """Ask for an index that makes a read linearizable (M1j).
+
+        The answer appears, maybe at once, as (key, index) in `reads_ready` or as key in `reads_failed`: no
+        leader known, leader changed, no answer within the minimum election timeout, or too many reads.
+        """
+        if self.leadership is not None:
+            self.leadership.read(WaitingRead(NO_NODE, key))
+            return
+        request = None
+        if self.leader:
+            request = self._follower_reads.add(key, self.ticks + self.election_min_ticks)
+        if request is None:
+            self.reads_failed.append(key)
+        else:
+            self.effects.append(Send(self.leader, ReadIndexRequest(request)))
+
+    def transfer(self, to: int) -> bool:
+        """Hand leadership to voter `to` (M1k). False if this node does not lead or `to` cannot take over."""
+        leadership = self.leadership
+        return leadership is not None and leadership.transfer(to)
+
+    def withhold_vote(self) -> None:
+        """This disk was found rolled back or damaged (I2): never vote again, and remember that."""
+        if self._withheld:
+            return
+        self._withheld = True
+        self.mark("I2.withheld")
+        if self.role is not FOLLOWER:
+            self._become_follower(self.term, NO_NODE)
+        self._set_may_vote()
+        self._save()
+
+    def step_down(self) -> None:
+        """Give up leadership within the term (M1e)."""
+        self._become_follower(self.term, NO_NODE)
+
+    # -- memory (M1a) -------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        self._unsaved = False
+        self._state_ticket = self._new_ticket()
+        state = HardState(
+            term=self.term,
+            voted_for=self.voted_for,
+            peer_disks=self._birth.certificate,
+            vote_withheld=self._withheld,
+            born=self._birth.stage is BORN,
+        )
+        self.effects.append(SaveHardState(state, self._state_ticket))
+
+    def _answer(self, to: int, message: PeerMessage, after: Ticket = NO_TICKET) -> None:
+        """Send a message once term, vote and certificate as they are now are synced, and `after` too."""
+        if self._unsaved:
+            self._save()
+        # Storage completes in order, so the later of two tickets covers both.
+        self.effects.append(Send(to, message, max(after, self._state_ticket)))
+
+    def _set_may_vote(self) -> None:
+        self.may_vote = self._is_voter and self._birth.stage is BORN and not self._withheld
+
+    # -- roles --------------------------------------------------------------------------------------------
+
+    def _begin_voting(self) -> None:
+        if self._other_voters:
+            self._arm_election_timer()
+        else:
+            # A single voter has nobody to wait for.
+            self._ask_for_pre_votes()
+
+    def _arm_election_timer(self) -> None:
+        self.effects.append(
+            SetTimer(TIMER_ELECTION, self.config.election_min_ms, self.config.election_max_ms)
+        )
+
+    def _become_follower(self, term: int, leader: int) -> None:
+        """Follow `leader` (0 = nobody yet) in `term`, which is not lower than the present one (M1n)."""
+        leadership = self.leadership
+        if term > self.term:
+            self.term = term
+            self.voted_for = NO_NODE
+            self._unsaved = True
+            self._leader_tick = LONG_AGO_TICK
+        self.role = FOLLOWER
+        self._votes = []
+        if leadership is not None:
+            self.leadership = None
+            leadership.end()
+            self.mark("M1.stepdown")
+            # A leader runs no election timer.
+            self._arm_election_timer()
+        self._set_leader(leader)
+
+    def _set_leader(self, leader: int) -> None:
+        if leader != self.leader:
+            self.leader = leader
+            # Whatever was asked of another leader may never be answered.
+            if self._follower_reads:
+                self.reads_failed.extend(self._follower_reads.drop_all())
+
+    def _hears_leader(self) -> bool:
+        """M1d: whether there is a leader that an election would only disturb."""
+        if self.leadership is not None:
+            return self.leadership.has_contact(self.election_min_ticks)
+        return self.ticks - self._leader_tick < self.election_min_ticks
+
+    # -- elections ----------------------------------------------------------------------------------------
+
+    def _ask_for_pre_votes(self) -> None:
+        """M1c: find out whether an election could be won, without changing anything anywhere."""
+        self.mark("M1.prevote")
+        self.role = PRE_CANDIDATE
+        self._set_leader(NO_NODE)
+        self._votes = []
+        self._arm_election_timer()
+        for voter in self._other_voters:
+            self._answer(voter, self._vote_request(self.term + 1, pre_vote=True, transfer=False))
+        self._count_vote(self.node)
+
+    def _stand(self, transfer: bool) -> None:
+        """Become a candidate of the next term."""
+        self.role = CANDIDATE
+        self.term += 1
+        self.voted_for = self.node
+        self._votes = []
+        self._leader_tick = LONG_AGO_TICK
+        self._set_leader(NO_NODE)
+        self._save()
+        self._arm_election_timer()
+        for voter in self._other_voters:
+            self._answer(voter, self._vote_request(self.term, pre_vote=False, transfer=transfer))
+
+    def _vote_request(self, term: int, pre_vote: bool, transfer: bool) -> VoteRequest:
+        log = self.raft_log
+        return VoteRequest(term, self.node, log.last_index, log.last_term, pre_vote, transfer)
+
+    def _count_vote(self, voter: int) -> None:
+        """A vote, or pre-vote, for the present candidacy came in."""
+        if voter not in self._votes:
+            self._votes.append(voter)
+        if len(self._votes) < self.quorum:
+            return
+        if self.role is PRE_CANDIDATE:
+            self._stand(transfer=False)
+        else:
+            self._become_leader()
+
+    def _become_leader(self) -> None:
+        self.mark("M1.election")
+        self.role = LEADER
+        self._set_leader(self.node)
+        self.leadership = Leadership(self)
+        self.leadership.begin()
+
+    def _on_vote_request(self, sender: int, request: VoteRequest) -> None:
+        if sender not in self._other_voters:
+            return
+        if self._hears_leader() and not request.transfer:
+            self.mark("M1.sticky")
+            self._answer(sender, VoteReply(self.term, self.node, False, request.pre_vote))
+            return
+        if request.term > self.term and not request.pre_vote:
+            self._become_follower(request.term, NO_NODE)
+        granted = self._may_grant(sender, request) and self._is_up_to_date(request)
+        reply = VoteReply(request.term if granted else self.term, self.node, granted, request.pre_vote)
+        if granted and not request.pre_vote:
+            self.mark("M1.vote")
+            self._unsaved = self._unsaved or self.voted_for != sender
+            self.voted_for = sender
+            self._arm_election_timer()
+            if self.mutants.raft_vote_before_sync:
+                self.effects.append(Send(sender, reply))
+                return
+        # M1a: the vote leaves this node only when it cannot be forgotten any more.
+        self._answer(sender, reply)
+
+    def _may_grant(self, candidate: int, request: VoteRequest) -> bool:
+        """M1a: one vote per term; a pre-vote is no vote, but only a greater term can win one."""
+        if not self.may_vote:
+            return False
+        if request.pre_vote:
+            return request.term > self.term
+        if request.term < self.term:
+            return False
+        if self.mutants.raft_vote_forgotten:
+            return True
+        return self.voted_for == candidate or (self.voted_for == NO_NODE and self.leader == NO_NODE)
+
+    def _is_up_to_date(self, request: VoteRequest) -> bool:
+        """M1b: whether the candidate's log is at least as up to date as this one."""
+        log = self.raft_log
+        if self.mutants.raft_length_before_term:
+            return (request.last_index, request.last_term) >= (log.last_index, log.last_term)
+        return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
+
+    def _on_vote_reply(self, sender: int, reply: VoteReply) -> None:
+        if reply.term > self.term and not (reply.pre_vote and reply.granted):
+            self._become_follower(reply.term, NO_NODE)
+        elif reply.granted and sender in self._other_voters:
+            if reply.pre_vote:
+                if self.role is PRE_CANDIDATE and reply.term == self.term + 1:
+                    self._count_vote(sender)
+            elif self.role is CANDIDATE and reply.term == self.term:
+                self._count_vote(sender)
+
+    def _on_timeout_now(self, _sender: int, message: TimeoutNow) -> None:
+        """M1k: the leader wants this voter to take over; its log is complete, so no pre-vote is needed."""
+        if message.term == self.term and self.role is FOLLOWER and self.may_vote:
+            self._stand(transfer=True)
+
+    # -- replication --------------------------------------------------------------------------------------
+
+    def _on_append_request(self, sender: int, request: AppendRequest) -> None:
+        if request.term < self.term:
+            # M1n: tell a leader of the past. `match` means nothing to it.
+            self._answer(sender, AppendReply(self.term, self.node, False, 0, request.round, False))
+            return
+        if request.term > self.term or self.role is not FOLLOWER:
+            invariant(
+                self.role is not LEADER or request.term > self.term,
+                f"nodes {self.node} and {sender} both lead term {self.term}",
+            )
+            self._become_follower(request.term, sender)
+        elif sender != self.leader:
+            self._set_leader(sender)
+        self._leader_tick = self.ticks
+        log = self.raft_log
+        prev_index = request.prev_index
+        # I2: the reply says whether this disk's word counts.
+        if log.term_at(prev_index) != request.prev_term:
+            hint = log.retry_hint(prev_index, self.commit)
+            reply = AppendReply(self.term, self.node, False, hint, request.round, self.may_vote)
+            self._answer(sender, reply)
+            return
+        entries = request.entries
+        matched = prev_index + len(entries)
+        if entries:
+            self._merge(entries)
+            acknowledged = matched
+        else:
+            # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
+            acknowledged = min(matched, log.durable_index)
+        # M1g: never above what will be durable when the reply leaves.
+        after = log.ticket_for(acknowledged)
+        if self.mutants.raft_ack_before_sync:
+            acknowledged, after = matched, NO_TICKET
+        # Beyond `matched` this log may differ from the leader's, whatever the leader has committed.
+        commit = min(request.commit, matched)
+        if commit > self.commit:
+            self.commit = commit
+        reply = AppendReply(self.term, self.node, True, acknowledged, request.round, self.may_vote)
+        self._answer(sender, reply, after)
+
+    def _merge(self, entries: list[Entry]) -> None:
+        """M1f: take entries whose predecessor matches; what is already there is left alone."""
+        log = self.raft_log
+        for position, entry in enumerate(entries):
+            term = log.term_at(entry.index)
+            if term == entry.term:
+                continue
+            if term >= 0:
+                invariant(
+                    entry.index > self.commit,
+                    f"leader of term {self.term} would remove committed Raft entry {entry.index}",
+                )
+                self.mark("M1.truncate")
+                log.truncate(entry.index - 1)
+            log.append(entries[position:])
+            return
+
+    def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
+        if reply.term > self.term:
+            self._become_follower(reply.term, NO_NODE)
+        elif reply.term == self.term and self.leadership is not None:
+            self.leadership.on_append_reply(sender, reply)
+
+    # -- reads from followers (M1j) -----------------------------------------------------------------------
+
+    def _on_read_index_request(self, sender: int, request: ReadIndexRequest) -> None:
+        if self.leadership is None:
+            self.effects.append(Send(sender, ReadIndexReply(request.request, -1)))
+        else:
+            self.leadership.read(WaitingRead(sender, request.request))
+
+    def _on_read_index_reply(self, _sender: int, reply: ReadIndexReply) -> None:
+        key = self._follower_reads.take(reply.request)
+        if key is None:
+            return
+        if reply.index < 0:
+            self.reads_failed.append(key)
+        else:
+            self.reads_ready.append((key, reply.index))
+
+    # -- birth (I2) ---------------------------------------------------------------------------------------
+
+    def _ask_for_birth(self) -> None:
+        if self._is_voter and self._birth.stage is not BORN:
+            for voter in self._other_voters:
+                self._answer(voter, BirthQuery(self._disk_id))
+
+    def _on_birth_query(self, sender: int, query: BirthQuery) -> None:
+        if self._is_voter and sender in self._other_voters:
+            self._answer(sender, self._birth.reply_to(sender, query.disk_id))
+
+    def _on_birth_reply(self, sender: int, reply: BirthReply) -> None:
+        if not self._is_voter:
+            return
+        if self._birth.note(sender, reply):
+            self._birth_moved()
+        elif self._birth.shut_out:
+            self.mark("I2.wiped")
+
+    def _birth_moved(self) -> None:
+        """The certificate was signed, or everybody is known to have signed it: store that, then tell it."""
+        self._save()
+        for voter, disk_id in self._birth.certificate:
+            if voter != self.node:
+                self._answer(voter, self._birth.reply_to(voter, disk_id))
+        if self._birth.stage is BORN:
+            self.mark("I2.birth")
+            self._set_may_vote()
+            if self.may_vote:
+                self._begin_voting()

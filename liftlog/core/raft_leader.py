@@ -1,0 +1,251 @@
+"""What a Raft node knows and does only while it leads: one `Leadership` object per won election.
+
+It is made when the election is won and dropped when the node steps down, so that nothing of one term can
+leak into another. The rules are numbered in `liftlog.core.raft`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from liftlog.core.progress import Progress
+from liftlog.core.readindex import LeaderReads, WaitingRead
+from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
+from liftlog.types import NO_NODE, Entry
+
+if TYPE_CHECKING:
+    from liftlog.core.raft import Raft
+
+
+class Leadership:
+    """The leader's side of replication, commit, check-quorum, read-index and transfer, for one term."""
+
+    __slots__ = (
+        "_config",
+        "_log",
+        "_raft",
+        "_reads",
+        "_round",
+        "_round_ticks",
+        "_term_start",
+        "_transfer_deadline_tick",
+        "_voters",
+        "progress",
+        "transferee",
+    )
+
+    def __init__(self, raft: Raft) -> None:
+        config = raft.config
+        self._raft = raft
+        self._config = config
+        self._log = raft.raft_log
+        self._reads = LeaderReads(config.parked_reads_max)
+        self._round = 0
+        self._round_ticks = {0: raft.ticks}
+        """When each recent round began."""
+        self._term_start = self._log.last_index + 1
+        self._transfer_deadline_tick = 0
+        self.transferee: int = NO_NODE
+        self.progress: dict[int, Progress] = {}
+        next_index = self._log.last_index + 1
+        for node in (*config.voters, *config.learners):
+            if node != config.node:
+                # M1m: learners are replicated to like everybody, and appear in no count.
+                is_voter = node in config.voters
+                self.progress[node] = Progress(node, is_voter, next_index, raft.ticks)
+        self._voters = [progress for progress in self.progress.values() if progress.voter]
+
+    # -- log ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """M1i: an empty entry of the new term; once it is committed, so is everything before it."""
+        self._append(b"")
+
+    def propose(self, data: bytes) -> int | None:
+        """Append a command. None while leadership is being handed over or too much is uncommitted (M1l)."""
+        uncommitted = self._log.last_index - self._raft.commit
+        if self.transferee or uncommitted >= self._config.raft_inflight_proposals_max:
+            return None
+        return self._append(data)
+
+    def _append(self, data: bytes) -> int:
+        index = self._log.last_index + 1
+        self._log.append([Entry(index, self._raft.term, data)])
+        for progress in self.progress.values():
+            self._fill(progress)
+        return index
+
+    def _fill(self, progress: Progress) -> None:
+        """Send what the follower lacks, as far as flow control allows (M1l)."""
+        while progress.may_send():
+            entries = self._log.slice(progress.next_index, self._config.raft_append_max_bytes)
+            if not entries:
+                return
+            self._send_append(progress, entries)
+            progress.sent(entries[-1].index)
+
+    def _send_append(self, progress: Progress, entries: list[Entry]) -> None:
+        # The leader's own sync may still be under way: followers need not wait for it, since the leader
+        # counts itself only up to its durable index (M1g).
+        raft = self._raft
+        prev_index = progress.next_index - 1
+        prev_term = self._log.term_at(prev_index)
+        request = AppendRequest(
+            raft.term, raft.node, prev_index, prev_term, raft.commit, self._round, entries
+        )
+        raft.effects.append(Send(progress.node, request))
+
+    # -- replies ------------------------------------------------------------------------------------------
+
+    def on_append_reply(self, sender: int, reply: AppendReply) -> None:
+        progress = self.progress.get(sender)
+        if progress is None:
+            return
+        progress.counts = reply.counts
+        if reply.counts:
+            # The follower followed this leader when the round reached it, so surely when the round began.
+            heard_tick = self._round_ticks.get(reply.round, 0)
+            if heard_tick > progress.contact_tick:
+                progress.contact_tick = heard_tick
+            if reply.round > progress.acked_round:
+                progress.acked_round = reply.round
+                if self._reads.rounds:
+                    self._confirm_reads()
+        else:
+            # I2: a disk that must not vote counts for nothing, yet it is kept up to date.
+            self._raft.mark("I2.uncounted")
+        if reply.success:
+            progress.accepted(reply.match)
+            if reply.counts and reply.match > progress.counted_index:
+                progress.counted_index = reply.match
+                self.advance_commit()
+                if sender == self.transferee:
+                    self._hand_over()
+            self._fill(progress)
+        else:
+            # The probe is empty: where the logs agree is found first, then entries are sent.
+            progress.refused(reply.match)
+            self._send_append(progress, [])
+
+    def advance_commit(self) -> None:
+        """M1h: commit what a quorum holds durably, if its last entry is of this term."""
+        raft = self._raft
+        # M1g: the leader is one of the quorum only as far as its own log is synced.
+        own_index = self._log.durable_index
+        if raft.mutants.raft_ack_before_sync:
+            own_index = self._log.last_index
+        indexes = [own_index, *(progress.counted_index for progress in self._voters)]
+        indexes.sort(reverse=True)
+        index = indexes[raft.quorum - 1]
+        if index <= raft.commit:
+            return
+        if self._log.term_at(index) != raft.term and not raft.mutants.raft_commit_old_term:
+            # Figure 8 of the paper: an entry of an older term on a quorum may still be overwritten.
+            return
+        raft.commit = index
+        raft.mark("M1.commit")
+        self._start_reads()
+        # Followers act on what is committed (epochs, ISR), so they are told at once.
+        for progress in self.progress.values():
+            if not progress.probing:
+                self._send_append(progress, [])
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        raft = self._raft
+        if not self.has_contact(raft.election_max_ticks):
+            raft.mark("M1.checkquorum")
+            raft.step_down()
+            return
+        if raft.ticks % self._config.heartbeat_ticks == 0:
+            self._begin_round()
+        if self.transferee:
+            if raft.ticks >= self._transfer_deadline_tick:
+                self.transferee = NO_NODE
+            else:
+                self._hand_over()
+
+    def has_contact(self, within_ticks: int) -> bool:
+        """M1e: whether a quorum, this node included, has answered a message of the last so many ticks."""
+        since_tick = self._raft.ticks - within_ticks
+        heard = 1
+        for progress in self._voters:
+            if progress.contact_tick >= since_tick:
+                heard += 1
+        return heard >= self._raft.quorum
+
+    def _begin_round(self) -> None:
+        """A heartbeat to everybody, with a new round number that reads may wait for."""
+        raft = self._raft
+        self._round += 1
+        self._round_ticks[self._round] = raft.ticks
+        oldest = next(iter(self._round_ticks))
+        while self._round_ticks[oldest] < raft.ticks - raft.election_max_ticks:
+            del self._round_ticks[oldest]
+            oldest = next(iter(self._round_ticks))
+        if self._term_is_committed():
+            self._reads.begin_round(self._round, raft.commit)
+        for progress in self.progress.values():
+            self._send_append(progress, [])
+        if self._reads.rounds:
+            self._confirm_reads()
+
+    # -- reads (M1j) --------------------------------------------------------------------------------------
+
+    def read(self, read: WaitingRead) -> None:
+        if not self._reads.add(read):
+            self._fail_read(read)
+            return
+        self._start_reads()
+
+    def _term_is_committed(self) -> bool:
+        return self._raft.commit >= self._term_start
+
+    def _start_reads(self) -> None:
+        """Begin a round for the reads that wait, unless one is under way or no entry of the term is
+        committed yet."""
+        if self._reads.waiting and not self._reads.rounds and self._term_is_committed():
+            self._begin_round()
+
+    def _confirm_reads(self) -> None:
+        raft = self._raft
+        rounds = [self._round, *(progress.acked_round for progress in self._voters)]
+        rounds.sort(reverse=True)
+        for done in self._reads.confirmed(rounds[raft.quorum - 1]):
+            raft.mark("M1.readindex")
+            for node, request in done.reads:
+                if node == NO_NODE:
+                    raft.reads_ready.append((request, done.commit_index))
+                else:
+                    raft.effects.append(Send(node, ReadIndexReply(request, done.commit_index)))
+        self._start_reads()
+
+    def _fail_read(self, read: WaitingRead) -> None:
+        if read.node == NO_NODE:
+            self._raft.reads_failed.append(read.request)
+        else:
+            self._raft.effects.append(Send(read.node, ReadIndexReply(read.request, -1)))
+
+    # -- end ----------------------------------------------------------------------------------------------
+
+    def transfer(self, to: int) -> bool:
+        """M1k: stop taking proposals, bring `to` up to date, then tell it to stand at once."""
+        progress = self.progress.get(to)
+        if progress is None or not progress.voter or not progress.counts:
+            return False
+        self.transferee = to
+        self._transfer_deadline_tick = self._raft.ticks + self._raft.election_max_ticks
+        self._hand_over()
+        return True
+
+    def _hand_over(self) -> None:
+        # Said again on each tick until it works or the deadline passes: the message may be lost.
+        if self.progress[self.transferee].counted_index == self._log.last_index:
+            self._raft.mark("M1.transfer")
+            self._raft.effects.append(Send(self.transferee, TimeoutNow(self._raft.term)))
+
+    def end(self) -> None:
+        """The node steps down: reads that wait cannot be answered any more."""
+        for read in self._reads.drop_all():
+            self._fail_read(read)

@@ -1,0 +1,379 @@
+"""Requests of clients: reads, offsets, and changes of the cluster (R3, M1 read-index, N1).
+
+Reads of metadata are linearizable: they wait for a read-index round that began after the request arrived.
+Requests that arrive while a round is under way share the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from liftlog.core.commands import (
+    Command,
+    CreateStream,
+    DeleteStream,
+    ElectLeader,
+    Rebalance,
+    RequestId,
+)
+from liftlog.core.metadata import LIVE, PartitionState, Result, StreamState
+from liftlog.core.subjects import config_problem
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_NO_LEADER,
+    ERR_NOT_FOUND,
+    ERR_NOT_LEADER,
+    ERR_NOT_READY,
+    ERR_OVERLOAD,
+    ERR_TIMEOUT,
+    ClientReply,
+    ClientRequest,
+    ClusterStatusReply,
+    ClusterStatusRequest,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    DoneReply,
+    ElectLeaderRequest,
+    ErrorReply,
+    NodeInfo,
+    OffsetRequest,
+    PartitionInfo,
+    ReadRequest,
+    RebalanceRequest,
+    ReplicaInfo,
+    ReplyClient,
+    StreamInfo,
+    StreamInfoReply,
+    StreamInfoRequest,
+    TransferControllerRequest,
+)
+from liftlog.types import ClientRef, PartitionId
+
+if TYPE_CHECKING:
+    from liftlog.core.node import Node
+
+WAITING_MAX = 4096
+
+
+class Waiting:
+    """A client that waits for a command, or for the leaders of the stream it created."""
+
+    __slots__ = ("client", "stream", "ticks_left")
+
+    def __init__(self, client: ClientRef, ticks_left: int) -> None:
+        self.client = client
+        self.ticks_left = ticks_left
+        self.stream = 0
+
+
+class Requests:
+    """All client requests that this node has not answered yet. Bounded by `WAITING_MAX`."""
+
+    __slots__ = (
+        "_commands",
+        "_creating",
+        "_ctx",
+        "_node",
+        "_queued",
+        "_round",
+        "_round_index",
+        "_round_ticks",
+    )
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._ctx = node.ctx
+        self._commands: dict[RequestId, Waiting] = {}
+        self._creating: list[Waiting] = []
+        self._queued: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
+        self._round: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
+        self._round_index: int | None = None
+        self._round_ticks = 0
+
+    # -- entry ------------------------------------------------------------------------------------
+
+    def on_request(self, event: ClientRequest) -> None:
+        client, request, ctx = event.client, event.request, self._ctx
+        match request:
+            case ReadRequest():
+                replica = self._node.replicas.get(request.partition)
+                if replica is None or replica.state != "ready" or not ctx.incarnation:
+                    self._not_here(client, request.partition)
+                else:
+                    replica.readers.read(client, request)
+            case OffsetRequest():
+                self._offset(client, request)
+            case CreateStreamRequest():
+                problem = config_problem(request.config)
+                if problem:
+                    self._reply(client, ErrorReply(ERR_INVALID, problem, False))
+                else:
+                    self._command(client, CreateStream(ctx.new_request(), request.config))
+            case DeleteStreamRequest():
+                self._command(client, DeleteStream(ctx.new_request(), request.name))
+            case StreamInfoRequest():
+                name = request.name
+                self._after_barrier(client, lambda ref: self._stream_info(ref, name))
+            case ClusterStatusRequest():
+                self._reply(client, self._status())
+            case ElectLeaderRequest():
+                stream = ctx.metadata.streams.get(request.name)
+                if stream is None or request.partition >= len(stream.partitions):
+                    self._unknown_stream(client, request.name)
+                else:
+                    partition = stream.partitions[request.partition]
+                    command = ElectLeader(ctx.new_request(), partition, request.node, request.unclean)
+                    self._command(client, command)
+            case RebalanceRequest():
+                self._command(client, Rebalance(ctx.new_request()))
+            case TransferControllerRequest():
+                self._transfer(client, request)
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone; what it asked for may still happen."""
+        for key in [key for key, waiting in self._commands.items() if waiting.client == client]:
+            del self._commands[key]
+        self._creating = [waiting for waiting in self._creating if waiting.client != client]
+        self._queued = [item for item in self._queued if item[0].client != client]
+        self._round = [item for item in self._round if item[0].client != client]
+        for replica in self._node.replicas.values():
+            replica.readers.forget(client)
+
+    # -- reads ------------------------------------------------------------------------------------
+
+    def _not_here(self, client: ClientRef, partition: PartitionId) -> None:
+        record = self._ctx.metadata.partitions.get(partition)
+        if record is None:
+            text = f"partition {partition} does not exist, or this node has not heard of it yet"
+            self._reply(client, ErrorReply(ERR_NOT_FOUND, text, True))
+        elif self._ctx.node in record.replicas:
+            self._reply(
+                client, ErrorReply(ERR_NOT_READY, "this replica is not open yet", True, record.leader)
+            )
+        else:
+            text = f"this node holds no copy of partition {partition}"
+            self._reply(client, ErrorReply(ERR_NOT_LEADER, text, True, record.leader))
+
+    def _offset(self, client: ClientRef, request: OffsetRequest) -> None:
+        replica = self._node.replicas.get(request.partition)
+        if request.what not in ("earliest", "latest", "new", "time"):
+            text = f"offset {request.what!r} is not one of earliest, latest, new, time"
+            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+        elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
+            self._not_here(client, request.partition)
+        elif request.what in ("earliest", "time"):
+            replica.readers.lookup(client, request)
+        elif replica.leading is None:
+            record = replica.record
+            leader = record.leader if record is not None else 0
+            code = ERR_NOT_LEADER if leader else ERR_NO_LEADER
+            self._reply(client, ErrorReply(code, "ask the partition's leader", True, leader))
+        else:
+            self._after_barrier(client, lambda ref: self._latest(ref, request))
+
+    def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
+        replica = self._node.replicas.get(request.partition)
+        if replica is None:
+            self._not_here(client, request.partition)
+        else:
+            replica.readers.answer_latest(client, request)
+
+    # -- linearizable metadata reads --------------------------------------------------------------
+
+    def _after_barrier(self, client: ClientRef, answer: Callable[[ClientRef], None]) -> None:
+        if len(self._queued) + len(self._round) >= WAITING_MAX:
+            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many requests wait here; try again", True))
+            return
+        ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+        self._queued.append((Waiting(client, ticks), answer))
+        self._start_round()
+
+    def _start_round(self) -> None:
+        if self._round or not self._queued:
+            return
+        self._round, self._queued = self._queued, []
+        self._round_index = None
+        self._node.raft.read(0)
+
+    def barrier_ready(self, index: int) -> None:
+        self._round_index = index
+        self.metadata_moved()
+
+    def barrier_failed(self) -> None:
+        """The round could not be finished; those who wait try again at the next tick while they have time."""
+        self._queued = self._round + self._queued
+        self._round = []
+
+    def metadata_moved(self) -> None:
+        """Answer what the applied metadata now allows."""
+        if self._round_index is not None and self._ctx.metadata.applied >= self._round_index:
+            ready, self._round = self._round, []
+            self._round_index = None
+            for waiting, answer in ready:
+                answer(waiting.client)
+            self._start_round()
+        if self._creating:
+            self._finish_creations()
+
+    def _stream_info(self, client: ClientRef, name: str) -> None:
+        streams = self._ctx.metadata.streams
+        if name and name not in streams:
+            self._unknown_stream(client, name)
+            return
+        chosen = [streams[name]] if name else list(streams.values())
+        self._reply(client, StreamInfoReply([self._describe(stream) for stream in chosen]))
+
+    def _unknown_stream(self, client: ClientRef, name: str) -> None:
+        text = f"stream {name!r} does not exist: create it with 'liftlog stream create'"
+        self._reply(client, ErrorReply(ERR_NOT_FOUND, text, False))
+
+    def _describe(self, stream: StreamState) -> StreamInfo:
+        records = [self._ctx.metadata.partitions[partition] for partition in stream.partitions]
+        return StreamInfo(stream.id, stream.config, [describe_partition(record) for record in records])
+
+    def _status(self) -> ClusterStatusReply:
+        node, ctx = self._node, self._ctx
+        nodes = [
+            NodeInfo(
+                state.node,
+                state.state == LIVE,
+                state.incarnation,
+                state.address,
+                state.node in ctx.config.voters,
+            )
+            for state in ctx.metadata.nodes.values()
+        ]
+        replicas = [
+            ReplicaInfo(
+                replica.id,
+                replica.role,
+                replica.epoch,
+                replica.leo,
+                replica.durable_leo,
+                replica.hw,
+                replica.log_start,
+                replica.tail.value,
+                replica.state,
+            )
+            for replica in node.replicas.values()
+        ]
+        return ClusterStatusReply(
+            ctx.node,
+            node.raft.leader,
+            node.raft.term,
+            ctx.metadata.applied,
+            nodes,
+            replicas,
+            dict(ctx.marks),
+        )
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def _command(self, client: ClientRef, command: Command) -> None:
+        if len(self._commands) >= WAITING_MAX or not self._ctx.submit(command):
+            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many commands wait here; try again", True))
+            return
+        ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+        self._commands[command.request] = Waiting(client, ticks)
+
+    def applied(self, command: Command, result: Result) -> None:
+        waiting = self._commands.pop(command.request, None)
+        if waiting is None:
+            return
+        if result.code:
+            self._reply(waiting.client, ErrorReply(result.code, result.detail, False))
+        elif isinstance(command, CreateStream):
+            waiting.stream = result.stream
+            self._creating.append(waiting)
+        else:
+            self._reply(waiting.client, DoneReply(result.detail))
+
+    def _finish_creations(self) -> None:
+        """N1: a stream is created once every leader has its subscription confirmed."""
+        metadata = self._ctx.metadata
+        still: list[Waiting] = []
+        for waiting in self._creating:
+            stream = metadata.by_id.get(waiting.stream)
+            if stream is None:
+                self._reply(
+                    waiting.client, ErrorReply(ERR_NOT_FOUND, "the stream was deleted meanwhile", False)
+                )
+            elif all(metadata.partitions[partition].ready for partition in stream.partitions):
+                self._reply(waiting.client, StreamInfoReply([self._describe(stream)]))
+            else:
+                still.append(waiting)
+        self._creating = still
+
+    def _transfer(self, client: ClientRef, request: TransferControllerRequest) -> None:
+        raft = self._node.raft
+        if not raft.is_leader:
+            text = "this node is not the controller"
+            self._reply(client, ErrorReply(ERR_NOT_LEADER, text, True, raft.leader))
+        elif request.to not in self._ctx.config.voters or request.to == self._ctx.node:
+            text = f"node {request.to} is no other voter of this cluster"
+            self._reply(client, ErrorReply(ERR_INVALID, text, False))
+        else:
+            raft.transfer(request.to)
+            self._reply(client, DoneReply(f"asked node {request.to} to become controller"))
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """End what took too long. What a timed-out command did is unknown."""
+        late: list[RequestId] = []
+        for request, waiting in self._commands.items():
+            waiting.ticks_left -= 1
+            if waiting.ticks_left <= 0:
+                late.append(request)
+        for request in late:
+            self._timeout(self._commands.pop(request).client, "whether it happened is unknown")
+            self._node.proposals.withdraw(request)
+        if self._creating:
+            self._creating = self._age_creations()
+        if self._queued or self._round:
+            self._queued = self._age_round(self._queued)
+            self._round = self._age_round(self._round)
+            self._start_round()
+
+    def _age_creations(self) -> list[Waiting]:
+        still: list[Waiting] = []
+        for waiting in self._creating:
+            waiting.ticks_left -= 1
+            if waiting.ticks_left > 0:
+                still.append(waiting)
+            else:
+                self._timeout(waiting.client, "the stream exists, but not every leader is subscribed yet")
+        return still
+
+    def _age_round(
+        self, items: list[tuple[Waiting, Callable[[ClientRef], None]]]
+    ) -> list[tuple[Waiting, Callable[[ClientRef], None]]]:
+        still = []
+        for item in items:
+            item[0].ticks_left -= 1
+            if item[0].ticks_left > 0:
+                still.append(item)
+            else:
+                self._timeout(item[0].client, "the metadata group did not confirm in time; try again")
+        return still
+
+    def _timeout(self, client: ClientRef, text: str) -> None:
+        self._reply(client, ErrorReply(ERR_TIMEOUT, text, True))
+
+    def _reply(self, client: ClientRef, reply: ClientReply) -> None:
+        self._ctx.effects.append(ReplyClient(client, reply))
+
+
+def describe_partition(record: PartitionState) -> PartitionInfo:
+    """The committed record of a partition, as clients see it."""
+    return PartitionInfo(
+        record.id.index,
+        record.leader,
+        record.epoch,
+        record.version,
+        list(record.replicas),
+        list(record.isr),
+        list(record.eligible),
+        record.ready,
+    )

@@ -1,0 +1,134 @@
+"""This node's standing in the cluster: registration, incarnation, heartbeats, and the fence (I2, N2).
+
+A process that starts is nobody. It registers what its disk says; the Raft index of that entry is its
+incarnation. It writes the incarnation to its disk, and only then confirms it, so that a disk which remembers
+less than what was confirmed is known to be rolled back. From the confirmation on it may lead and join.
+
+Contact is counted from the moment a heartbeat was *sent* that the controller has answered, so that this
+node's idea of its session always ends before the controller's.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.commands import ConfirmNode, RegisterNode, RequestId, TailReport
+from liftlog.core.context import Context
+from liftlog.core.metadata import LIVE
+from liftlog.core.raft import Raft
+from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send
+from liftlog.types import Identity, Recovered, Ticket
+
+HEARTBEAT_TICKS = 2
+CONFIRM_REPEAT_TICKS = 5
+
+
+class Session:
+    """Registration and contact of one run of this node."""
+
+    __slots__ = (
+        "_confirming",
+        "_ticket",
+        "contact_tick",
+        "ctx",
+        "granted",
+        "raft",
+        "recovered",
+        "registration",
+        "reset",
+    )
+
+    def __init__(self, ctx: Context, raft: Raft, recovered: Recovered) -> None:
+        self.ctx = ctx
+        self.raft = raft
+        self.recovered = recovered
+        self.registration: RequestId | None = None
+        self.granted = 0
+        """The incarnation that the metadata gave this run; `ctx.incarnation` follows once it is durable."""
+        self.reset = False
+        self.contact_tick = 0
+        self._ticket: Ticket | None = None
+        self._confirming = 0
+
+    # -- registration (I2, R14) -------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Say who we are and what our disk holds, once per start."""
+        ctx = self.ctx
+        identity = self.recovered.identity
+        tails = []
+        for summary in self.recovered.logs:
+            epoch = summary.epochs[-1].epoch if summary.epochs else 0
+            tails.append(TailReport(summary.log, summary.tail.value, epoch, summary.leo))
+        self.registration = ctx.new_request()
+        ctx.submit(
+            RegisterNode(
+                self.registration,
+                ctx.node,
+                identity.disk_id,
+                identity.incarnation,
+                ctx.nonce,
+                ctx.config.address,
+                tails,
+            )
+        )
+
+    def registered(self, command: RegisterNode) -> None:
+        """A registration was applied; if it is ours, make the incarnation durable before using it."""
+        ctx = self.ctx
+        if command.request != self.registration:
+            return
+        state = ctx.metadata.nodes[ctx.node]
+        self.granted = state.incarnation
+        self.reset = state.reset
+        if self.reset and not ctx.mutants.wiped_replica_rejoins:
+            ctx.mark("I2.wiped")
+            self.raft.withhold_vote()
+        identity = Identity(ctx.node, self.recovered.identity.disk_id, self.granted)
+        self._ticket = ctx.new_ticket()
+        ctx.effects.append(SaveIdentity(identity, self._ticket))
+
+    def durable(self, ticket: Ticket) -> bool:
+        """True if this was our incarnation: from now on we are somebody."""
+        if ticket != self._ticket:
+            return False
+        self._ticket = None
+        self.ctx.incarnation = self.granted
+        self.contact_tick = self.ctx.ticks
+        self._confirm()
+        return True
+
+    def _confirm(self) -> None:
+        self._confirming = self.ctx.ticks
+        self.ctx.submit(ConfirmNode(self.ctx.new_request(), self.ctx.node, self.ctx.incarnation))
+
+    # -- contact (N2, R15) ------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        ctx = self.ctx
+        if self.registration is None and self.raft.leader:
+            self.register()
+        if not ctx.incarnation:
+            return
+        if self.raft.is_leader:
+            if self.raft.quorum_contact():
+                self.contact_tick = ctx.ticks
+        elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
+            message = Heartbeat(ctx.incarnation, ctx.ticks, ctx.metadata.applied)
+            ctx.effects.append(Send(self.raft.leader, message))
+        state = ctx.metadata.nodes[ctx.node]
+        if (
+            state.incarnation == ctx.incarnation
+            and state.state != LIVE
+            and ctx.ticks - self._confirming >= CONFIRM_REPEAT_TICKS
+        ):
+            ctx.mark("R15.back")
+            self._confirm()
+
+    def on_reply(self, message: HeartbeatReply) -> None:
+        if message.incarnation == self.ctx.incarnation and message.sequence > self.contact_tick:
+            self.contact_tick = message.sequence
+
+    def out_of_contact(self) -> bool:
+        """N2: no heartbeat sent within the session timeout less the margin has been answered."""
+        config = self.ctx.config
+        limit = self.ctx.ticks_of(config.session_timeout_ms - config.fence_margin_ms)
+        return not self.ctx.incarnation or self.ctx.ticks - self.contact_tick > limit

@@ -1,0 +1,106 @@
+"""Names and subjects: what a stream may be called and attached to (N7).
+
+NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one or more at the end. Partition
+0 of a stream listens on its subject, partition i on `subject.i`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from liftlog.types import StreamConfig
+
+API_PREFIX = "$LIFTLOG"
+RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
+NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
+SUBJECT_LENGTH_MAX = 255
+PARTITIONS_MAX = 1024
+PAYLOAD_MAX = 8 * 1024 * 1024
+
+
+def subject_problem(subject: str) -> str:
+    """Why `subject` is not a valid NATS subscription subject; empty if it is one."""
+    if not subject or len(subject) > SUBJECT_LENGTH_MAX:
+        return f"it must have 1 to {SUBJECT_LENGTH_MAX} characters"
+    tokens = subject.split(".")
+    for position, token in enumerate(tokens):
+        if not token:
+            return "it has an empty token"
+        if any(ch.isspace() or not ch.isprintable() for ch in token):
+            return "it contains white space or a control character"
+        if token == ">":
+            if position != len(tokens) - 1:
+                return "'>' must be its last token"
+        elif token != "*" and ("*" in token or ">" in token):
+            return "'*' and '>' must stand alone in a token"
+    return ""
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a literal `subject` is matched by `pattern`."""
+    pattern_tokens = pattern.split(".")
+    subject_tokens = subject.split(".")
+    for position, token in enumerate(pattern_tokens):
+        if token == ">":
+            return len(subject_tokens) > position
+        if position >= len(subject_tokens) or token not in ("*", subject_tokens[position]):
+            return False
+    return len(pattern_tokens) == len(subject_tokens)
+
+
+def overlap(first: str, second: str) -> bool:
+    """Whether some literal subject is matched by both patterns."""
+    left, right = first.split("."), second.split(".")
+    for position in range(max(len(left), len(right))):
+        if position >= len(left) or position >= len(right):
+            return False
+        if left[position] == ">" or right[position] == ">":
+            return True
+        if "*" not in (left[position], right[position]) and left[position] != right[position]:
+            return False
+    return True
+
+
+def partition_subject(subject: str, index: int) -> str:
+    """The subject that partition `index` listens on."""
+    return subject if index == 0 else f"{subject}.{index}"
+
+
+def config_problem(config: StreamConfig) -> str:
+    """Why this stream cannot be created, whatever else exists; empty if it can. Names field and remedy."""
+    if not NAME.fullmatch(config.name):
+        return f"stream name {config.name!r} is invalid: use 1 to 64 letters, digits, '_' or '-'"
+    problem = subject_problem(config.subject)
+    if problem:
+        return f"subject {config.subject!r} is invalid: {problem}"
+    for reserved in RESERVED:
+        if overlap(config.subject, reserved):
+            return f"subject {config.subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
+    if not 1 <= config.partitions <= PARTITIONS_MAX:
+        return f"partitions must be 1 to {PARTITIONS_MAX}, not {config.partitions}"
+    if config.partitions > 1 and config.subject.endswith(">"):
+        return f"subject {config.subject!r} ends in '>': it can have one partition only"
+    if config.replication_factor < 1:
+        return f"replication factor must be at least 1, not {config.replication_factor}"
+    if not 0 <= config.min_insync_replicas <= config.replication_factor:
+        return (
+            f"min_insync_replicas must be 1 to the replication factor {config.replication_factor}, "
+            f"not {config.min_insync_replicas}"
+        )
+    if not 1 <= config.max_payload_bytes <= PAYLOAD_MAX:
+        return f"max_payload_bytes must be 1 to {PAYLOAD_MAX}, not {config.max_payload_bytes}"
+    return ""
+
+
+def collision(config: StreamConfig, other: StreamConfig) -> str:
+    """N7: overlapping streams each get their own copy, but `subject.i` must not meet another's partitions."""
+    mine = [partition_subject(config.subject, i) for i in range(config.partitions)]
+    theirs = [partition_subject(other.subject, i) for i in range(other.partitions)]
+    for subject in mine[1:]:
+        for existing in theirs:
+            if overlap(subject, existing):
+                return f"subject {subject!r} collides with stream {other.name!r} on {existing!r}"
+    for existing in theirs[1:]:
+        if overlap(mine[0], existing):
+            return f"subject {mine[0]!r} collides with stream {other.name!r} on {existing!r}"
+    return ""

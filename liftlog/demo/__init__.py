@@ -1,0 +1,1 @@
+"""The parts of `liftlog demo`: input, publisher, cluster, read-back, history, report."""

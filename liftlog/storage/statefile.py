@@ -1,0 +1,89 @@
+"""Small files that are replaced as a whole: identity, vote, HW checkpoints, the clean-stop marker, verdicts.
+
+A state file is never written in place. The new content goes into `<name>.tmp`, is synced, renamed over the old
+one, and the folder is synced: at every instant, whatever fails, the name holds either the old content or the
+new, and never an empty file. A checksum over the file's name and content tells a damaged or misplaced file, which
+is an error and never taken for "nothing was there" (M4).
+
+     0  8 bytes  magic
+     8  u32      length of the content
+    12  u32      CRC-32C of name and content
+    16  content  msgpack
+"""
+
+from __future__ import annotations
+
+import struct
+
+from google_crc32c import value as crc32c
+
+from liftlog.ports import Disk
+from liftlog.storage.layout import TEMPORARY_SUFFIX, parent
+
+_MAGIC = b"LIFTSTA1"
+_HEAD = struct.Struct("<8sII")
+
+
+class CorruptState(ValueError):
+    """A state file that cannot be read. The text names the file and the byte."""
+
+
+class PreparedState:
+    """New content that lies in the temporary file, not yet synced: the write phase of a group is over."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str, content: bytes) -> None:
+        """Write the temporary file. Raises DiskError."""
+        self._disk = disk
+        self._path = path
+        temporary = path + TEMPORARY_SUFFIX
+        if disk.exists(temporary):
+            disk.remove(temporary)
+        file = disk.open(temporary, create=True)
+        try:
+            file.append([_HEAD.pack(_MAGIC, len(content), _checksum(path, content)), content])
+        finally:
+            file.close()
+
+    def commit(self) -> None:
+        """Sync it and put it in place, durably. Raises DiskError, SyncFailed."""
+        temporary = self._path + TEMPORARY_SUFFIX
+        file = self._disk.open(temporary)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(temporary, self._path)
+        self._disk.sync_directory(parent(self._path))
+
+
+def write_state(disk: Disk, path: str, content: bytes) -> None:
+    """Replace the state file atomically and durably. Raises DiskError, SyncFailed."""
+    PreparedState(disk, path, content).commit()
+
+
+def read_state(disk: Disk, path: str) -> bytes | None:
+    """The content, or None if there is no such file. Raises CorruptState, DiskError."""
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        data = file.read_at(0, file.size())
+    finally:
+        file.close()
+    if len(data) < _HEAD.size:
+        raise CorruptState(f"{path} byte {len(data)}: the file ends within its header of {_HEAD.size} bytes")
+    magic, length, crc = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
+        raise CorruptState(f"{path} byte 0: not a liftlog state file")
+    content = data[_HEAD.size :]
+    if length != len(content):
+        raise CorruptState(f"{path} byte {_HEAD.size}: {len(content)} bytes of content, {length} were written")
+    if _checksum(path, content) != crc:
+        raise CorruptState(f"{path} byte {_HEAD.size}: the checksum does not match")
+    return content
+
+
+def _checksum(path: str, content: bytes) -> int:
+    return int(crc32c(path.encode() + b"\0" + content))

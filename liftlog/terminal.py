@@ -1,0 +1,40 @@
+"""What long commands show while they work: a live line on a terminal, plain lines everywhere else.
+
+Progress goes to stderr and results to stdout, so that a pipe or a file gets the results only.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.status import Status
+
+
+class Activity:
+    """Use as a context manager; call `show` with what is being done now."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._status: Status | None = None
+        self._last = ""
+
+    def __enter__(self) -> Activity:
+        if self._console.is_terminal:
+            self._status = self._console.status("")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, text: str) -> None:
+        """Replace the live line; elsewhere print a line, unless it is the one that was printed last."""
+        if self._status is not None:
+            self._status.update(text)
+        elif text != self._last:
+            self._console.print(text, markup=False, soft_wrap=True)
+        self._last = text

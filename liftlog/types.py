@@ -1,0 +1,247 @@
+"""The nouns of liftlog: identities, offsets, records, metadata records, limits.
+
+Everything here is plain data, shared by the pure core, the storage code, the drivers and the simulator.
+This module imports nothing of the project, so that every other room may import it.
+
+Conventions: times carry their unit last in the name; node ids are positive and 0 stands for "nobody"; `HW`
+is exclusive (the first offset that is *not* committed, 0 at birth); `LEO` is the next offset to write.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, NewType
+
+import msgspec
+
+Ticket = NewType("Ticket", int)
+"""Number of one durability promise within one run of a node; 0 = nothing to wait for."""
+ClientRef = NewType("ClientRef", int)
+"""Handle by which a driver finds the way back to the client that asked."""
+
+NO_TICKET = Ticket(0)
+NO_NODE = 0
+"""Node ids are positive; 0 stands for "nobody"."""
+
+
+class InvariantViolation(Exception):
+    """A condition the protocol guarantees does not hold: a bug in liftlog or damage that was not detected.
+
+    The node stops rather than go on with a state it cannot explain.
+    """
+
+
+def invariant(condition: object, message: str) -> None:
+    """Raise `InvariantViolation` unless `condition` holds. Stays on under ``python -O``, unlike assert."""
+    if not condition:
+        raise InvariantViolation(message)
+
+
+class LiftlogError(Exception):
+    """Wrong use or an environment that does not allow the work: the CLI prints it as one line, exit code 2.
+
+    The text names the thing and the remedy.
+    """
+
+
+class PartitionId(NamedTuple):
+    """One log: partition `index` of stream `stream` (I1: a stream's id is the Raft index of its create)."""
+
+    stream: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+
+    def __str__(self) -> str:
+        return f"{self.stream}/{self.index}"
+
+
+LogId = PartitionId
+RAFT_LOG = PartitionId(0, 0)
+"""The metadata group's own log. No stream has id 0, since Raft indexes start at 1."""
+
+
+class Message(NamedTuple):
+    """One message as it came from NATS, before it has an offset. Bytes, never decoded."""
+
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    value: bytes
+
+
+class Record(NamedTuple):
+    """One stored record. `key` and `value` None are different from empty."""
+
+    offset: int
+    timestamp_ms: int
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    key: bytes | None
+    value: bytes | None
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A run of records with contiguous offsets and one epoch, already encoded (see `liftlog.format`).
+
+    `data` is the frame exactly as it travels and as it lies on disk, except for the replica-local prefix,
+    which each replica stamps anew when it appends.
+    """
+
+    base_offset: int
+    count: int
+    epoch: int
+    data: bytes
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + self.count
+
+
+class EpochStart(NamedTuple):
+    """One line of an epoch history: the first offset written in `epoch`."""
+
+    epoch: int
+    start: int
+
+
+class TailState(Enum):
+    """What recovery found at the end of a log (R14)."""
+
+    CLEAN = "clean"
+    """Stopped cleanly, or nothing was ever written; every byte verified as far as a clean open looks."""
+    INTACT = "intact"
+    """Unclean stop, but every byte found was good."""
+    SUSPECT = "suspect"
+    """Unclean stop with bad bytes in the last group: cut and quarantined; something synced may be gone."""
+    DAMAGED = "damaged"
+    """Bad bytes where a torn write cannot have put them: cut there and quarantined."""
+
+
+class LogSummary(msgspec.Struct, frozen=True):
+    """What the core needs to know of a log that storage has opened. All of it is durable."""
+
+    log: PartitionId
+    log_start: int
+    leo: int
+    hw: int
+    epochs: tuple[EpochStart, ...]
+    tail: TailState
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One entry of the Raft log. `data` is an encoded metadata command; empty = the no-op of a new leader."""
+
+    index: int
+    term: int
+    data: bytes
+
+
+class HardState(msgspec.Struct, frozen=True):
+    """What a Raft voter must never forget: synced before any answer that depends on it (M1).
+
+    `peer_disks` is the birth certificate that this disk has signed (I2): the disk ids of all voters, sorted
+    by node. Empty = this disk has never been part of a cluster. `born` = every disk named in the certificate
+    has signed it; only then may this voter vote. A voter whose disk is not in the certificate was wiped.
+    """
+
+    term: int = 0
+    voted_for: int = 0
+    peer_disks: tuple[tuple[int, str], ...] = ()
+    vote_withheld: bool = False
+    born: bool = False
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who this disk says it is. `incarnation` = the last one it remembers, 0 = none."""
+
+    node: int
+    disk_id: str
+    incarnation: int = 0
+
+
+class Recovered(msgspec.Struct):
+    """Everything a node knows when its process starts, read back and re-synced from its disk (R7)."""
+
+    identity: Identity
+    hard_state: HardState
+    raft_entries: list[Entry]
+    logs: list[LogSummary]
+    clean: bool
+    nonce: int
+    """Random number of this start, drawn by the driver: tells this start's registration from older ones."""
+
+
+class StreamConfig(msgspec.Struct, frozen=True):
+    """What a user asks for in `stream create`."""
+
+    name: str
+    subject: str
+    partitions: int = 1
+    replication_factor: int = 1
+    min_insync_replicas: int = 0
+    """0 = the safe default: 2 with three or more replicas, else 1."""
+    ack_reply: bool = True
+    """N8: false for subjects whose reply subject belongs to a request/reply service."""
+    max_payload_bytes: int = 1024 * 1024
+
+
+class NodeConfig(msgspec.Struct, frozen=True):
+    """Limits and times of one node's protocol core. Everything is bounded here, explicitly (L3)."""
+
+    node: int
+    voters: tuple[int, ...]
+    learners: tuple[int, ...] = ()
+    address: str = ""
+    """host:port where clients and peers reach this node's TCP port."""
+    tick_ms: int = 100
+    election_min_ms: int = 500
+    election_max_ms: int = 1000
+    heartbeat_ticks: int = 1
+    session_timeout_ms: int = 1500
+    fence_margin_ms: int = 300
+    leader_timeout_ms: int = 1000
+    report_window_ms: int = 3000
+    replica_lag_max_ms: int = 3000
+    fetch_wait_ms: int = 500
+    fetch_max_bytes: int = 1024 * 1024
+    request_timeout_ms: int = 10_000
+    hw_checkpoint_ms: int = 2000
+    tail_cache_bytes: int = 8 * 1024 * 1024
+    batch_max_bytes: int = 1024 * 1024
+    inflight_max_bytes: int = 64 * 1024 * 1024
+    parked_reads_max: int = 1024
+    streams_max: int = 10_000
+    raft_append_max_bytes: int = 256 * 1024
+    raft_inflight_proposals_max: int = 1024
+    request_memory: int = 4096
+    """How many command results the metadata state machine remembers for idempotence (M3)."""
+
+
+class Mutants(msgspec.Struct, frozen=True):
+    """Planted protocol bugs, each behind a switch that is off. The simulator must catch every one.
+
+    Numbers are the rows of the mutant table that `sim/mutants.py` documents.
+    """
+
+    raft_vote_before_sync: bool = False  # 1
+    raft_ack_before_sync: bool = False  # 2
+    raft_commit_old_term: bool = False  # 3
+    raft_quorum_half: bool = False  # 4
+    raft_length_before_term: bool = False  # 11
+    raft_vote_forgotten: bool = False  # 12
+    truncate_to_hw: bool = False  # 15
+    end_of_requested_epoch: bool = False  # 16
+    fetch_not_fenced: bool = False  # 22
+    hw_over_shrunk_isr: bool = False  # 24
+    wiped_replica_rejoins: bool = False  # 27
+    ack_at_append: bool = False  # 29
+    sync_failure_retried: bool = False  # 35
+    damage_as_torn_tail: bool = False  # 36
+    hw_not_clamped: bool = False  # 39
+    restarted_leader_keeps_epoch: bool = False  # R1
+    recovery_reports_unsynced: bool = False  # R7
+    pending_ended_by_timeout: bool = False  # R2
+    late_addition_of_old_incarnation: bool = False  # R9
+
+
+NO_MUTANTS = Mutants()

@@ -1,0 +1,26 @@
+"""Packs the folder jepsen/ into one zip for Spark's workers: ``spark-submit --py-files build/jepsen.zip``.
+
+Entries are sorted and carry a fixed time, so that the same sources give the same bytes.
+"""
+
+import sys
+import zipfile
+from pathlib import Path
+
+
+def main() -> int:
+    target = Path(sys.argv[1])
+    root = Path(__file__).resolve().parent.parent
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((root / "jepsen").rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), date_time=(1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(entry, path.read_bytes())
+    print(target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

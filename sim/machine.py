@@ -1,0 +1,264 @@
+"""One simulated machine: a disk that outlives processes, and at most one process running on it.
+
+    Machine                disk, clocks, how often a process started
+      Process (a gear)     runs one `Node` over the ports, either stepped directly or by the production driver
+      ports                network, bus, storage, clients: detached *before* a crashed process is taken down,
+                           so that nothing it does while dying reaches the disk or the wire
+
+The ways to stop: `kill` (SIGKILL: the page cache survives), `lose_power` (what was not synced is kept, lost or torn,
+sector by sector; it may follow a kill), `stop` after the node asked for it. `pause` is SIGSTOP: nothing executes,
+what arrives waits.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from liftlog.core.node import Node
+from liftlog.messages import Event
+from liftlog.ports import DiskError
+from liftlog.storage.engine import StorageEngine
+from liftlog.types import InvariantViolation, Recovered
+from sim.bus import BusConnection
+from sim.clock import SimClock, SimRandom
+from sim.disk import SimDisk, SimulatedCrash
+from sim.network import NetworkPort
+from sim.storage import SimStorageRunner
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+
+class Process(Protocol):
+    """One run of a node in one of the gears."""
+
+    def start(self) -> None:
+        """Run `Node.start` and whatever follows from it."""
+        ...
+
+    def post(self, event: Event) -> None:
+        """Hand an event to the node."""
+        ...
+
+    def resumed(self) -> None:
+        """The process runs on after a pause: look at the timers."""
+        ...
+
+    def end(self) -> None:
+        """Take the process down; its ports are detached already."""
+        ...
+
+
+class ClientPort:
+    """`ClientReplies` port of one process."""
+
+    __slots__ = ("_attached", "_world")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._attached = True
+
+    def reply(self, client: int, reply: object) -> None:
+        if self._attached:
+            self._world.clients.replied(client, reply)
+
+    def detach(self) -> None:
+        self._attached = False
+
+
+class Machine:
+    """See the module. `number` is the node id."""
+
+    __slots__ = (
+        "_backlog", "_crash_power", "_draws", "_power", "bus", "clients", "clock", "damaged_run", "disk", "engine",
+        "network", "node", "number", "paused", "process", "recovered", "restarts", "storage", "timer_random", "world",
+    )  # fmt: skip
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        knobs = world.knobs
+        self._draws = random.Random(f"{world.seed}/machine/{number}")
+        drift = knobs.clock_drift
+        rate = 1.0 + drift * (2 * self._draws.random() - 1)
+        skew_ms = int(knobs.clock_skew_ms * (2 * self._draws.random() - 1))
+        self.clock = SimClock(world.kernel, rate, skew_ms)
+        self.timer_random = SimRandom(world.seed, f"timers/{number}")
+        self.disk = SimDisk(random.Random(f"{world.seed}/disk/{number}"))
+        self.restarts = 0
+        """Number of processes started here so far; the present or last one is run number `restarts`."""
+        self.paused = False
+        self.damaged_run = -1
+        """The run during or after which we damaged, wiped or rolled back this disk; -1: it is whole (D3).
+
+        It counts as whole again once a later run is registered: then the metadata group has judged it."""
+        self.process: Process | None = None
+        self.node: Node | None = None
+        self.engine: StorageEngine | None = None
+        self.recovered: Recovered | None = None
+        self.network: NetworkPort | None = None
+        self.bus: BusConnection | None = None
+        self.storage: SimStorageRunner | None = None
+        self.clients: ClientPort | None = None
+        self._backlog: list[Event] = []
+        self._power = random.Random(f"{world.seed}/power/{number}")
+        self._crash_power = False
+
+    @property
+    def up(self) -> bool:
+        """Whether a process runs here, paused or not."""
+        return self.process is not None
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a process, unless one runs. A crash planted into the recovery ends it again at once."""
+        if self.up:
+            return
+        world = self.world
+        self.restarts += 1
+        nonce = self._draws.getrandbits(48)
+        new_disk_id = f"disk-{self.number}-{self._draws.getrandbits(32):08x}"
+        engine = StorageEngine(self.disk, world.knobs.storage_options, world.mutants)
+        try:
+            recovered = engine.recover(self.number, new_disk_id, nonce)
+        except SimulatedCrash:
+            self._after_crash()
+            return
+        except DiskError as error:
+            self.disk.kill()
+            world.observer.start_refused(self, error)
+            world.faults.crashed(self)
+            return
+        except Exception as error:
+            world.observer.cannot_start(self, error)
+            return
+        self.engine = engine
+        self.recovered = recovered
+        world.observer.recovered(self, recovered)
+        self.network = NetworkPort(world.network, self.number)
+        self.clients = ClientPort(world)
+        self.bus = BusConnection(world.bus, world.kernel, self.number, self.clock, self.post)
+        self.storage = SimStorageRunner(
+            world.kernel,
+            random.Random(f"{world.seed}/storage/{self.number}/{self.restarts}"),
+            world.knobs.storage_times,
+            engine,
+            self.post_all,
+            self._died_inside,
+        )
+        self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
+        self.process = world.gear(self)
+        self.process.start()
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def post(self, event: Event) -> None:
+        """An event for whatever process runs here; lost if none does, kept while it is paused."""
+        process = self.process
+        if process is None:
+            return
+        if self.paused:
+            self._backlog.append(event)
+        else:
+            process.post(event)
+
+    def post_all(self, events: list[Event]) -> None:
+        for event in events:
+            self.post(event)
+
+    # -- stopping ------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """SIGKILL: the process is gone, the page cache is not."""
+        if self.up:
+            self._take_down()
+            self.disk.kill()
+
+    def lose_power(self) -> None:
+        """Power loss: the process, if any, is gone, and of what was not synced nobody knows."""
+        self._take_down()
+        self.disk.power_loss(self._power)
+
+    def plant_crash(self, calls: int, power: bool) -> None:
+        """Crash in the middle of a storage phase, or of a recovery: instead of the `calls`-th Disk call."""
+        self._crash_power = power
+        self.disk.crash_after(calls)
+
+    def stop(self, reason: str) -> None:
+        """The node asked for the end of its process."""
+        self.world.observer.stopped(self, reason)
+        self.kill()
+
+    def failed(self, error: Exception) -> None:
+        """The node raised: an invariant of its own, or a bug."""
+        self.world.observer.node_failed(self, error, isinstance(error, InvariantViolation))
+
+    def _died_inside(self) -> None:
+        """The planted crash has come, in the storage thread."""
+        self._take_down()
+        self._after_crash()
+
+    def _after_crash(self) -> None:
+        if self._crash_power:
+            self.disk.power_loss(self._power)
+        else:
+            self.disk.kill()
+        self.world.faults.crashed(self)
+
+    def _take_down(self) -> None:
+        """Detach disk and network first, then end the process: dying must not have side effects."""
+        process = self.process
+        if process is None:
+            return
+        self.disk.detach()
+        for port in (self.storage, self.network, self.bus, self.clients):
+            if port is not None:
+                port.detach()
+        self.world.observer.went_down(self)
+        self.process = None
+        self.paused = self.clock.paused = False
+        self._backlog.clear()
+        process.end()
+        self.node = None
+        self.engine = None
+        self.world.clients.server_gone(self.number)
+
+    # -- pausing -------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """SIGSTOP. Storage phases that the operating system carries out already are finished."""
+        if self.up:
+            self.paused = True
+            self.clock.paused = True
+
+    def resume(self) -> None:
+        """SIGCONT: what waited is worked off at once, then the timers that are overdue."""
+        if not self.paused:
+            return
+        self.paused = False
+        self.clock.paused = False
+        backlog = self._backlog
+        self._backlog = []
+        process = self.process
+        for event in backlog:
+            if process is None or self.process is not process:
+                return
+            process.post(event)
+        if process is not None and self.process is process:
+            process.resumed()
+
+    def status(self) -> dict[str, Any]:
+        """What a status row shows."""
+        node = self.node
+        if node is None:
+            return {"up": False}
+        return {
+            "up": True,
+            "paused": self.paused,
+            "incarnation": node.incarnation,
+            "term": node.raft.term,
+            "controller": node.raft.is_leader,
+            "commit": node.raft.commit,
+        }

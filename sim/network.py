@@ -1,0 +1,138 @@
+"""The simulated network between nodes; mirrors `liftlog/real/network.py`.
+
+A message may be lost, delayed, duplicated or overtaken by later ones, and it may arrive at the next process on
+the same node: TCP would prevent some of that, but the protocol claims not to need it. Every message is encoded
+and decoded on its way, so that no two nodes ever share an object.
+
+Partitions are kept as blocked directed links. A link is looked at when a message leaves and again when it
+arrives, so a partition also swallows what is under way.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from liftlog.messages import PeerMessage, Received
+from sim.kernel import Kernel
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PeerMessage).decode
+
+PostToNode = Callable[[int, Received], None]
+
+
+class NetworkOptions(msgspec.Struct, frozen=True):
+    """How the network treats messages: times in microseconds, probabilities per message."""
+
+    latency_us: int = 500
+    jitter_us: int = 500
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    """Probability of an extra delay, evenly drawn up to `delay_max_us`: this is what reorders."""
+    delay_max_us: int = 0
+
+
+class SimNetwork:
+    """All links of a cluster. One method call per message; nothing here scales with the number of nodes."""
+
+    __slots__ = (
+        "_blocked", "_kernel", "_post", "_random", "_slow", "delivered", "dropped", "duplicated", "options",
+    )  # fmt: skip
+
+    def __init__(self, kernel: Kernel, seed: int, options: NetworkOptions, post: PostToNode) -> None:
+        self._kernel = kernel
+        self._random = random.Random(f"{seed}/network").random
+        self._post = post
+        self._blocked: dict[tuple[int, int], int] = {}
+        self._slow: dict[int, int] = {}
+        self.options = options
+        self.delivered = 0
+        self.dropped = 0
+        self.duplicated = 0
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def block(self, sender: int, to: int) -> None:
+        """Cut one direction of one link. Cuts add up: each needs its own `unblock`."""
+        link = (sender, to)
+        self._blocked[link] = self._blocked.get(link, 0) + 1
+
+    def unblock(self, sender: int, to: int) -> None:
+        """Take back one `block`."""
+        link = (sender, to)
+        left = self._blocked.get(link, 0) - 1
+        if left > 0:
+            self._blocked[link] = left
+        else:
+            self._blocked.pop(link, None)
+
+    def slow_down(self, node: int, extra_us: int) -> None:
+        """Delay everything from and to a node by up to `extra_us`; 0 ends it."""
+        if extra_us:
+            self._slow[node] = extra_us
+        else:
+            self._slow.pop(node, None)
+
+    def heal(self) -> None:
+        """End every cut and slowness; losses and delays stay as the options say."""
+        self._blocked.clear()
+        self._slow.clear()
+
+    # -- the port ------------------------------------------------------------------------------------------
+
+    def send(self, sender: int, to: int, message: PeerMessage) -> None:
+        """Carry a message from one node to another, or lose it."""
+        options = self.options
+        draw = self._random
+        if self._blocked and (sender, to) in self._blocked:
+            self.dropped += 1
+            return
+        if options.loss and draw() < options.loss:
+            self.dropped += 1
+            return
+        data = _encode(message)
+        self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
+        if options.duplicate and draw() < options.duplicate:
+            self.duplicated += 1
+            self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
+
+    def _delay_us(self, sender: int, to: int) -> int:
+        options = self.options
+        draw = self._random
+        delay_us = options.latency_us + int(options.jitter_us * draw())
+        if options.delay and draw() < options.delay:
+            delay_us += int(options.delay_max_us * draw())
+        if self._slow:
+            extra_us = self._slow.get(sender, 0) + self._slow.get(to, 0)
+            if extra_us:
+                delay_us += int(extra_us * draw())
+        return delay_us
+
+    def _arrive(self, link: tuple[int, int], data: bytes) -> None:
+        if self._blocked and link in self._blocked:
+            self.dropped += 1
+            return
+        self.delivered += 1
+        self._post(link[1], Received(link[0], _decode(data)))
+
+
+class NetworkPort:
+    """`Network` port of one process. `detach` comes first when the process dies: nothing leaves afterwards."""
+
+    __slots__ = ("_attached", "_network", "_node")
+
+    def __init__(self, network: SimNetwork, node: int) -> None:
+        self._network = network
+        self._node = node
+        self._attached = True
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        if self._attached:
+            self._network.send(self._node, to, message)
+
+    def detach(self) -> None:
+        self._attached = False

@@ -1,0 +1,459 @@
+"""Clients of a simulated cluster: they create streams, publish through NATS, read from any replica, administer.
+
+Clients sit outside the cluster and are never partitioned from it; their connections break when a node dies.
+Every value ever published is unique: a publisher that gives up on an ack publishes the content again as a new
+value, as an application with plain NATS would. So a value that shows up twice, or at another offset than the
+ack said, is always somebody's bug.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from liftlog.core.metadata import PartitionState
+from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.messages import (
+    ERR_EXISTS,
+    AckPublishes,
+    ClientGone,
+    ClientMessage,
+    ClientRequest,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    ElectLeaderRequest,
+    ErrorReply,
+    OffsetReply,
+    OffsetRequest,
+    ReadReply,
+    ReadRequest,
+    RebalanceRequest,
+    RefusePublishes,
+    StreamInfoReply,
+    StreamInfoRequest,
+    TransferControllerRequest,
+)
+from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
+from sim.invariants import Violation
+from sim.kernel import MILLISECOND, SECOND
+from sim.operations import Operation
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+OnReply = Callable[[Any], None]
+
+ACK_TIMEOUT_US = 5 * SECOND
+REQUEST_TIMEOUT_US = 4 * SECOND
+CREATE_TIMEOUT_US = 20 * SECOND
+
+
+class _Pending:
+    __slots__ = ("node", "on_reply")
+
+    def __init__(self, node: int, on_reply: OnReply) -> None:
+        self.node = node
+        self.on_reply = on_reply
+
+
+class ClientHub:
+    """Connections between clients and nodes. A request is answered, or ends with None: outcome unknown."""
+
+    __slots__ = ("_next", "_pending", "_random", "world")
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._random = random.Random(f"{world.seed}/clients").random
+        self._pending: dict[int, _Pending] = {}
+        self._next = 0
+
+    def request(self, node: int, request: ClientMessage, on_reply: OnReply, timeout_us: int) -> None:
+        """Send `request` to a node; `on_reply` is called exactly once."""
+        self._next += 1
+        client = self._next
+        self._pending[client] = _Pending(node, on_reply)
+        kernel = self.world.kernel
+        kernel.after(self._delay_us(), self._arrive, client, request)
+        kernel.after(timeout_us, self._timeout, client)
+
+    def replied(self, client: int, reply: object) -> None:
+        """A node answers."""
+        if client in self._pending:
+            self.world.kernel.after(self._delay_us(), self._deliver, client, reply)
+
+    def server_gone(self, node: int) -> None:
+        """A node's process died: its connections break."""
+        for client, pending in list(self._pending.items()):
+            if pending.node == node:
+                self.world.kernel.after(self._delay_us(), self._deliver, client, None)
+
+    def _delay_us(self) -> int:
+        return 200 + int(600 * self._random())
+
+    def _arrive(self, client: int, request: ClientMessage) -> None:
+        pending = self._pending.get(client)
+        if pending is None:
+            return
+        machine = self.world.machines[pending.node]
+        if machine.up:
+            machine.post(ClientRequest(ClientRef(client), request))
+        else:
+            self._deliver(client, None)
+
+    def _deliver(self, client: int, reply: object) -> None:
+        pending = self._pending.pop(client, None)
+        if pending is not None:
+            pending.on_reply(reply)
+
+    def _timeout(self, client: int, second: object) -> None:
+        pending = self._pending.pop(client, None)
+        if pending is not None:
+            self.world.machines[pending.node].post(ClientGone(ClientRef(client)))
+            pending.on_reply(None)
+
+
+class Target:
+    """One partition as clients know it."""
+
+    __slots__ = ("partition", "stream", "subject")
+
+    def __init__(self, stream: str, partition: PartitionId, subject: str) -> None:
+        self.stream = stream
+        self.partition = partition
+        self.subject = subject.encode()
+
+
+class Workload:
+    """All clients of one world, and the operations they performed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.targets: list[Target] = []
+        self.operations: list[Operation] = []
+        self.acked: dict[PartitionId, dict[int, bytes]] = {}
+        self.stopping = False
+        self._random = random.Random(f"{world.seed}/workload")
+        self._publishers: list[Publisher] = []
+        self._uncreated = list(world.knobs.streams)
+        world.bus.on_acks = self._acks
+        world.bus.on_refusals = self._refusals
+        knobs = world.knobs
+        self._publishers = [Publisher(self, number) for number in range(knobs.publishers)]
+        self._readers = [Reader(self, knobs.publishers + number) for number in range(knobs.readers)]
+        self.admin = Admin(self, knobs.publishers + knobs.readers)
+
+    def start(self) -> None:
+        """Create the streams, then let everybody loose."""
+        self.world.kernel.after(SECOND, self._create)
+
+    def stop(self) -> None:
+        """No new load; what is under way may end."""
+        self.stopping = True
+
+    def random_node(self) -> int:
+        return self._random.randrange(self.world.knobs.nodes) + 1
+
+    # -- streams -------------------------------------------------------------------------------------------
+
+    def _create(self, first: object, second: object) -> None:
+        if self._uncreated:
+            request = CreateStreamRequest(self._uncreated[0])
+            self.world.clients.request(self.random_node(), request, self._created, CREATE_TIMEOUT_US)
+
+    def _created(self, reply: object) -> None:
+        config = self._uncreated[0]
+        if isinstance(reply, StreamInfoReply):
+            self._uncreated.pop(0)
+            info = reply.streams[0]
+            for partition in info.partitions:
+                subject = config.subject if partition.index == 0 else f"{config.subject}.{partition.index}"
+                self.targets.append(Target(config.name, PartitionId(info.id, partition.index), subject))
+            if len(self.operations) == 0 and not self._uncreated:
+                self._let_loose()
+            self._create(None, None)
+        else:
+            self.world.kernel.after(500 * MILLISECOND, self._create)
+
+    def _let_loose(self) -> None:
+        for client in (*self._publishers, *self._readers):
+            client.start()
+        self.admin.start()
+
+    # -- publishing ----------------------------------------------------------------------------------------
+
+    def _acks(self, acks: AckPublishes) -> None:
+        values = self.acked.setdefault(acks.partition, {})
+        offset = acks.offsets_from
+        for reply in acks.replies:
+            if reply:
+                owner, _, value = reply[len(INBOX) :].partition(b".")
+                known = values.setdefault(offset, value)
+                if known != value:
+                    self.world.observer.fail(
+                        Violation(
+                            "NoAckedRecordLost",
+                            f"partition {acks.partition}: offset {offset} was acknowledged for two values, "
+                            f"{known.decode()} and {value.decode()}",
+                        )
+                    )
+                self._publishers[int(owner)].acked(value, acks.epoch, offset)
+            offset += 1
+
+    def _refusals(self, refusal: RefusePublishes) -> None:
+        for reply in refusal.replies:
+            owner, _, value = reply[len(INBOX) :].partition(b".")
+            self._publishers[int(owner)].refused(value, refusal.code)
+
+
+INBOX = b"_INBOX.sim."
+
+
+class Publisher:
+    """Publishes bursts of unique values, with a reply subject or without, and repeats what was not acked."""
+
+    __slots__ = ("_again", "_deadlines", "_next", "_random", "_waiting", "number", "world", "workload")
+
+    def __init__(self, workload: Workload, number: int) -> None:
+        self.workload = workload
+        self.world = workload.world
+        self.number = number
+        self._random = random.Random(f"{self.world.seed}/publisher/{number}")
+        self._next = 0
+        self._waiting: dict[bytes, Operation] = {}
+        self._deadlines: deque[tuple[int, bytes]] = deque()
+        self._again = 0
+
+    def start(self) -> None:
+        self._schedule()
+
+    def _schedule(self) -> None:
+        mean_us = self.world.knobs.publish_interval_us
+        self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+
+    def _fire(self, first: object, second: object) -> None:
+        if self.workload.stopping:
+            return
+        self._give_up()
+        knobs = self.world.knobs
+        target = self.workload.targets[self._random.randrange(len(self.workload.targets))]
+        size = 1 + self._random.randrange(knobs.burst_max) + min(self._again, knobs.burst_max)
+        self._again = 0
+        self.publish(target, size, self._random.random() < knobs.with_reply)
+        self._schedule()
+
+    def publish(self, target: Target, count: int, with_reply: bool) -> None:
+        """One burst on one subject, at this instant."""
+        now_us = self.world.kernel.now_us
+        messages: list[Message] = []
+        operations: list[Operation] = []
+        filler = b"." * self._random.randrange(self.world.knobs.value_filler + 1)
+        for _ in range(count):
+            self._next += 1
+            value = b"%d-%d" % (self.number, self._next)
+            reply = INBOX + b"%d." % self.number + value if with_reply else b""
+            messages.append(Message(target.subject, reply, b"", value + filler))
+            operations.append(Operation("send", self.number, target, now_us, value))
+        heard = self.world.bus.publish(target.subject, messages)
+        self.workload.operations.extend(operations)
+        if with_reply and heard:
+            self._deadlines.append((now_us + ACK_TIMEOUT_US, operations[0].value))
+            for operation in operations:
+                self._waiting[operation.value] = operation
+        elif with_reply:
+            for operation in operations:
+                operation.end("fail", now_us, error="no responders")
+
+    def acked(self, value: bytes, epoch: int, offset: int) -> None:
+        operation = self._waiting.pop(value, None)
+        if operation is not None:
+            operation.end("ok", self.world.kernel.now_us, epoch=epoch, offset=offset)
+            self.world.observer.count("acks received")
+
+    def refused(self, value: bytes, code: str) -> None:
+        operation = self._waiting.pop(value, None)
+        if operation is not None:
+            operation.end("info", self.world.kernel.now_us, error=code)
+            self._again += 1
+
+    def _give_up(self) -> None:
+        """Values without an ack for too long: their outcome is unknown; publish the content anew."""
+        now_us = self.world.kernel.now_us
+        while self._deadlines and self._deadlines[0][0] <= now_us:
+            _, value = self._deadlines.popleft()
+            operation = self._waiting.pop(value, None)
+            if operation is not None:
+                operation.end("info", now_us, error="no ack in time")
+                self._again += 1
+
+
+class Reader:
+    """Reads one partition after the other from any replica, forward, and sometimes asks for the latest offset."""
+
+    __slots__ = ("_operation", "_positions", "_random", "_seen", "_server", "_target", "number", "workload", "world")
+
+    def __init__(self, workload: Workload, number: int) -> None:
+        self.workload = workload
+        self.world = workload.world
+        self.number = number
+        self._random = random.Random(f"{self.world.seed}/reader/{number}")
+        self._positions: dict[PartitionId, int] = {}
+        self._seen: dict[PartitionId, tuple[int, int]] = {}
+        self._server = 0
+        self._target: Target | None = None
+        self._operation: Operation | None = None
+
+    def start(self) -> None:
+        self._schedule(self.world.knobs.read_interval_us)
+
+    def _schedule(self, mean_us: int) -> None:
+        self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+
+    def _fire(self, first: object, second: object) -> None:
+        if self.workload.stopping:
+            return
+        draw = self._random
+        target = self._target = self.workload.targets[draw.randrange(len(self.workload.targets))]
+        partition = target.partition
+        choice = draw.random()
+        if choice < self.world.knobs.ask_latest:
+            self._ask_latest(target)
+            return
+        if choice > 0.97:
+            self._positions[partition] = 0
+        self._server = self.workload.random_node()
+        seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
+        wait_ms = 400 if draw.random() < 0.3 else 0
+        request = ReadRequest(
+            partition, self._positions.get(partition, 0), self.world.knobs.read_bytes, wait_ms, seen_epoch, seen_hw
+        )
+        self._operation = Operation("poll", self.number, target, self.world.kernel.now_us)
+        self.world.clients.request(self._server, request, self._read, REQUEST_TIMEOUT_US)
+
+    def _read(self, reply: object) -> None:
+        operation, target = self._operation, self._target
+        assert operation is not None and target is not None
+        now_us = self.world.kernel.now_us
+        self.workload.operations.append(operation)
+        if not isinstance(reply, ReadReply):
+            operation.end("fail", now_us, error=reply.code if isinstance(reply, ErrorReply) else "no answer")
+            self._schedule(self.world.knobs.read_interval_us)
+            return
+        try:
+            self._take(reply, target, operation)
+        except Violation as violation:
+            self.world.observer.fail(violation)
+        operation.end("ok", now_us, epoch=reply.epoch)
+        self._schedule(self.world.knobs.read_interval_us)
+
+    def _take(self, reply: ReadReply, target: Target, operation: Operation) -> None:
+        """Check what was served, remember what was seen."""
+        partition = target.partition
+        truth = self.world.observer.truth(partition)
+        position = self._positions.get(partition, 0)
+        seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
+        truth.read_position(self._server, reply.hw, seen_hw)
+        self._seen[partition] = (max(seen_epoch, reply.epoch), max(seen_hw, reply.hw))
+        expected = position
+        for data in reply.batches:
+            try:
+                batch = parse_batch(partition, data)
+            except CorruptBatch as error:
+                raise Violation(
+                    "ConsistentRead", f"partition {partition}: node {self._server} serves a bad batch: {error}"
+                ) from error
+            crc = int.from_bytes(data[16:20], "little")
+            truth.read(self._server, batch.epoch, batch.base_offset, batch.end_offset, crc)
+            if batch.base_offset > expected:
+                raise Violation(
+                    "ConsistentRead",
+                    f"partition {partition}: node {self._server} skips offsets {expected}..{batch.base_offset - 1}",
+                )
+            if self.world.keep_values:
+                for record in decode_records(batch):
+                    if record.offset >= position:
+                        operation.values.append((record.offset, record.value or b""))
+            expected = max(expected, batch.end_offset)
+        self._positions[partition] = expected
+        self.world.observer.count("reads")
+
+    def _ask_latest(self, target: Target) -> None:
+        partition = target.partition
+        leader = 0
+        truth = self.world.observer.truth(partition)
+        if truth.leaders and self._random.random() < 0.8:
+            leader = next(reversed(truth.leaders.values()))[0]
+        self._server = leader or self.workload.random_node()
+        acked_before = truth.acked_end
+        request = OffsetRequest(partition, "latest")
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, OffsetReply):
+                self.world.observer.count("latest offsets")
+                try:
+                    truth.latest(self._server, reply.offset, acked_before)
+                except Violation as violation:
+                    self.world.observer.fail(violation)
+            self._schedule(self.world.knobs.read_interval_us)
+
+        self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+
+
+class Admin:
+    """Changes the cluster now and then: elections, rebalancing, the controller's place, short-lived streams."""
+
+    __slots__ = ("_extra", "_random", "_serial", "number", "workload", "world")
+
+    def __init__(self, workload: Workload, number: int) -> None:
+        self.workload = workload
+        self.world = workload.world
+        self.number = number
+        self._random = random.Random(f"{self.world.seed}/admin")
+        self._extra = ""
+        self._serial = 0
+
+    def start(self) -> None:
+        self._schedule()
+
+    def _schedule(self) -> None:
+        mean_us = self.world.knobs.admin_interval_us
+        if mean_us:
+            self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+
+    def _fire(self, first: object, second: object) -> None:
+        if self.workload.stopping:
+            return
+        request = self._draw()
+        self.world.observer.count("admin requests")
+        node = self.workload.random_node()
+        self.world.clients.request(node, request, self._answered, 2 * REQUEST_TIMEOUT_US)
+
+    def _answered(self, reply: object) -> None:
+        if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
+            self._extra = ""
+        self._schedule()
+
+    def _draw(self) -> ClientMessage:
+        draw = self._random
+        choice = draw.randrange(8)
+        if choice <= 1:
+            return RebalanceRequest()
+        if choice <= 3:
+            target = self.workload.targets[draw.randrange(len(self.workload.targets))]
+            return ElectLeaderRequest(target.stream, target.partition.index, self.workload.random_node())
+        if choice == 4:
+            return TransferControllerRequest(self.workload.random_node())
+        if choice == 5:
+            return StreamInfoRequest()
+        if self._extra:
+            name, self._extra = self._extra, ""
+            return DeleteStreamRequest(name)
+        self._serial += 1
+        self._extra = f"extra-{self._serial % 3}"
+        return CreateStreamRequest(StreamConfig(self._extra, f"extra.{self._serial % 3}", 1, 3))
+
+
+def is_writable(state: PartitionState) -> bool:
+    """Whether a partition can commit, as far as its metadata tells."""
+    return bool(state.leader) and state.ready and len(state.isr) >= state.min_insync

@@ -1,0 +1,86 @@
+"""A metadata state machine that is driven directly: commands go in, one Raft index each."""
+
+from __future__ import annotations
+
+from liftlog.core.commands import (
+    ChangeIsr,
+    Command,
+    ConfirmNode,
+    CreateStream,
+    ExpireNode,
+    RegisterNode,
+    TailReport,
+)
+from liftlog.core.metadata import Metadata, PartitionState, Result
+from liftlog.types import NO_MUTANTS, Mutants, NodeConfig, PartitionId, StreamConfig
+
+
+class Cluster:
+    """Three registered live nodes and helpers that build commands with fresh request ids."""
+
+    def __init__(self, nodes: int = 3, mutants: Mutants = NO_MUTANTS, streams_max: int = 100) -> None:
+        config = NodeConfig(node=1, voters=tuple(range(1, nodes + 1)), streams_max=streams_max)
+        self.metadata = Metadata(config, mutants)
+        self.counter = 0
+        for node in range(1, nodes + 1):
+            self.register(node)
+            self.confirm(node)
+
+    def request(self) -> tuple[int, int]:
+        self.counter += 1
+        return (99, self.counter)
+
+    def apply(self, command: Command) -> Result:
+        return self.metadata.apply(self.metadata.applied + 1, command)
+
+    def register(
+        self,
+        node: int,
+        tails: list[TailReport] | None = None,
+        disk: str = "",
+        remembered: int | None = None,
+    ) -> int:
+        known = self.metadata.nodes.get(node)
+        if remembered is None:
+            remembered = known.confirmed if known is not None else 0
+        if tails is None:
+            tails = [
+                TailReport(partition.id, "intact", partition.epoch, 10)
+                for partition in self.metadata.partitions.values()
+                if node in partition.replicas
+            ]
+        command = RegisterNode(
+            self.request(), node, disk or f"disk-{node}", remembered, 1000 + self.counter, f"h{node}:1", tails
+        )
+        self.apply(command)
+        return self.metadata.nodes[node].incarnation
+
+    def confirm(self, node: int) -> Result:
+        return self.apply(ConfirmNode(self.request(), node, self.metadata.nodes[node].incarnation))
+
+    def expire(self, node: int) -> Result:
+        return self.apply(ExpireNode(self.request(), node, self.metadata.nodes[node].incarnation))
+
+    def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> PartitionState:
+        config = StreamConfig(name, name, 1, replicas, minimum)
+        result = self.apply(CreateStream(self.request(), config))
+        assert not result.code, result
+        return self.metadata.partitions[PartitionId(result.stream, 0)]
+
+    def change_isr(
+        self, partition: PartitionState, isr: list[int], joiner: int = 0, incarnation: int | None = None
+    ) -> Result:
+        if incarnation is None:
+            incarnation = self.metadata.nodes[joiner].incarnation if joiner else 0
+        return self.apply(
+            ChangeIsr(
+                self.request(),
+                partition.id,
+                partition.leader,
+                partition.epoch,
+                partition.version,
+                isr,
+                joiner,
+                incarnation,
+            )
+        )

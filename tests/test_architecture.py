@@ -1,0 +1,490 @@
+"""The import rules of docs/ARCHITECTURE.md and the rules that keep core and storage deterministic.
+
+Everything is read from the syntax trees, nothing is imported. The second half of the file checks the checker:
+each rule must fire on a doctored source.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("liftlog", "sim", "spec", "jepsen")
+
+MODULE_LINES_MAX = 650
+FUNCTION_LINES_MAX = 80
+
+# A module or function that is longer, each with the reason why cutting it would make it harder to read.
+LONG_MODULES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+
+# What a module of liftlog may import of liftlog: the longest matching prefix on the left decides. A room may
+# always import itself. Rooms that are not listed compose others (commands, bench, demo) and may import all.
+ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
+    "liftlog.types": (),
+    "liftlog.version": (),
+    "liftlog.messages": ("liftlog.types",),
+    "liftlog.ports": ("liftlog.types", "liftlog.messages"),
+    "liftlog.format": ("liftlog.types",),
+    "liftlog.checkout": ("liftlog.types",),
+    "liftlog.core": ("liftlog.types", "liftlog.messages", "liftlog.format"),
+    "liftlog.storage": ("liftlog.types", "liftlog.messages", "liftlog.ports", "liftlog.format"),
+    "liftlog.real": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.ports",
+        "liftlog.format",
+        "liftlog.driver",
+        "liftlog.api",
+        "liftlog.config",
+    ),
+    "liftlog.driver": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.ports",
+        "liftlog.format",
+        "liftlog.core",
+        "liftlog.storage",
+        "liftlog.api",
+    ),
+    "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.ports", "liftlog.format"),
+    "liftlog.client": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.format",
+        "liftlog.api",
+        "liftlog.config",
+    ),
+    "liftlog.cli": ("liftlog.types", "liftlog.version", "liftlog.checkout"),
+}
+
+# Libraries that only a few places may import: (place, or a prefix that ends in a star).
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "pyspark": ("jepsen.spark*",),
+    "z3": ("spec.induction*", "spec.prover*"),
+    "trio": ("liftlog.driver*", "liftlog.real*", "sim.*"),
+}
+
+# Core and storage see the world through events, effects and ports only.
+PURE_ROOMS = ("liftlog.core", "liftlog.storage", "liftlog.format", "liftlog.types", "liftlog.messages")
+PURE_STDLIB = {"__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "errno"} | {
+    "functools", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types", "typing"
+}
+PURE_LIBRARIES = frozenset(("msgspec", "google_crc32c"))
+
+# Calls whose result does not depend on the order in which they walk their argument.
+ORDER_FREE = frozenset(("sorted", "set", "frozenset", "len", "any", "all", "sum", "min", "max"))
+# Calls that hand their argument's order on.
+ORDER_KEEPING = frozenset(
+    ("list", "tuple", "iter", "enumerate", "zip", "map", "filter", "reversed", "dict", "deque", "chain")
+)
+SET_METHODS = frozenset(("union", "intersection", "difference", "symmetric_difference", "copy"))
+
+
+# --- reading sources --------------------------------------------------------------------------------------
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def project_modules() -> dict[str, ast.Module]:
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {module_name(path): ast.parse(path.read_text(), str(path)) for path in paths}
+
+
+def inside(module: str, room: str) -> bool:
+    return module == room or module.startswith(room + ".")
+
+
+def imports_of(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, full name) of everything imported anywhere in the module, `from` names included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = module.split(".")[: -node.level] if node.level else []
+                base = ".".join([*parent, base] if base else parent)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+# --- import rules -----------------------------------------------------------------------------------------
+
+
+def import_violations(module: str, tree: ast.Module) -> list[str]:
+    return [
+        f"{module}:{line}: {problem}"
+        for line, target in imports_of(module, tree)
+        for problem in _problems_of_import(module, target)
+    ]
+
+
+def _problems_of_import(module: str, target: str) -> Iterator[str]:
+    top = target.partition(".")[0]
+    if inside(module, "liftlog") and top in ("sim", "spec", "jepsen"):
+        yield f"liftlog must not import {target}; use liftlog.checkout.source_module"
+    if inside(module, "jepsen") and top in ("sim", "spec"):
+        yield f"jepsen travels to Spark workers alone; it must not import {target}"
+    places = ONLY_IN.get(top)
+    if places is not None and not any(_in_place(module, place) for place in places):
+        yield f"{top} may be imported only in {', '.join(places)}"
+    if top == "liftlog":
+        room = max((r for r in ALLOWED_ROOMS if inside(module, r)), key=len, default=None)
+        if room is not None:
+            allowed = (room, *ALLOWED_ROOMS[room])
+            if target != "liftlog" and not any(inside(target, other) for other in allowed):
+                yield f"{room} must not import {target}"
+    elif any(inside(module, room) for room in PURE_ROOMS):
+        known = top in PURE_STDLIB if top in sys.stdlib_module_names else top in PURE_LIBRARIES
+        if not known:
+            yield f"{module} is pure: {target} is not among the modules it may import"
+
+
+def _in_place(module: str, place: str) -> bool:
+    return module.startswith(place[:-1]) if place.endswith("*") else module == place
+
+
+# --- determinism of core and storage ----------------------------------------------------------------------
+
+
+def _is_set_annotation(annotation: ast.expr | None) -> bool:
+    if annotation is None:
+        return False
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value.startswith(("set[", "frozenset["))
+    if isinstance(annotation, ast.Subscript):
+        annotation = annotation.value
+    name = annotation.attr if isinstance(annotation, ast.Attribute) else getattr(annotation, "id", "")
+    return name in ("set", "frozenset", "AbstractSet", "MutableSet")
+
+
+class SetNames(ast.NodeVisitor):
+    """What a stretch of source declares or assigns as a set.
+
+    `names` are the variables of one scope. `shared` are attributes and functions, known by their bare name in
+    all pure modules alike: one `isr: set[int]` in a class makes every `.isr` suspect, which is what we want.
+    """
+
+    def __init__(self, names: Iterable[str] = (), shared: Iterable[str] = ()) -> None:
+        self.names = set(names)
+        self.shared = set(shared)
+        self.in_class_body = False
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        outer, self.in_class_body = self.in_class_body, True
+        self.generic_visit(node)
+        self.in_class_body = outer
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if _is_set_annotation(node.returns):
+            self.shared.add(node.name)
+        outer, self.in_class_body = self.in_class_body, False
+        self.generic_visit(node)
+        self.in_class_body = outer
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if _is_set_annotation(node.annotation):
+            self._add(node.target)
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if is_set(node.value, self):
+            for target in node.targets:
+                self._add(target)
+        self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        if _is_set_annotation(node.annotation):
+            self.names.add(node.arg)
+
+    def _add(self, target: ast.expr) -> None:
+        if isinstance(target, ast.Attribute):
+            self.shared.add(target.attr)
+        elif isinstance(target, ast.Name):
+            (self.shared if self.in_class_body else self.names).add(target.id)
+
+
+def is_set(node: ast.expr, known: SetNames) -> bool:
+    """Whether an expression is, as far as its text tells, a set."""
+    match node:
+        case ast.Set() | ast.SetComp():
+            return True
+        case ast.Name(id=name):
+            return name in known.names
+        case ast.Attribute(attr=name):
+            return name in known.shared
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.Sub()):
+            return is_set(node.left, known) or is_set(node.right, known)
+        case ast.IfExp():
+            return is_set(node.body, known) or is_set(node.orelse, known)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("set", "frozenset") or name in known.shared
+        case ast.Call(func=ast.Attribute(attr=name, value=value)):
+            return name in known.shared or (name in SET_METHODS and is_set(value, known))
+    return False
+
+
+class OrderVisitor(ast.NodeVisitor):
+    """Finds walks over sets whose order can reach the outside, and uses of hash() and id()."""
+
+    def __init__(self, known: SetNames) -> None:
+        self.known = known
+        self.found: list[tuple[int, str]] = []
+        self.order_free: set[ast.expr] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """A function sees its own variables and those of the scopes around it."""
+        outer = self.known
+        self.known = SetNames(outer.names, outer.shared)
+        self.known.visit(node)
+        self.generic_visit(node)
+        self.known = outer
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            if node.func.id in ("hash", "id"):
+                self.found.append((node.lineno, f"{node.func.id}() differs from run to run"))
+            if node.func.id in ORDER_FREE:
+                self.order_free.update(node.args)
+            elif node.func.id in ORDER_KEEPING:
+                self._check_arguments(node.args)
+        elif isinstance(node.func, ast.Attribute):
+            if node.func.attr == "pop" and not node.args and is_set(node.func.value, self.known):
+                self.found.append((node.lineno, "pops an arbitrary element of a set"))
+            elif node.func.attr in ("join", "extend", "fromkeys"):
+                self._check_arguments(node.args)
+        self.generic_visit(node)
+
+    def _check_arguments(self, arguments: list[ast.expr]) -> None:
+        for argument in arguments:
+            self._check_walk(argument)
+
+    def visit_For(self, node: ast.For) -> None:
+        self._check_walk(node.iter)
+        self.generic_visit(node)
+
+    def visit_Starred(self, node: ast.Starred) -> None:
+        self._check_walk(node.value)
+        self.generic_visit(node)
+
+    def _visit_comprehension(self, node: ast.ListComp | ast.DictComp | ast.GeneratorExp) -> None:
+        if node not in self.order_free:
+            for generator in node.generators:
+                self._check_walk(generator.iter)
+        self.generic_visit(node)
+
+    visit_ListComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
+
+    def _check_walk(self, node: ast.expr) -> None:
+        if is_set(node, self.known):
+            self.found.append((node.lineno, f"walks the set {ast.unparse(node)}; sort it first"))
+
+
+def order_violations(modules: dict[str, ast.Module]) -> list[str]:
+    shared: set[str] = set()
+    for tree in modules.values():
+        collector = SetNames()
+        collector.visit(tree)
+        shared |= collector.shared
+    found = []
+    for module, tree in modules.items():
+        known = SetNames(shared=shared)
+        for statement in tree.body:
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                known.visit(statement)
+        visitor = OrderVisitor(known)
+        visitor.visit(tree)
+        found += [f"{module}:{line}: {problem}" for line, problem in sorted(set(visitor.found))]
+    return found
+
+
+# --- size -------------------------------------------------------------------------------------------------
+
+
+def long_functions(module: str, tree: ast.Module) -> Iterator[tuple[str, int]]:
+    def walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, int]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                lines = (child.end_lineno or child.lineno) - child.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    yield f"{prefix}.{child.name}", lines
+                yield from walk(child, f"{prefix}.{child.name}")
+            elif isinstance(child, ast.ClassDef):
+                yield from walk(child, f"{prefix}.{child.name}")
+            else:
+                yield from walk(child, prefix)
+
+    return walk(tree, module)
+
+
+def report(lines: Iterable[str]) -> None:
+    text = "\n".join(lines)
+    assert not text, "\n" + text
+
+
+# --- the project keeps the rules --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    return project_modules()
+
+
+def test_imports_point_downward_and_libraries_stay_in_their_rooms(modules: dict[str, ast.Module]) -> None:
+    report(line for module, tree in modules.items() for line in import_violations(module, tree))
+
+
+def test_core_and_storage_never_depend_on_set_order_or_identity(modules: dict[str, ast.Module]) -> None:
+    pure = {m: t for m, t in modules.items() if any(inside(m, room) for room in PURE_ROOMS)}
+    assert "liftlog.core" in pure and "liftlog.storage" in pure
+    report(order_violations(pure))
+
+
+def test_modules_are_short_enough_to_read(modules: dict[str, ast.Module]) -> None:
+    too_long = []
+    for module in modules:
+        path = ROOT / Path(*module.split("."))
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        lines = len(path.read_text().splitlines())
+        if lines > MODULE_LINES_MAX and module not in LONG_MODULES:
+            too_long.append(f"{module} has {lines} lines, more than {MODULE_LINES_MAX}")
+    report(too_long)
+
+
+def test_functions_are_short_enough_to_read(modules: dict[str, ast.Module]) -> None:
+    report(
+        f"{name} has {lines} lines, more than {FUNCTION_LINES_MAX}"
+        for module, tree in modules.items()
+        for name, lines in long_functions(module, tree)
+        if name not in LONG_FUNCTIONS
+    )
+
+
+def test_every_listed_exception_is_still_needed(modules: dict[str, ast.Module]) -> None:
+    long_names = {name for module, tree in modules.items() for name, _ in long_functions(module, tree)}
+    report(f"{name} is short now: drop it from LONG_FUNCTIONS" for name in LONG_FUNCTIONS.keys() - long_names)
+    report(f"{module} is gone: drop it from LONG_MODULES" for module in LONG_MODULES.keys() - modules.keys())
+
+
+def test_every_module_opens_with_what_and_why(modules: dict[str, ast.Module]) -> None:
+    report(
+        f"{module} has no docstring"
+        for module, tree in modules.items()
+        if tree.body and ast.get_docstring(tree) is None
+    )
+
+
+def test_there_are_no_packages_under_tests() -> None:
+    report(str(path) for path in (ROOT / "tests").rglob("__init__.py"))
+
+
+# --- the checker catches what it should -------------------------------------------------------------------
+
+BAD_IMPORTS = [
+    ("liftlog.cli", "import sim.runner", "liftlog must not import sim"),
+    ("liftlog.commands.demo", "def f():\n    from jepsen import history", "liftlog must not import jepsen"),
+    ("liftlog.core.node", "from liftlog.storage import log", "must not import liftlog.storage.log"),
+    ("liftlog.core.node", "from liftlog import ports", "liftlog.core must not import liftlog.ports"),
+    ("liftlog.core.node", "from ..storage import log", "must not import liftlog.storage.log"),
+    ("liftlog.core.raft", "import random", "is pure: random"),
+    ("liftlog.core.raft", "from os import path", "is pure: os.path"),
+    ("liftlog.core.raft", "def f():\n    import time", "is pure: time"),
+    ("liftlog.storage.log", "import threading", "is pure: threading"),
+    ("liftlog.storage.log", "from uuid import uuid4", "is pure: uuid.uuid4"),
+    ("liftlog.storage.log", "import numpy", "is pure: numpy"),
+    ("liftlog.storage.log", "from liftlog.driver import outbox", "liftlog.storage must not import"),
+    ("liftlog.types", "from liftlog.messages import Send", "liftlog.types must not import"),
+    ("liftlog.driver.loop", "from liftlog.real import disk", "liftlog.driver must not import"),
+    ("liftlog.commands.serve", "import trio", "trio may be imported only in"),
+    ("jepsen.history", "import pyspark", "pyspark may be imported only in"),
+    ("jepsen.history", "from pyspark.sql import functions", "pyspark may be imported only in"),
+    ("jepsen.runner", "from sim.world import World", "must not import sim.world.World"),
+    ("spec.model", "import z3", "z3 may be imported only in"),
+]
+
+
+@pytest.mark.parametrize(("module", "source", "expected"), BAD_IMPORTS)
+def test_a_forbidden_import_is_found(module: str, source: str, expected: str) -> None:
+    found = import_violations(module, ast.parse(source))
+    assert len(found) == 1 and expected in found[0]
+
+
+GOOD_IMPORTS = [
+    ("liftlog.core.node", "from liftlog import types\nfrom liftlog.core.raft import Raft\nimport msgspec"),
+    ("liftlog.storage.log", "import struct\nfrom liftlog.format import HEADER_BYTES\nimport google_crc32c"),
+    ("liftlog.driver.loop", "import trio, time, random\nfrom liftlog.core.node import Node"),
+    ("jepsen.spark_checks", "from pyspark.sql import DataFrame"),
+    ("sim.trio_gear", "import trio\nfrom liftlog.driver.loop import Driver\nimport liftlog.storage.engine"),
+]
+
+
+@pytest.mark.parametrize(("module", "source"), GOOD_IMPORTS)
+def test_an_allowed_import_is_not_found(module: str, source: str) -> None:
+    assert import_violations(module, ast.parse(source)) == []
+
+
+WALKS = [
+    "for x in {1, 2}: pass",
+    "def f(isr: set[int]):\n    return [x for x in isr]",
+    "def f(isr: 'frozenset[int]'):\n    return list(isr)",
+    "class A:\n    isr: set[int]\n    def f(self):\n        for x in self.isr: pass",
+    "def f(a, b):\n    for x in set(a) - b: pass",
+    "def f(a):\n    b = set(a)\n    return {x: 1 for x in b}",
+    "def f(a):\n    b = set(a)\n    return next(iter(b))",
+    "def f(a):\n    b = set(a)\n    return [0, *b]",
+    "def f(a):\n    return b','.join(set(a))",
+    "def f(a):\n    a = {1}\n    return a.pop()",
+    "def live() -> set[int]: ...\ndef f():\n    for x in live(): pass",
+    "def f(a):\n    return (x for x in frozenset(a))",
+    "ALL = {1, 2}\ndef f():\n    for x in ALL: pass",
+    "def f(a):\n    return hash(a)",
+    "def f(a):\n    return sorted(a, key=lambda x: id(x))",
+]
+
+
+@pytest.mark.parametrize("source", WALKS)
+def test_a_walk_over_a_set_or_a_use_of_identity_is_found(source: str) -> None:
+    assert len(order_violations({"liftlog.core.example": ast.parse(source)})) == 1
+
+
+ORDERLY = [
+    "def f(isr: set[int]):\n    return sorted(isr)",
+    "def f(isr: set[int]):\n    return all(x > 1 for x in isr)",
+    "def f(isr: set[int]):\n    return {x + 1 for x in isr}, len(isr), 3 in isr",
+    "def f(isr: list[int]):\n    return [x for x in isr]",
+    "def f(a: dict[int, int]):\n    for x in a: a.pop(x)",
+    "def f(isr: set[int]):\n    for x in sorted(isr - {1}): pass",
+    "def f(isr: set[int]): ...\ndef g(isr: list[int]):\n    for x in isr: pass",
+    "def f(c):\n    voters = set(c.voters)\ndef g(c):\n    for x in c.voters: pass",
+]
+
+
+@pytest.mark.parametrize("source", ORDERLY)
+def test_an_order_free_use_of_a_set_is_not_found(source: str) -> None:
+    assert order_violations({"liftlog.core.example": ast.parse(source)}) == []
+
+
+def test_an_attribute_that_is_a_set_in_one_module_is_known_in_the_other() -> None:
+    found = order_violations(
+        {
+            "liftlog.core.a": ast.parse("class A:\n    peers: set[int]"),
+            "liftlog.core.b": ast.parse("def f(a):\n    for x in a.peers: pass"),
+        }
+    )
+    assert found == ["liftlog.core.b:2: walks the set a.peers; sort it first"]
+
+
+def test_a_long_function_is_found_inside_a_class() -> None:
+    body = "\n".join(f"        x = {i}" for i in range(FUNCTION_LINES_MAX))
+    tree = ast.parse(f"class A:\n    def f(self):\n{body}\n")
+    assert list(long_functions("m", tree)) == [("m.A.f", FUNCTION_LINES_MAX + 1)]

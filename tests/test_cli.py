@@ -1,0 +1,177 @@
+"""The command line: dispatch, exit codes, one clear line for every wrong use."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from liftlog import cli, version
+from liftlog.types import LiftlogError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "liftlog", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def group_that(action: Callable[[argparse.Namespace], int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the group `demo` do `action`."""
+
+    def add_parser(subparsers: Any) -> None:
+        parser = subparsers.add_parser("demo")
+        parser.add_argument("--number", type=int)
+        parser.set_defaults(run=action)
+
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: SimpleNamespace(add_parser=add_parser))
+
+
+def test_alone_it_prints_an_overview_that_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in cli.GROUPS)
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V", "version"])
+def test_it_tells_its_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([flag]) == 0
+    assert capsys.readouterr().out == f"liftlog {version.VERSION}\n"
+
+
+def test_an_unknown_command_is_one_line_that_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pubb"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("liftlog: there is no command 'pubb'") and "pub, sub" in error
+    assert error.count("\n") == 1
+
+
+def test_a_wrong_argument_is_one_line_that_names_the_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group_that(lambda options: 0, monkeypatch)
+    assert cli.main(["demo", "--number", "many"]) == 2
+    error = capsys.readouterr().err
+    assert "--number" in error and "liftlog demo --help" in error and error.count("\n") == 1
+
+
+def test_a_command_decides_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    group_that(lambda options: 1, monkeypatch)
+    assert cli.main(["demo"]) == 1
+
+
+def raising(error: BaseException) -> Callable[[argparse.Namespace], int]:
+    def action(_options: argparse.Namespace) -> int:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LiftlogError("port 1 is taken;\nchoose another"),
+        ExceptionGroup(
+            "nursery", [ExceptionGroup("inner", [LiftlogError("port 1 is taken; choose another")])]
+        ),
+    ],
+)
+def test_a_user_error_is_one_line_and_exit_code_2_also_out_of_a_nursery(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group_that(raising(error), monkeypatch)
+    assert cli.main(["demo"]) == 2
+    assert capsys.readouterr().err == "liftlog: port 1 is taken; choose another\n"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), BaseExceptionGroup("nursery", [KeyboardInterrupt(), ValueError()])]
+)
+def test_an_interrupt_ends_with_130(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    group_that(raising(error), monkeypatch)
+    assert cli.main(["demo"]) == 130
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError(), ExceptionGroup("nursery", [LiftlogError("x"), ZeroDivisionError()])]
+)
+def test_a_bug_is_not_dressed_up_as_a_user_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    group_that(raising(error), monkeypatch)
+    with pytest.raises(type(error)):
+        cli.main(["demo"])
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    command = f"{sys.executable} -m liftlog --help | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.stderr == "" and done.stdout.strip() in ("0", "141")
+
+
+def test_a_full_pipe_whose_reader_is_gone_ends_with_141() -> None:
+    source = (
+        "import sys; from liftlog import cli\n"
+        "cli.overview = lambda: 'x' * 1_000_000\n"
+        "sys.exit(cli.main([]))\n"
+    )
+    reader = subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    assert reader.stdout is not None and reader.stderr is not None
+    reader.stdout.close()
+    assert reader.stderr.read() == b""
+    reader.stderr.close()
+    assert reader.wait(timeout=60) == 141
+
+
+def test_only_the_module_of_the_named_group_is_imported() -> None:
+    source = (
+        "import sys; from liftlog import cli; cli.main(['--help'])\n"
+        "heavy = {'trio', 'nats', 'rich', 'pyspark', 'sim', 'jepsen', 'liftlog.bench', 'liftlog.core'}\n"
+        "sys.exit(sorted(heavy & set(sys.modules)) or 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("group", cli.GROUPS)
+def test_every_group_has_a_help(group: str) -> None:
+    done = run(group, "--help", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert f"liftlog {group}" in done.stdout
+
+
+@pytest.mark.parametrize("group", [name for name, group in cli.GROUPS.items() if not group.in_wheel])
+def test_from_a_wheel_the_source_folders_are_named_as_missing(group: str, tmp_path: Path) -> None:
+    # What a wheel installs: the package alone. A foreign package of the same name must not be picked up.
+    with zipfile.ZipFile(tmp_path / "liftlog.zip", "w") as wheel:
+        for path in sorted((ROOT / "liftlog").rglob("*.py")):
+            wheel.write(path, path.relative_to(ROOT))
+    with zipfile.ZipFile(tmp_path / "liftlog.zip") as wheel:
+        wheel.extractall(tmp_path / "site")
+    foreign = tmp_path / "site" / group
+    foreign.mkdir()
+    (foreign / "__init__.py").write_text("raise SystemExit('a foreign package was imported')")
+    done = run(group, cwd=tmp_path / "site")
+    assert done.returncode == 2
+    assert "needs the source checkout" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_in_a_checkout_the_source_folders_are_found_from_any_directory(tmp_path: Path) -> None:
+    source = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import liftlog.checkout as checkout\n"
+        f"sys.path.remove({str(ROOT)!r}); print(checkout.source_module('sim').__file__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", source], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.stdout.strip() == str(ROOT / "sim" / "__init__.py"), done.stderr
