@@ -35,6 +35,8 @@ except ImportError:
 
 VERSION = 1
 TABLES = ("ops", "mops", "faults")
+ROW_GROUP_ROWS = 128 * 1024
+"""Spark splits a file only between row groups."""
 METADATA_KEY = b"liftlog.history"
 
 _name = pa.dictionary(pa.int32(), pa.string())
@@ -113,7 +115,7 @@ def write_parquet(histories: History | Sequence[History], folder: Path) -> None:
             rows = pa.concat_tables([SCHEMAS[table].empty_table(), *map(build, several)]).unify_dictionaries()
             metadata = {METADATA_KEY: msgspec.json.encode(info)} if table == "ops" else {}
             pq.write_table(
-                rows.replace_schema_metadata(metadata), temporary / f"{table}.parquet", compression="zstd"
+                rows.replace_schema_metadata(metadata), temporary / f"{table}.parquet", compression="zstd", row_group_size=ROW_GROUP_ROWS
             )
         temporary.rename(folder)
     except OSError as error:

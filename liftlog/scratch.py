@@ -1,7 +1,7 @@
-"""A place for short-lived clusters: a temporary folder, and processes that never outlive their owner.
+"""A place for short-lived clusters: a temporary folder, and a stack of what has to be stopped before it goes.
 
-`liftlog bench` and `liftlog demo` start servers, nodes and load generators. Whatever ends the work, an error,
-Ctrl-C or a SIGTERM, everything that was started is stopped and the folder is removed.
+`liftlog bench` and `liftlog demo` start servers and nodes. Whatever ends the work, an error, Ctrl-C or a
+SIGTERM, everything that was started is stopped and the folder is removed.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-STOP_TIMEOUT_S = 10.0
 DISK_FOLDER = Path("/var/tmp")
 
 
@@ -36,40 +34,6 @@ class Scratch(contextlib.ExitStack):
         folder = tempfile.TemporaryDirectory(prefix=f"liftlog-{self._name}-", dir=self._parent)
         self.folder = Path(self.enter_context(folder))
         return self
-
-    def start(self, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a process that is stopped at the end of the block; its output goes to the file `log`."""
-        with log.open("ab") as output:
-            # In a session of its own, so that a Ctrl-C at the terminal reaches only us and we stop in order.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.callback(stop_process, process)
-        return process
-
-
-def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, and SIGKILL for one that does not listen. Does nothing if it has ended."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.wait()
-
-
-def last_words(log: Path) -> str:
-    """The last line a process left in its log, for an error message."""
-    try:
-        lines = log.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return "it left no log"
-    return lines[-1] if lines else "its log is empty"
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ class PartitionTruth:
     """The truth about one partition. `hw` and `history`: the committed prefix; it only ever grows."""
 
     __slots__ = (
-        "acked", "acked_end", "checks", "contents", "history", "hw", "id", "isr", "leaders", "version", "seen",
+        "acked", "acked_end", "checks", "committed_in", "contents", "history", "hw", "id", "isr", "leaders", "version", "seen",
     )  # fmt: skip
 
     def __init__(self, partition: PartitionId, checks: Checks) -> None:
@@ -97,6 +97,8 @@ class PartitionTruth:
         self.checks = checks.counts
         self.hw = 0
         self.history: list[EpochStart] = []
+        self.committed_in: dict[int, int] = {}
+        """Where the committed prefix ended when each epoch last extended it."""
         self.leaders: dict[int, tuple[int, int]] = {}
         self.contents: dict[tuple[int, int], tuple[int, int]] = {}
         self.acked: list[tuple[int, int, int]] = []
@@ -136,26 +138,33 @@ class PartitionTruth:
             )
 
     def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int) -> None:
-        """A node begins to lead: it must have what was acknowledged and what is committed. NoAckedRecordLost."""
+        """A node begins to lead: it must have what earlier epochs acknowledged and committed. NoAckedRecordLost.
+
+        Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and what
+        its successors committed it need not have.
+        """
         self.checks["NoAckedRecordLost"] += 1
         for acked_epoch, first, end in self.acked:
-            if leo < end or epoch_at(history, first) != acked_epoch or epoch_at(history, end - 1) != acked_epoch:
+            if acked_epoch < epoch and (
+                leo < end or epoch_at(history, first) != acked_epoch or epoch_at(history, end - 1) != acked_epoch
+            ):
                 raise Violation(
                     "NoAckedRecordLost",
                     f"partition {self.id}: node {node} leads epoch {epoch} without the acknowledged offsets "
                     f"{first}..{end - 1} of epoch {acked_epoch}; its log is {describe(history, leo)}",
                 )
-        if leo < self.hw or prefix_of(history, self.hw) != self.history:
+        committed = max((hw for before, hw in self.committed_in.items() if before < epoch), default=0)
+        if leo < committed or prefix_of(history, committed) != prefix_of(self.history, committed):
             raise Violation(
                 "NoAckedRecordLost",
-                f"partition {self.id}: node {node} leads epoch {epoch} with the log {describe(history, leo)}, "
-                f"but {describe(self.history, self.hw)} is committed",
+                f"partition {self.id}: node {node} leads epoch {epoch} with the log {describe(history, leo)}, but "
+                f"{describe(prefix_of(self.history, committed), committed)} was committed in earlier epochs",
             )
 
     # -- what is committed ---------------------------------------------------------------------------------
 
-    def claimed(self, node: int, history: Sequence[EpochStart], hw: int, leo: int) -> bool:
-        """A replica's HW has moved: it claims its log committed below `hw`. LogMatching.
+    def claimed(self, node: int, epoch: int, history: Sequence[EpochStart], hw: int, leo: int) -> bool:
+        """A replica's HW has moved: it claims, in `epoch`, its log committed below `hw`. LogMatching.
 
         Returns whether the committed prefix grew.
         """
@@ -171,6 +180,7 @@ class PartitionTruth:
             return False
         self.hw = hw
         self.history = prefix_of(history, hw)
+        self.committed_in[epoch] = hw
         return True
 
     def on_isr_member(self, node: int, history: Sequence[EpochStart], durable_leo: int) -> None:

@@ -126,13 +126,12 @@ class Machine:
         except SimulatedCrash:
             self._after_crash()
             return
-        except DiskError as error:
+        except Exception as error:
+            if not isinstance(error.__cause__, DiskError):
+                world.observer.cannot_start(self, error)
             self.disk.kill()
             world.observer.start_refused(self, error)
             world.faults.crashed(self)
-            return
-        except Exception as error:
-            world.observer.cannot_start(self, error)
             return
         self.engine = engine
         self.recovered = recovered
@@ -190,6 +189,7 @@ class Machine:
         """The node asked for the end of its process."""
         self.world.observer.stopped(self, reason)
         self.kill()
+        self.world.faults.stopped(self)
 
     def failed(self, error: Exception) -> None:
         """The node raised: an invariant of its own, or a bug."""

@@ -82,6 +82,10 @@ class SimNetwork:
         self._blocked.clear()
         self._slow.clear()
 
+    def is_whole(self) -> bool:
+        """Whether no link is cut."""
+        return not self._blocked
+
     # -- the port ------------------------------------------------------------------------------------------
 
     def send(self, sender: int, to: int, message: PeerMessage) -> None:

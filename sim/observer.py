@@ -234,7 +234,7 @@ class Observer:
                 self.world.faults.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
-        if replica.hw > seen.hw and truth.claimed(number, replica.epochs, replica.hw, replica.leo):
+        if replica.hw > seen.hw and truth.claimed(number, replica.epoch, replica.epochs, replica.hw, replica.leo):
             self.world.kernel.note(truth.hw)
             self._check_isr(truth)
         seen.hw = replica.hw

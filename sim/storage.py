@@ -18,12 +18,15 @@ import msgspec
 
 from liftlog.messages import CheckpointHw, Event, LookupTime, ReadLog, StorageJob, TrashLog
 from sim.disk import SimulatedCrash
-from sim.kernel import Kernel
+from sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
 
 UNSYNCED = (ReadLog, LookupTime, CheckpointHw, TrashLog)
 """Jobs that leave nothing for the sync phase: a group of these alone ends with its write phase."""
+
+SLOWEST_US = 3 * SECOND
+"""However slow a disk becomes, a sync takes no longer: a disk that never answers is another fault."""
 
 
 class StorageTimes(msgspec.Struct, frozen=True):
@@ -115,7 +118,7 @@ class SimStorageRunner:
         sync_us = times.sync_us + int(times.sync_jitter_us * self._random())
         if times.stall and self._random() < times.stall:
             sync_us += int(times.stall_max_us * self._random())
-        return sync_us * self.slowness
+        return min(sync_us * self.slowness, max(sync_us, SLOWEST_US))
 
     def _sync(self, first: object, second: object) -> None:
         if not self._attached:

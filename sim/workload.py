@@ -152,6 +152,10 @@ class Workload:
         """No new load; what is under way may end."""
         self.stopping = True
 
+    def probe(self, target: Target) -> None:
+        """Publish one message that asks for an ack."""
+        self._publishers[0].publish(target, 1, True)
+
     def random_node(self) -> int:
         return self._random.randrange(self.world.knobs.nodes) + 1
 
@@ -222,7 +226,7 @@ class Publisher:
         self._random = random.Random(f"{self.world.seed}/publisher/{number}")
         self._next = 0
         self._waiting: dict[bytes, Operation] = {}
-        self._deadlines: deque[tuple[int, bytes]] = deque()
+        self._deadlines: deque[tuple[int, list[Operation]]] = deque()
         self._again = 0
 
     def start(self) -> None:
@@ -258,7 +262,7 @@ class Publisher:
         heard = self.world.bus.publish(target.subject, messages)
         self.workload.operations.extend(operations)
         if with_reply and heard:
-            self._deadlines.append((now_us + ACK_TIMEOUT_US, operations[0].value))
+            self._deadlines.append((now_us + ACK_TIMEOUT_US, operations))
             for operation in operations:
                 self._waiting[operation.value] = operation
         elif with_reply:
@@ -281,11 +285,10 @@ class Publisher:
         """Values without an ack for too long: their outcome is unknown; publish the content anew."""
         now_us = self.world.kernel.now_us
         while self._deadlines and self._deadlines[0][0] <= now_us:
-            _, value = self._deadlines.popleft()
-            operation = self._waiting.pop(value, None)
-            if operation is not None:
-                operation.end("info", now_us, error="no ack in time")
-                self._again += 1
+            for operation in self._deadlines.popleft()[1]:
+                if self._waiting.pop(operation.value, None) is not None:
+                    operation.end("info", now_us, error="no ack in time")
+                    self._again += 1
 
 
 class Reader:

@@ -61,7 +61,7 @@ def check(
         findings = _findings(anomalies, options, incomplete)
     finally:
         anomalies.unpersist()
-        checks.records.unpersist()
+        checks.release()
     check_s = time.monotonic() - started
     results = []
     for history, summary in sorted(summaries.items()):

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from jepsen.history import FINAL_POLL
 
-READERS_PER_GROUP = 62
-"""Final readers are numbered; each is one bit of a 64-bit mask, in groups of this many."""
+MASKED_READERS = 62
+"""Final readers are numbered from 0; those below this number are one bit each of a 64-bit mask."""
 ASSIGNING = ("assign", "subscribe")
 
 

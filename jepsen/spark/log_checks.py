@@ -38,12 +38,13 @@ execution then drops them.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Literal, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jepsen.spark.frames import ASSIGNING, READERS_PER_GROUP, Frames, reads, sends
+from jepsen.spark.frames import ASSIGNING, MASKED_READERS, Frames, reads, sends
 
 LOG = ["history_id", "key"]
 VALUE = [*LOG, "value"]
@@ -57,95 +58,99 @@ Gaps = Literal["known", "any"]
 
 
 class LogChecks(NamedTuple):
-    """The result, and the table it was computed from; unpersist `records` when done with `anomalies`."""
+    """The result, and the tables behind it, which stay persisted until `release`."""
 
     anomalies: DataFrame
     """history_id, anomaly, key, ops (ids of the operations involved), evidence (EVIDENCE_SCHEMA)."""
-    records: DataFrame
+    kept: tuple[DataFrame, ...]
+
+    def release(self) -> None:
+        """Give back the memory and disk of the tables behind `anomalies`."""
+        for table in self.kept:
+            table.unpersist()
 
 
 def check_log(frames: Frames, gaps: Gaps = "known") -> LogChecks:
     """All anomalies of the log model. Lazy: nothing runs until the result is used."""
     sent, read = sends(frames), reads(frames)
     records = _records(sent, read).persist()
-    values = _values(records)
+    values = _values(records).persist()
     parts = [
-        *_value_anomalies(values),
+        _value_anomalies(values),
         _lost_writes(values),
-        *_final_read_anomalies(values, records, read),
+        *_final_read_anomalies(values, read),
         _inconsistent_offsets(records),
         _realtime_order(values),
         *_session_anomalies(read, records, gaps),
     ]
-    anomalies = parts[0]
-    for part in parts[1:]:
-        anomalies = anomalies.unionByName(part)
-    return LogChecks(anomalies, records)
+    return LogChecks(reduce(DataFrame.unionByName, parts), (records, values))
 
 
 # -- from rows to records and values ---------------------------------------------------------------------------
 
 
 def _records(sent: DataFrame, read: DataFrame) -> DataFrame:
-    """One row per (key, value, known offset, group of final readers); the offset is null where none is known."""
+    """One row per (key, value, known offset); the offset is null where none is known.
+
+    Only fixed-width aggregates, so that Spark aggregates by hashing and reduces before it shuffles.
+    """
     nothing = F.lit(None).cast("bigint")
+    zero = F.lit(0).cast("bigint")
     outcome = F.col("outcome")
-    sent = _with_commitment(sent, read)
+    ok = outcome == "ok"
+    sent = _with_commitment(sent, read).where(F.col("value").isNotNull())
     sent_rows = sent.select(
         *VALUE,
-        F.when((outcome == "ok") | F.col("seen_operation"), F.col("offset")).alias("offset"),
-        F.lit(0).cast("bigint").alias("reader_group"),
-        F.col("op_id").alias("op"),
+        F.when(ok | F.col("seen_operation"), F.col("offset")).alias("offset"),
         F.lit(1).alias("sends"),
-        F.when(outcome == "fail", 1).otherwise(0).alias("failed_sends"),
-        F.when(outcome == "ok", F.col("op_id")).alias("ok_send_op"),
-        F.when(outcome == "info", F.col("op_id")).alias("info_send_op"),
-        F.when(outcome == "fail", F.col("op_id")).alias("failed_send_op"),
-        F.col("seen_operation"),
+        (outcome == "fail").alias("failed"),
+        (outcome == "info").alias("unsure"),
+        (ok | F.col("seen_operation")).alias("committed"),
+        F.col("op_id").alias("send_op"),
         F.col("idx_inv").alias("send_inv"),
-        F.when(outcome == "ok", F.col("idx_ret")).alias("send_ret"),
+        F.when(ok, F.col("idx_ret")).alias("send_ret"),
         nothing.alias("read_op"),
         nothing.alias("read_ret"),
-        F.lit(0).cast("bigint").alias("final_mask"),
+        F.col("op_id").alias("op"),
+        zero.alias("final_mask"),
     )
-    ok = outcome == "ok"
-    reader = F.when(ok, F.col("final_reader"))
+    first_readers = F.when(ok & (F.col("final_reader") < MASKED_READERS), F.col("final_reader"))
     read_rows = read.where((F.col("f") == "poll") & F.col("value").isNotNull()).select(
         *VALUE,
         "offset",
-        F.coalesce(F.floor(reader / READERS_PER_GROUP), F.lit(0)).cast("bigint").alias("reader_group"),
-        F.col("op_id").alias("op"),
         F.lit(0).alias("sends"),
-        F.lit(0).alias("failed_sends"),
-        nothing.alias("ok_send_op"),
-        nothing.alias("info_send_op"),
-        nothing.alias("failed_send_op"),
-        F.lit(False).alias("seen_operation"),
+        F.lit(False).alias("failed"),
+        F.lit(False).alias("unsure"),
+        F.lit(False).alias("committed"),
+        nothing.alias("send_op"),
         nothing.alias("send_inv"),
         nothing.alias("send_ret"),
         F.when(ok, F.col("op_id")).alias("read_op"),
         F.when(ok, F.col("idx_ret")).alias("read_ret"),
-        F.coalesce(_bit(reader), F.lit(0).cast("bigint")).alias("final_mask"),
+        F.col("op_id").alias("op"),
+        F.coalesce(_bit(first_readers), zero).alias("final_mask"),
     )
-    grouped = sent_rows.unionByName(read_rows).groupBy(*VALUE, "offset", "reader_group")
-    return grouped.agg(
-        F.min("op").alias("op"),
+    return sent_rows.unionByName(read_rows).groupBy(*VALUE, "offset").agg(*_merge(), F.min("op").alias("op"))
+
+
+def _merge() -> list[Column]:
+    """How rows about one value become one row."""
+    return [
         F.sum("sends").alias("sends"),
-        F.sum("failed_sends").alias("failed_sends"),
-        F.max("ok_send_op").alias("ok_send_op"),
-        F.max("info_send_op").alias("info_send_op"),
-        F.max("failed_send_op").alias("failed_send_op"),
-        F.max("seen_operation").alias("seen_operation"),
+        F.max("failed").alias("failed"),
+        F.max("unsure").alias("unsure"),
+        F.max("committed").alias("committed"),
+        F.max("send_op").alias("send_op"),
         F.max("send_inv").alias("send_inv"),
         F.max("send_ret").alias("send_ret"),
         F.min("read_op").alias("read_op"),
         F.min("read_ret").alias("read_ret"),
         F.bit_or("final_mask").alias("final_mask"),
-    )
+    ]
 
 
 def _bit(reader: Column) -> Column:
-    return F.call_function("shiftleft", F.lit(1).cast("bigint"), (reader % READERS_PER_GROUP).cast("int"))
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), reader.cast("int"))
 
 
 def _with_commitment(sent: DataFrame, read: DataFrame) -> DataFrame:
@@ -170,29 +175,12 @@ def _with_commitment(sent: DataFrame, read: DataFrame) -> DataFrame:
 
 
 def _values(records: DataFrame) -> DataFrame:
-    """One row per value of a key. `first` and `last` are structs (offset, op), null without a known offset."""
-    place = F.when(F.col("offset").isNotNull(), F.struct("offset", "op"))
+    """One row per value of a key. `first` and `last` are its least and greatest known offset, or null."""
     grouped = records.groupBy(*VALUE).agg(
-        F.min(place).alias("first"),
-        F.max(place).alias("last"),
-        F.sum("sends").alias("sends"),
-        F.sum("failed_sends").alias("failed_sends"),
-        F.max("ok_send_op").alias("ok_send_op"),
-        F.max("info_send_op").alias("info_send_op"),
-        F.max("failed_send_op").alias("failed_send_op"),
-        F.max("seen_operation").alias("seen_operation"),
-        F.max("send_inv").alias("send_inv"),
-        F.max("send_ret").alias("send_ret"),
-        F.min("read_op").alias("read_op"),
-        F.min("read_ret").alias("read_ret"),
+        *_merge(), F.min("offset").alias("first"), F.max("offset").alias("last")
     )
-    committed = (
-        F.col("ok_send_op").isNotNull()
-        | F.col("seen_operation")
-        | (F.col("info_send_op").isNotNull() & F.col("read_op").isNotNull())
-    )
-    send_op = F.coalesce("ok_send_op", "info_send_op", "failed_send_op")
-    return grouped.withColumn("committed", committed).withColumn("send_op", send_op)
+    read_from_unsure = F.col("unsure") & F.col("read_op").isNotNull()
+    return grouped.withColumn("committed", F.col("committed") | read_from_unsure)
 
 
 # -- anomalies --------------------------------------------------------------------------------------------------
@@ -217,96 +205,91 @@ def _value_anomalies(values: DataFrame) -> list[DataFrame]:
     """Those that one value's row shows. One pass over the values: each row lists the anomalies it has."""
     unique = F.col("sends") <= 1
     was_read = F.col("read_op").isNotNull()
-    duplicate = unique & (F.col("first.offset") < F.col("last.offset"))
-    aborted = unique & was_read & (F.col("failed_sends") > 0)
-    phantom = was_read & (F.col("sends") == 0)
-    future = unique & (F.col("read_ret") < F.col("send_inv"))
-    names = F.array_compact(
-        F.array(
-            F.when(duplicate, F.lit("duplicate")),
-            F.when(aborted, F.lit("aborted-read")),
-            F.when(phantom, F.lit("phantom")),
-            F.when(future, F.lit("future-read")),
-            F.when(F.col("sends") > 1, F.lit("reused-value")),
-        )
-    )
+    checks = {
+        "duplicate": unique & (F.col("first") < F.col("last")),
+        "aborted-read": unique & was_read & F.col("failed"),
+        "phantom": was_read & (F.col("sends") == 0),
+        "future-read": unique & (F.col("read_ret") < F.col("send_inv")),
+        "reused-value": F.col("sends") > 1,
+    }
+    names = F.array_compact(F.array(*(F.when(holds, F.lit(name)) for name, holds in checks.items())))
     found = values.withColumn("names", names).where(F.size("names") > 0)
     found = found.withColumn("anomaly", F.explode("names"))
-    name = F.col("anomaly")
-    duplicate_row = name == "duplicate"
-    return [
-        _anomaly(
-            found,
-            name,
-            [
-                F.when(~duplicate_row, F.col("send_op")),
-                F.when(duplicate_row, F.col("first.op")),
-                F.when(duplicate_row, F.col("last.op")),
-                F.when(name.isin("aborted-read", "phantom", "future-read"), F.col("read_op")),
-            ],
-            value=F.col("value"),
-            offset=F.col("first.offset"),
-            other_offset=F.when(duplicate_row, F.col("last.offset")),
-            position=F.when(name == "future-read", F.col("read_ret")),
-            other_position=F.when(name == "future-read", F.col("send_inv")),
-        )
-    ]
+    future = F.col("anomaly") == "future-read"
+    return _anomaly(
+        found,
+        F.col("anomaly"),
+        [F.col("send_op"), F.col("read_op")],
+        value=F.col("value"),
+        offset=F.col("first"),
+        other_offset=F.when(F.col("anomaly") == "duplicate", F.col("last")),
+        position=F.when(future, F.col("read_ret")),
+        other_position=F.when(future, F.col("send_inv")),
+    )
 
 
 def _lost_writes(values: DataFrame) -> DataFrame:
-    read_first = F.when(F.col("read_op").isNotNull(), F.col("first.offset"))
+    read_first = F.when(F.col("read_op").isNotNull(), F.col("first"))
     bounds = values.groupBy(*LOG).agg(F.max(read_first).alias("bound"))
     unread = values.where(F.col("committed") & F.col("read_op").isNull() & (F.col("sends") == 1))
-    lost = unread.join(bounds, LOG).where(F.col("last.offset") <= F.col("bound"))
+    lost = unread.join(bounds, LOG).where(F.col("last") <= F.col("bound"))
     return _anomaly(
         lost,
         "lost-write",
         [F.col("send_op")],
         value=F.col("value"),
-        offset=F.col("last.offset"),
+        offset=F.col("last"),
         other_offset=F.col("bound"),
     )
 
 
-def _final_read_anomalies(values: DataFrame, records: DataFrame, read: DataFrame) -> list[DataFrame]:
-    """Acknowledged values against the final reads of their keys: each final reader must have each of them."""
+def _final_read_anomalies(values: DataFrame, read: DataFrame) -> list[DataFrame]:
+    """Acknowledged values against the final reads of their keys: each final reader must have each of them.
+
+    Each of a history's first final readers is one bit of `final_mask`, so that almost always one
+    comparison per value settles all of them. The mask has room for 62 readers; further ones take a join each.
+    """
     final = read.where(F.col("final_reader").isNotNull() & (F.col("f") == "poll"))
     readers = final.groupBy(*LOG, "process", "final_reader").agg(F.min("idx_inv").alias("began"))
-    by_key = readers.groupBy(*LOG).agg(F.count("*").alias("readers"), F.max("began").alias("last_began"))
-    masks = records.groupBy(*VALUE, "reader_group").agg(F.bit_or("final_mask").alias("mask"))
-    found = masks.groupBy(*VALUE).agg(F.sum(F.bit_count("mask")).alias("found"))
-    acked = values.where(F.col("ok_send_op").isNotNull() & (F.col("sends") == 1)).join(found, VALUE)
-    short = acked.join(by_key, LOG).where(
-        (F.col("found") < F.col("readers")) & (F.col("send_ret") < F.col("last_began"))
+    masked = F.col("final_reader") < MASKED_READERS
+    by_key = readers.groupBy(*LOG).agg(
+        F.bit_or(F.when(masked, _bit(F.col("final_reader")))).alias("readers_mask"),
+        F.max("began").alias("last_began"),
     )
+    acked = values.where(F.col("send_ret").isNotNull() & (F.col("sends") == 1)).select(
+        *VALUE, "first", "send_op", "send_ret", "read_op", "final_mask"
+    )
+    due = acked.join(F.broadcast(by_key), LOG).where(F.col("send_ret") < F.col("last_began"))
     unseen = _anomaly(
-        short.where(F.col("read_op").isNull()),
+        due.where(F.col("read_op").isNull()),
         "unseen",
         [F.col("send_op")],
         value=F.col("value"),
-        offset=F.col("first.offset"),
+        offset=F.col("first"),
         position=F.col("send_ret"),
         other_position=F.col("last_began"),
     )
-    partly = short.where(F.col("read_op").isNotNull()).select(*VALUE, "first", "send_op", "send_ret")
-    due = (
-        partly.join(readers, LOG)
-        .where(F.col("send_ret") < F.col("began"))
-        .withColumn("reader_group", F.floor(F.col("final_reader") / READERS_PER_GROUP).cast("bigint"))
-        .join(masks, [*VALUE, "reader_group"], "left")
-        .where(F.coalesce(F.col("mask"), F.lit(0)).bitwiseAND(_bit(F.col("final_reader"))) == 0)
-    )
-    missing = _anomaly(
-        due,
-        "missing-in-final-read",
-        [F.col("send_op")],
-        value=F.col("value"),
-        offset=F.col("first.offset"),
-        process=F.col("process"),
-        position=F.col("send_ret"),
-        other_position=F.col("began"),
-    )
-    return [unseen, missing]
+    partly = due.where(F.col("read_op").isNotNull())
+    before = F.col("send_ret") < F.col("began")
+    short = partly.where(F.col("final_mask").bitwiseAND(F.col("readers_mask")) != F.col("readers_mask"))
+    unread = F.col("final_mask").bitwiseAND(_bit(F.col("final_reader"))) == 0
+    missing = short.join(readers.where(masked), LOG).where(before & unread)
+    has = final.where(~masked).select(*VALUE, "process").distinct()
+    further = partly.join(F.broadcast(readers.where(~masked)), LOG).where(before)
+    missing_further = further.join(has, [*VALUE, "process"], "left_anti")
+    return [
+        unseen,
+        _anomaly(
+            missing.unionByName(missing_further),
+            "missing-in-final-read",
+            [F.col("send_op")],
+            value=F.col("value"),
+            offset=F.col("first"),
+            process=F.col("process"),
+            position=F.col("send_ret"),
+            other_position=F.col("began"),
+        ),
+    ]
 
 
 def _inconsistent_offsets(records: DataFrame) -> DataFrame:
@@ -328,10 +311,10 @@ def _realtime_order(values: DataFrame) -> DataFrame:
     """In offset order, the latest invocation so far must not come after the completion of a send."""
     placed = values.where((F.col("sends") == 1) & F.col("committed") & F.col("first").isNotNull()).select(
         *VALUE,
-        F.col("first.offset").alias("offset"),
+        F.col("first").alias("offset"),
         "send_ret",
         "send_op",
-        F.struct("send_inv", F.col("send_op").alias("op"), "value", F.col("first.offset").alias("offset")).alias("send"),
+        F.struct("send_inv", F.col("send_op").alias("op"), F.col("first").alias("offset"), "value").alias("send"),
     )
     below = Window.partitionBy(*LOG).orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
     late = placed.withColumn("latest", F.max("send").over(below)).where(
@@ -357,7 +340,6 @@ def _session_anomalies(read: DataFrame, records: DataFrame, gaps: Gaps) -> list[
         "offset": F.col("offset"),
         "other_offset": F.col("previous"),
         "process": F.col("process"),
-        "value": F.col("value"),
     }
     ops = [F.col("previous_op"), F.when(~F.col("internal"), F.col("op_id"))]
 
@@ -386,7 +368,7 @@ def _steps(read: DataFrame) -> DataFrame:
     assigns = F.col("f").isin(*ASSIGNING) & F.col("outcome").isin("ok", "info")
     named_here = F.sum(F.when(assigns, 1).otherwise(0)).over(order.rowsBetween(Window.unboundedPreceding, 0))
     rows = read.where(assigns | ((F.col("f") == "poll") & F.col("offset").isNotNull())).select(
-        "history_id", "process", "key", "op_id", "idx_inv", "pos", "f", "outcome", "offset", "value",
+        "history_id", "process", "key", "op_id", "idx_inv", "pos", "f", "outcome", "offset",
         (F.col("assignments") - named_here).alias("session"),
     )  # fmt: skip
     is_poll = F.col("f") == "poll"
@@ -402,6 +384,6 @@ def _steps(read: DataFrame) -> DataFrame:
     previous = F.when(internal, F.col("neighbour.offset")).when(same_session, F.col("position.offset"))
     previous_op = F.when(internal, F.col("neighbour.op_id")).otherwise(F.col("position.op_id"))
     return with_previous.where(is_poll).select(
-        "history_id", "process", "key", "op_id", "offset", "value",
+        "history_id", "process", "key", "op_id", "offset",
         internal.alias("internal"), previous.alias("previous"), previous_op.alias("previous_op"),
     )  # fmt: skip

@@ -68,6 +68,8 @@ def _settings(master: str, driver_memory: str, progress: bool) -> dict[str, str]
         "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
+        # Histories compress about thirty times: without this a million rows would be one task.
+        "spark.sql.files.openCostInBytes": "65536",
     }
     if master.startswith("local"):
         # The driver talks only to itself: no name lookup, nothing on the network.

@@ -36,7 +36,11 @@ class JetStream:
             server = NatsServer(folder, extra=("--config", str(config)))
             scratch.callback(server.stop)
             self._servers.append(server)
-        self.port = 0
+        self._leader_port = 0
+
+    @property
+    def port(self) -> int:
+        return self._leader_port
 
     @property
     def pids(self) -> list[int]:
@@ -46,7 +50,7 @@ class JetStream:
         """Start the servers and create the stream. Raises LiftlogError if they are not ready in time."""
         for server in self._servers:
             server.start()
-        self.port = asyncio.run(self._create())
+        self._leader_port = asyncio.run(self._create())
 
     async def _create(self) -> int:
         """Create the stream; returns the port of its leader's server, the best place to publish at."""

@@ -31,7 +31,9 @@ class System(Protocol):
 
     name: str
     folder: Path
-    port: int
+
+    @property
+    def port(self) -> int: ...
 
     @property
     def pids(self) -> list[int]: ...

@@ -2,8 +2,8 @@
 
 A reader remembers the greatest (epoch, HW) it has seen and sends it along; a replica that is behind makes it
 wait or says "not ready", and the reader turns to another one (R3). It therefore never goes backward,
-whichever servers it talks to. Batches arrive as they lie on disk; their checksums are verified here, at the very end of
-the way.
+whichever servers it talks to. Batches arrive as they lie on disk; their checksums are verified here, at the
+very end of the way.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class Reader:
         return self._id
 
     async def offset(self, what: str, timestamp_ms: int = 0) -> int:
-        """Offset of EARLIEST, LATEST (HW - 1), NEW (HW) or TIME (first record at or after `timestamp_ms`)."""
+        """Offset of EARLIEST, LATEST (HW - 1), NEW (HW) or TIME (first record at or after `timestamp_ms`).
+
+        LATEST and NEW are answered by the leader alone (R3), whatever `node` this reader keeps to.
+        """
         to_leader = what in (LATEST, NEW)
         reply = await self._call(OffsetRequest(self._id, what, timestamp_ms), to_leader)
         if not isinstance(reply, OffsetReply):
@@ -124,7 +127,8 @@ class Reader:
             except RequestFailed as error:
                 if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
                     raise
-                hint = error.leader if not self._only and error.leader != node else 0
+                stuck = self._only and not to_leader
+                hint = error.leader if not stuck and error.leader != node else 0
             except Unreachable:
                 if loop.time() + RETRY_PAUSE_S > deadline:
                     raise
@@ -136,7 +140,7 @@ class Reader:
     def _choose(self, to_leader: bool) -> int:
         """The node to ask: the given one; else the leader first, then the others in turn."""
         record = self._stream.partitions[self._index]
-        if self._only:
+        if self._only and not to_leader:
             if self._only not in record.replicas:
                 where = f"partition {self._index} of '{self._stream.config.name}'"
                 replicas = ", ".join(map(str, record.replicas))

@@ -169,6 +169,9 @@ class Metadata:
 
     def _register(self, index: int, command: RegisterNode) -> Result:
         before = self.nodes.get(command.node)
+        if command.replaces != (before.incarnation if before is not None else 0):
+            self._count("I2.stale-registration")
+            return STALE
         reset = before is not None and (
             before.disk_id != command.disk_id or command.remembered < before.confirmed
         )
@@ -275,8 +278,9 @@ class Metadata:
                 config.replication_factor, sorted(self.nodes), live, list(self.partitions.values())
             )
             partition = PartitionState(PartitionId(index, number), tuple(replicas), minimum)
-            # R12: the first ISR is the live ones of the chosen replicas.
-            partition.isr = tuple(node for node in replicas if node in live)
+            # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them, since
+            # an empty ISR could never elect anybody, and an empty log is on all of them.
+            partition.isr = tuple(node for node in replicas if node in live) or tuple(replicas)
             stream.partitions.append(partition.id)
             self.partitions[partition.id] = partition
             self._elect(partition)

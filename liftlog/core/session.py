@@ -14,7 +14,7 @@ from liftlog.core.commands import ConfirmNode, RegisterNode, RequestId, TailRepo
 from liftlog.core.context import Context
 from liftlog.core.metadata import LIVE
 from liftlog.core.raft import Raft
-from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send
+from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
 from liftlog.types import Identity, Recovered, Ticket
 
 HEARTBEAT_TICKS = 2
@@ -59,10 +59,12 @@ class Session:
             epoch = summary.epochs[-1].epoch if summary.epochs else 0
             tails.append(TailReport(summary.log, summary.tail.value, epoch, summary.leo))
         self.registration = ctx.new_request()
+        known = ctx.metadata.nodes.get(ctx.node)
         ctx.submit(
             RegisterNode(
                 self.registration,
                 ctx.node,
+                known.incarnation if known is not None else 0,
                 identity.disk_id,
                 identity.incarnation,
                 ctx.nonce,
@@ -72,11 +74,20 @@ class Session:
         )
 
     def registered(self, command: RegisterNode) -> None:
-        """A registration was applied; if it is ours, make the incarnation durable before using it."""
+        """A registration of this node was applied; if ours, make the incarnation durable before using it."""
         ctx = self.ctx
-        if command.request != self.registration:
-            return
         state = ctx.metadata.nodes[ctx.node]
+        if state.nonce != ctx.nonce:
+            if self.granted:
+                # Only a process that knew of our registration can have replaced it: we are superseded.
+                ctx.mark("I2.superseded")
+                ctx.effects.append(StopNode("another process has registered as this node since it started"))
+            elif command.request == self.registration:
+                # Refused as stale: by now we have applied what we did not know, so try again.
+                self.registration = None
+            return
+        if command.request != self.registration or self.granted:
+            return
         self.granted = state.incarnation
         self.reset = state.reset
         if self.reset and not ctx.mutants.wiped_replica_rejoins:
@@ -110,7 +121,7 @@ class Session:
             return
         if self.raft.is_leader:
             if self.raft.quorum_contact():
-                self.contact_tick = ctx.ticks
+                self.contact_tick = max(self.contact_tick, ctx.ticks - self._quorum_age())
         elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
             message = Heartbeat(ctx.incarnation, ctx.ticks, ctx.metadata.applied)
             ctx.effects.append(Send(self.raft.leader, message))
@@ -123,12 +134,18 @@ class Session:
             ctx.mark("R15.back")
             self._confirm()
 
+    def _quorum_age(self) -> int:
+        """Ticks by which a controller's own contact may be out of date: check-quorum looks back this far."""
+        return min(self.ctx.ticks_of(self.ctx.config.election_max_ms), self._limit() - 1)
+
+    def _limit(self) -> int:
+        config = self.ctx.config
+        return self.ctx.ticks_of(config.session_timeout_ms - config.fence_margin_ms)
+
     def on_reply(self, message: HeartbeatReply) -> None:
         if message.incarnation == self.ctx.incarnation and message.sequence > self.contact_tick:
             self.contact_tick = message.sequence
 
     def out_of_contact(self) -> bool:
         """N2: no heartbeat sent within the session timeout less the margin has been answered."""
-        config = self.ctx.config
-        limit = self.ctx.ticks_of(config.session_timeout_ms - config.fence_margin_ms)
-        return not self.ctx.incarnation or self.ctx.ticks - self.contact_tick > limit
+        return not self.ctx.incarnation or self.ctx.ticks - self.contact_tick > self._limit()

@@ -1,14 +1,14 @@
 """Publishes lines through plain NATS and waits for every ack, through fail-overs, keeping a full account.
 
-One raw connection, at most `WINDOW` publications in flight, each with a reply subject that carries its number.
-What happens to one attempt:
+One raw connection, at most `WINDOW_MAX` publications in flight, each with a reply subject that carries its
+number. What happens to one attempt:
 
 - an ack arrives: `ok`, with offset and epoch;
 - NATS answers "no responders": nobody got it, so it certainly was not stored: `fail`;
 - an error answer ("this epoch did not store it", rule N4) or silence for `ACK_TIMEOUT_S`: `info`, unknown.
 
-After `fail` and `info` the line is published again as a new attempt with a new value. In the history every slot
-of the window is a process: it has one operation outstanding, and after an `info` it is replaced by a new one.
+After `fail` and `info` the line is published again as a new attempt with a new value. In the history every
+slot of the window is a process: it has one operation outstanding, and after an `info` another takes over.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ import msgspec
 from liftlog.demo.lines import Line, subject_of
 from liftlog.types import LiftlogError
 
-WINDOW = 4096
+WINDOW_MAX = 4096
+WINDOW_SHARE = 20
+"""The window is at most a twentieth of the lines, so that a kill in the middle finds lines yet to be sent."""
 ACK_TIMEOUT_S = 3.0
 BACKOFF_S = 0.05
 SILENCE_MAX_S = 60.0
@@ -102,8 +104,9 @@ class Publisher:
         self._next_line = 0
         self._again: deque[tuple[int, int]] = deque()
         self._tries: dict[int, int] = {}
-        self._free: deque[int] = deque(range(WINDOW))
-        self._next_process = WINDOW
+        window = max(1, min(WINDOW_MAX, len(lines) // WINDOW_SHARE))
+        self._free: deque[int] = deque(range(window))
+        self._next_process = window
         self._waiting: deque[int] = deque()
         self._output = b""
         self._input = b""
@@ -131,7 +134,7 @@ class Publisher:
                     self._output = self._output[connection.send(self._output) :]
                 self._expire()
 
-    # -- sending ------------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
         """Put the next publications into the output buffer, as far as window and pause allow."""
@@ -157,7 +160,7 @@ class Publisher:
         if frames:
             self._output += b"".join(frames)
 
-    # -- receiving ----------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------
 
     def _receive(self, connection: socket.socket) -> None:
         chunk = connection.recv(RECEIVE_BYTES)

@@ -141,12 +141,13 @@ class LocalCluster:
         nodes: int = 3,
         *,
         nats_url: str = "",
+        nats_port: int = 0,
         base_port: int = 0,
         cluster: str = DEFAULT_CLUSTER,
         protocol: dict[str, int] | None = None,
     ) -> None:
         self.folder = folder
-        self.nats = None if nats_url else NatsServer(folder / "nats")
+        self.nats = None if nats_url else NatsServer(folder / "nats", nats_port)
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
         self.cluster = cluster
         ports = [base_port + index if base_port else free_port(HOST) for index in range(nodes)]

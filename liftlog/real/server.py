@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
@@ -22,17 +23,25 @@ from liftlog.driver.driver import NodeDriver, NodeStopped, StepNode
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
-from liftlog.real.nats_wire import parse_url
+from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import Engine, ThreadStorageRunner
 from liftlog.types import LiftlogError
 
 log = logging.getLogger("liftlog.server")
 
-HANDOVER_S = 1.0
+HANDOVER_S = 3.0
 """How long an orderly stop lets the core hand over before the process ends."""
 
-Build = Callable[[], tuple[StepNode, Engine]]
+
+class StoppableNode(StepNode, Protocol):
+    """A node that can say when it has handed everything over."""
+
+    @property
+    def leads_nothing(self) -> bool: ...
+
+
+Build = Callable[[], tuple[StoppableNode, Engine]]
 """Opens the data folder, recovers it and makes the node; blocking. Raises LiftlogError."""
 Announce = Callable[[dict[str, object]], None]
 """Told once, when the node serves."""
@@ -67,7 +76,7 @@ class Server:
         self._failure: BaseException | None = None
         self._stop = trio.Event()
 
-    async def main(self, build: Build, addresses: list, version: str) -> None:  # type: ignore[type-arg]
+    async def main(self, build: Build, addresses: list[NatsAddress], version: str) -> None:
         config = self._config
         listeners = await listen(config.listen)
         node, engine = build()
@@ -118,7 +127,9 @@ class Server:
                 if self._failure is not None:
                     raise self._failure
                 driver.post(StopRequested())
-                await trio.sleep(HANDOVER_S)
+                with trio.move_on_after(HANDOVER_S):
+                    while not node.leads_nothing:
+                        await trio.sleep(0.01)
                 nursery.cancel_scope.cancel()
             clean = True
         finally:

@@ -41,7 +41,6 @@ from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.types import RAFT_LOG, EpochStart, LiftlogError, Mutants, PartitionId, TailState
 
 _SEVERITY = (TailState.CLEAN, TailState.INTACT, TailState.SUSPECT, TailState.DAMAGED)
-_INDEX_LIMIT = 1 << 32
 
 
 class CleanLog(msgspec.Struct, frozen=True, array_like=True):
@@ -160,9 +159,6 @@ def _verdict(disk: Disk, log: PartitionId, found: _Scanned, clean: CleanLog | No
 
 def _quarantine_and_drop(disk: Disk, log: PartitionId, found: _Scanned) -> None:
     """Copy everything from the first bad byte on to quarantine/, then remove the segments that are all bad."""
-    assert_bad = found.bad
-    if assert_bad is None:
-        return
     directory = log_directory(log)
     good = {segment.base_offset: segment.size for segment in found.segments}
     make_directory_durable(disk, QUARANTINE)

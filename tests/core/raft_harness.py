@@ -257,6 +257,16 @@ class Group:
         assert self.raft(node).is_leader
         return self.raft(node)
 
+    def settle_votes(self, candidate: int, voters: tuple[int, ...]) -> None:
+        """Carry pre-votes and votes between a candidate and some voters, and nothing else."""
+        for _ in range(2):
+            self.sync(candidate)
+            for voter in voters:
+                self.deliver(VoteRequest, sender=candidate, to=voter)
+                self.sync(voter)
+                self.deliver(VoteReply, sender=voter, to=candidate)
+        self.take(*VOTES)
+
     def propose(self, node: int, data: bytes) -> int:
         indexes: list[int | None] = []
         self.step(node, lambda: indexes.append(self.raft(node).propose(data)))

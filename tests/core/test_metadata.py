@@ -16,6 +16,7 @@ from liftlog.core.commands import (
     ExpireNode,
     LeaderReady,
     Rebalance,
+    RegisterNode,
     ReplicaFailed,
     ReportLeader,
     Resign,
@@ -84,6 +85,19 @@ def test_I2_an_unconfirmed_incarnation_may_be_forgotten() -> None:
     cluster.register(2)
     cluster.register(2, remembered=before)
     assert not cluster.metadata.nodes[2].reset
+
+
+def test_I2_a_registration_that_was_under_way_since_an_earlier_start_means_nothing() -> None:
+    """Regression (simulator seed 206): a late copy made the live run look rolled back."""
+    cluster = Cluster()
+    partition = cluster.create()
+    state = cluster.metadata.nodes[2]
+    late = RegisterNode(cluster.request(), 2, state.incarnation, "disk-2", state.confirmed, 7, "h2:1", [])
+    cluster.register(2)
+    cluster.confirm(2)
+    assert cluster.apply(late).code == "stale"
+    assert cluster.metadata.is_live(2)
+    assert 2 in partition.isr
 
 
 def test_mutant_wiped_replica_stays_in_the_isr() -> None:

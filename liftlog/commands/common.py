@@ -1,0 +1,101 @@
+"""What the client commands share: the options that say which cluster, and how output is printed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from liftlog.client import Client
+from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
+from liftlog.types import LiftlogError
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+
+
+def add_client_options(parser: argparse.ArgumentParser) -> None:
+    """--nats, --cluster, --timeout, --json."""
+    parser.add_argument(
+        "--nats",
+        metavar="URL",
+        default=os.environ.get("LIFTLOG_NATS") or os.environ.get("LIFTLOG_NATS_URL") or DEFAULT_NATS_URL,
+        help=f"NATS server(s) of the cluster (environment LIFTLOG_NATS; default {DEFAULT_NATS_URL})",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        default=os.environ.get("LIFTLOG_CLUSTER") or DEFAULT_CLUSTER,
+        help=f"name of the cluster (environment LIFTLOG_CLUSTER; default {DEFAULT_CLUSTER})",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive_seconds,
+        default=12.0,
+        help="how long to keep trying (default 12)",
+    )
+    add_json_option(parser)
+
+
+def positive_seconds(text: str) -> float:
+    """A duration option. argparse turns ValueError into its own error."""
+    seconds = float(text)
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 86400 seconds")
+    return seconds
+
+
+def positive_count(text: str) -> int:
+    """A count option: 1 or more."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return count
+
+
+async def connect(args: argparse.Namespace) -> Client:
+    """A client by the common options."""
+    return await Client.connect(args.nats, cluster=args.cluster, timeout_ms=int(args.timeout * 1000))
+
+
+def run(main: Coroutine[Any, Any, int]) -> int:
+    """Run a command's coroutine to its exit code."""
+    return asyncio.run(main)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, separators=(",", ":")))
+
+
+def print_table(rows: list[list[object]], heads: list[str]) -> None:
+    """Columns as wide as they need to be, numbers to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(line[column]) for line in [heads, *texts]) for column in range(len(heads))]
+    for line, cells in [(heads, None), *zip(texts, rows, strict=True)]:
+        parts = []
+        for column, text in enumerate(line):
+            number = (
+                cells is not None and isinstance(cells[column], int) and not isinstance(cells[column], bool)
+            )
+            parts.append(text.rjust(widths[column]) if number else text.ljust(widths[column]))
+        print("  ".join(parts).rstrip())
+
+
+def read_file(path: str) -> bytes:
+    """A file's content. Raises LiftlogError that names it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise LiftlogError(f"cannot read {path}: {error.strerror}; check the path") from None
+
+
+def note(text: str) -> None:
+    """One line for the person at the terminal, kept out of piped output."""
+    print(text, file=sys.stderr)

@@ -1,0 +1,204 @@
+"""`liftlog pub` and `liftlog sub`: publish with acks, read from anywhere in a stream."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import datetime
+import sys
+from collections.abc import AsyncIterator, Iterator
+
+from liftlog.client import EARLIEST, LATEST, NEW, TIME, Client, PublishResult, Reader
+from liftlog.commands.common import (
+    add_client_options,
+    connect,
+    note,
+    positive_count,
+    print_json,
+    read_file,
+    run,
+)
+from liftlog.types import LiftlogError, Record
+
+WINDOW = 5000
+TIME_FORMS = "earliest, latest, new, an offset, or a time such as 2026-01-31T12:00:00+00:00"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    publish = subparsers.add_parser("pub", help="publish messages and wait for their acks")
+    publish.add_argument("subject", metavar="SUBJECT")
+    publish.add_argument("messages", metavar="MESSAGE", nargs="*")
+    publish.add_argument("--stdin", action="store_true", help="one message per line of standard input")
+    publish.add_argument("--file", metavar="FILE", help="the whole file as one message")
+    publish.add_argument("--quiet", action="store_true", help="print the summary only")
+    add_client_options(publish)
+    publish.set_defaults(run=lambda args: run(_publish(args)))
+    read = subparsers.add_parser("sub", help="read a stream from an offset or a time on")
+    read.add_argument("stream", metavar="STREAM")
+    read.add_argument("--from", dest="start", default=EARLIEST, metavar="WHERE", help=TIME_FORMS)
+    read.add_argument(
+        "--partition", type=int, metavar="N", help="only this one (default: all, one after the other)"
+    )
+    read.add_argument("--count", type=positive_count, metavar="N", help="stop after so many records")
+    read.add_argument("--follow", action="store_true", help="go on with what comes later")
+    read.add_argument(
+        "--replica", type=positive_count, default=0, metavar="NODE", help="read from this node only"
+    )
+    read.add_argument("--raw", action="store_true", help="print values only, one per line")
+    add_client_options(read)
+    read.set_defaults(run=lambda args: run(_subscribe(args)))
+
+
+# -- pub ---------------------------------------------------------------------------------------------------
+
+
+def _values(args: argparse.Namespace) -> Iterator[bytes]:
+    for message in args.messages:
+        yield message.encode()
+    if args.file:
+        yield read_file(args.file)
+    if args.stdin:
+        for line in sys.stdin.buffer:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+async def _publish(args: argparse.Namespace) -> int:
+    if not args.messages and not args.file and not args.stdin:
+        raise LiftlogError("nothing to publish; give messages as arguments, or --stdin, or --file FILE")
+    results = ResultPrinter(args)
+    values = _values(args)
+    async with await connect(args) as client:
+        timeout_ms = int(args.timeout * 1000)
+        async with client.publisher(results.add, window=WINDOW, ack_timeout_ms=timeout_ms) as publisher:
+            tag = 0
+            # Lines may come slowly, from a pipe: acks must arrive while we wait for the next one.
+            while (value := await asyncio.to_thread(next, values, None)) is not None:
+                await publisher.send(tag, args.subject, value)
+                tag += 1
+    return results.finish(args.subject)
+
+
+class ResultPrinter:
+    """Prints each ack as it comes, and remembers what went wrong."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._json = args.json
+        self._quiet = args.quiet
+        self._stored = 0
+        self._failed = 0
+        self._first_error = ""
+        self._last: PublishResult | None = None
+
+    def add(self, result: PublishResult) -> None:
+        if result.outcome == "ok":
+            self._stored += 1
+            self._last = result
+        else:
+            self._failed += 1
+            self._first_error = self._first_error or result.error
+        if self._quiet:
+            return
+        if self._json:
+            print_json(result._asdict())
+        elif result.outcome == "ok":
+            print(f"{result.stream} partition {result.partition} offset {result.offset} epoch {result.epoch}")
+
+    def finish(self, subject: str) -> int:
+        """The exit code. Raises LiftlogError if something was not acknowledged."""
+        if self._failed:
+            total = self._failed + self._stored
+            raise LiftlogError(
+                f"{self._failed} of {total} messages to '{subject}' were not acknowledged: "
+                f"{self._first_error}; see 'liftlog stream ls' for streams and their subjects"
+            )
+        if self._quiet and self._json:
+            print_json({"stored": self._stored})
+        elif self._quiet and self._last is not None:
+            print(f"stored {self._stored} messages, the last at offset {self._last.offset}")
+        return 0
+
+
+# -- sub ---------------------------------------------------------------------------------------------------
+
+
+async def _subscribe(args: argparse.Namespace) -> int:
+    what, number = parse_start(args.start)
+    left = args.count
+    async with await connect(args) as client:
+        stream = await client.stream(args.stream)
+        indexes = range(len(stream.partitions)) if args.partition is None else [args.partition]
+        readers = [client.reader(stream, index, node=args.replica) for index in indexes]
+        if args.follow and len(readers) > 1:
+            raise LiftlogError(
+                f"'{args.stream}' has {len(readers)} partitions; follow one with --partition N"
+            )
+        for reader in readers:
+            async for record in _records(client, reader, what, number, args.follow):
+                _print_record(args, reader.partition.index, record)
+                left = left - 1 if left is not None else None
+                if left == 0:
+                    return 0
+        if not args.json and sys.stdout.isatty():
+            note("end of the stream; --follow waits for more")
+    return 0
+
+
+async def _records(
+    client: Client, reader: Reader, what: str, number: int, follow: bool
+) -> AsyncIterator[Record]:
+    if what == "offset":
+        start = number
+    else:
+        start = await reader.offset(what, number if what == TIME else 0)
+    async for record in reader.records(start, follow=follow):
+        yield record
+
+
+def parse_start(text: str) -> tuple[str, int]:
+    """What --from says: ("earliest" | "latest" | "new", 0), ("offset", n) or ("time", Unix ms)."""
+    if text in (EARLIEST, LATEST, NEW):
+        return text, 0
+    if text.isdigit():
+        return "offset", int(text)
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise LiftlogError(f"--from {text!r} is not understood; use {TIME_FORMS}") from None
+    if moment.tzinfo is None:
+        moment = moment.astimezone()
+    return TIME, int(moment.timestamp() * 1000)
+
+
+def _print_record(args: argparse.Namespace, partition: int, record: Record) -> None:
+    value = record.value if record.value is not None else b""
+    if args.raw:
+        sys.stdout.buffer.write(value + b"\n")
+        sys.stdout.buffer.flush()
+    elif args.json:
+        print_json(record_to_plain(partition, record))
+    else:
+        subject = record.subject.decode("utf-8", "replace")
+        print(f"{partition}/{record.offset}  {subject}  {value.decode('utf-8', 'replace')}", flush=True)
+
+
+def record_to_plain(partition: int, record: Record) -> dict[str, object]:
+    """A record as a JSON object; bytes that are not UTF-8 go to `value_base64`."""
+    plain: dict[str, object] = {
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "subject": record.subject.decode("utf-8", "replace"),
+    }
+    if record.headers:
+        plain["headers"] = record.headers.decode("utf-8", "replace")
+    if record.key is not None:
+        plain["key"] = record.key.decode("utf-8", "replace")
+    if record.value is None:
+        plain["value"] = None
+    else:
+        try:
+            plain["value"] = record.value.decode()
+        except UnicodeDecodeError:
+            plain["value_base64"] = base64.b64encode(record.value).decode()
+    return plain

@@ -1,0 +1,183 @@
+"""`liftlog serve`: one node. `liftlog dev`: a whole cluster on this machine, with its own nats-server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from liftlog import config as configuration
+from liftlog.client import Client, Unreachable
+from liftlog.commands.common import add_json_option, positive_count, print_json
+from liftlog.core.node import Node
+from liftlog.real.disk import RealDisk
+from liftlog.real.local_cluster import LocalCluster, LocalNode
+from liftlog.real.server import StoppableNode, run_server
+from liftlog.real.storage_runner import Engine
+from liftlog.storage.engine import StorageEngine
+from liftlog.types import LiftlogError
+from liftlog.version import VERSION
+
+DEFAULT_PORT = 4701
+DEFAULT_NATS_PORT = 4222
+CONTROLLER_TIMEOUT_S = 20.0
+WATCH_S = 0.2
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = subparsers.add_parser("serve", help="run one node")
+    serve.add_argument("--config", metavar="FILE", help="liftlog.toml (flags and LIFTLOG_* go before it)")
+    serve.add_argument("--id", type=int, metavar="N", help="node id")
+    serve.add_argument("--data", metavar="DIR", help="data folder")
+    serve.add_argument("--listen", metavar="HOST:PORT")
+    serve.add_argument("--nats", metavar="URL")
+    serve.add_argument("--cluster", metavar="NAME")
+    serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
+    add_json_option(serve)
+    serve.set_defaults(run=_serve)
+    dev = subparsers.add_parser("dev", help="run a local cluster with an embedded nats-server")
+    dev.add_argument("--nodes", type=positive_count, default=3, metavar="N")
+    dev.add_argument("--data", metavar="DIR", help="keep the data here (default: a temporary folder)")
+    dev.add_argument("--nats", metavar="URL", help="use this NATS instead of starting one")
+    dev.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, metavar="BASE", help="first node's port; 0 = any"
+    )
+    dev.add_argument(
+        "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
+    )
+    dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
+    add_json_option(dev)
+    dev.set_defaults(run=_dev)
+
+
+# -- serve -------------------------------------------------------------------------------------------------
+
+
+def _serve(args: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    flags = {
+        ("", "cluster"): args.cluster,
+        ("node", "id"): args.id,
+        ("node", "data"): args.data,
+        ("node", "listen"): args.listen,
+        ("nats", "url"): args.nats,
+    }
+    config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
+
+    def build() -> tuple[StoppableNode, Engine]:
+        engine = StorageEngine(RealDisk(config.data))
+        recovered = engine.recover(
+            config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
+        )
+        return Node(config.node_config(), recovered), engine
+
+    def announce(line: dict[str, object]) -> None:
+        if args.json:
+            print_json(line)
+        else:
+            where = f"on {line['listen']}, NATS {line['nats']}, data in {line['data']}"
+            print(f"node {line['node']} serves {where}")
+        sys.stdout.flush()
+
+    run_server(config, build, announce, VERSION, args.with_parent)
+    return 0
+
+
+# -- dev ---------------------------------------------------------------------------------------------------
+
+
+def _dev(args: argparse.Namespace) -> int:
+    if args.nodes > 9:
+        raise LiftlogError(f"--nodes {args.nodes}: a local cluster has 1 to 9 nodes")
+    folder = Path(args.data) if args.data else Path(tempfile.mkdtemp(prefix="liftlog-dev-"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    cluster = LocalCluster(
+        folder,
+        args.nodes,
+        nats_url=args.nats or "",
+        nats_port=args.nats_port,
+        base_port=args.port,
+        cluster=args.cluster,
+    )
+    try:
+        cluster.start()
+        asyncio.run(wait_for_controller(cluster, CONTROLLER_TIMEOUT_S))
+        _announce(args, cluster)
+        _watch(args, cluster)
+    except KeyboardInterrupt:
+        if not args.json:
+            print("stopping")
+    finally:
+        # A second Ctrl-C must not leave children behind.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        cluster.stop()
+        if not args.data:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+async def wait_for_controller(cluster: LocalCluster, timeout_s: float) -> None:
+    """Wait until the cluster has a controller and every node a session. Raises LiftlogError."""
+    deadline = time.monotonic() + timeout_s
+    async with await Client.connect(cluster.nats_url, cluster=cluster.cluster) as client:
+        while True:
+            for node in cluster.nodes.values():
+                if not node.running:
+                    raise LiftlogError(f"node {node.config.node} ended: {node.last_words()}")
+            try:
+                status = await client.status(timeout_ms=1000)
+                if status.controller and sum(info.live for info in status.nodes) == len(cluster.nodes):
+                    return
+            except Unreachable:
+                pass
+            if time.monotonic() > deadline:
+                raise LiftlogError(
+                    f"the cluster has no controller after {timeout_s:.0f} s; see {cluster.folder}"
+                )
+            await asyncio.sleep(0.05)
+
+
+def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
+    if args.json:
+        print(cluster.describe(), flush=True)
+        return
+    option = "" if cluster.nats_url == configuration.DEFAULT_NATS_URL else f" --nats {cluster.nats_url}"
+    print(f"ready: {len(cluster.nodes)} nodes, NATS at {cluster.nats_url}, data in {cluster.folder}")
+    for number, node in cluster.nodes.items():
+        print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}")
+    replicas = min(3, len(cluster.nodes))
+    print("try, in another terminal:")
+    print(f"  liftlog stream create orders 'orders.>' --replicas {replicas}{option}")
+    print(f"  liftlog pub orders.new hello{option}")
+    print(f"  liftlog sub orders{option}")
+    print("Ctrl-C stops everything", flush=True)
+
+
+def _watch(args: argparse.Namespace, cluster: LocalCluster) -> None:
+    """Until interrupted: tell when a process ends. A killed node stays down: one kills it to see that."""
+    gone: set[int] = set()
+    while True:
+        time.sleep(WATCH_S)
+        for number, node in cluster.nodes.items():
+            if not node.running and number not in gone:
+                gone.add(number)
+                _tell_gone(args, number, node)
+        if cluster.nats is not None and not cluster.nats.running:
+            raise LiftlogError(f"nats-server ended; see {cluster.nats.log_path}")
+
+
+def _tell_gone(args: argparse.Namespace, number: int, node: LocalNode) -> None:
+    status = node.wait()
+    if args.json:
+        print_json({"event": "ended", "node": number, "status": status})
+        return
+    print(f"node {number} ended with status {status}; start it again with:")
+    print(f"  liftlog serve --config {node.config_path}", flush=True)

@@ -1,0 +1,128 @@
+"""The real part of the demo: three nodes, plain NATS, a kill in mid-stream, and every replica read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from liftlog.demo.account import write_history
+from liftlog.demo.display import Display
+from liftlog.demo.kill import LeaderKill
+from liftlog.demo.lines import Line
+from liftlog.demo.publisher import FAIL, INFO, OK, Publisher
+from liftlog.demo.readback import ReplicaRead, count_lost, read_replica
+from liftlog.local import create_stream, stream_info, wait_in_sync
+from liftlog.real.local_cluster import LocalCluster
+from liftlog.scratch import Scratch
+from liftlog.types import StreamConfig
+
+NODES = 3
+STREAM = "source"
+SUBJECT = "source"
+KILL_AT = 0.4
+"""Share of the messages that is acknowledged when the leader is killed."""
+HISTORY_NAME = "demo"
+PAINT_NS = 100_000_000
+
+
+class RealResult(msgspec.Struct):
+    """What was published, what came back, what the kill cost."""
+
+    messages: int
+    acked: int
+    attempts: int
+    unknown: int
+    refused: int
+    lost: int
+    stored: int
+    killed_node: int
+    failover_ms: float
+    seconds: float
+    acked_per_second: float
+    acked_per_second_before_kill: float
+    read_per_second: float
+    history: str
+
+
+def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResult:
+    """Run it and leave the history in `folder`. Raises LiftlogError if the cluster cannot do its work."""
+    with Scratch("demo") as scratch:
+        cluster = LocalCluster(scratch.folder / "cluster", NODES)
+        with display.busy(f"starting nats-server and {NODES} nodes"):
+            scratch.enter_context(cluster)
+            config = StreamConfig(STREAM, f"{SUBJECT}.>", replication_factor=NODES)
+            create_stream(cluster, config)
+            wait_in_sync(cluster, STREAM)
+        display.line(f"stream '{STREAM}' on '{config.subject}', {NODES} replicas; NATS at {cluster.nats_url}")
+        kill, publisher, started_ns, ended_ns = _publish(cluster, lines, display)
+        with display.busy("waiting for the killed node to catch up"):
+            caught_up_s = wait_in_sync(cluster, STREAM)
+        display.line(f"node {kill.victim} was restarted and is in sync again (waited {caught_up_s:.1f} s)")
+        started_reading_s = time.monotonic()
+        reads = _read_back(cluster, len(publisher.attempts), display)
+        read_s = time.monotonic() - started_reading_s
+        replicas = stream_info(cluster, STREAM).partitions[0].replicas
+    records = sum(read.records for read in reads)
+    attempts = publisher.attempts
+    lost = count_lost(attempts, reads)
+    display.line(f"read {records:,} records back from nodes {', '.join(map(str, replicas))}; lost: {lost}")
+    with display.busy("writing the history"):
+        meta = {"nodes": str(NODES), "replicas": str(NODES), "input": f"{len(lines)} lines"}
+        key = f"{STREAM}/0"
+        write_history(folder / "history", HISTORY_NAME, key, attempts, reads, kill.record(), meta)
+    seconds = (ended_ns - started_ns) / 1e9
+    return RealResult(
+        messages=len(lines),
+        acked=publisher.acked,
+        attempts=len(attempts),
+        unknown=attempts.outcome.count(INFO),
+        refused=attempts.outcome.count(FAIL),
+        lost=lost,
+        stored=reads[0].records,
+        killed_node=kill.victim,
+        failover_ms=kill.failover_ms,
+        seconds=seconds,
+        acked_per_second=attempts.outcome.count(OK) / seconds,
+        acked_per_second_before_kill=kill.acked_before / ((kill.killed_ns - started_ns) / 1e9),
+        read_per_second=records / read_s,
+        history=str(folder / "history"),
+    )
+
+
+def _publish(
+    cluster: LocalCluster, lines: Sequence[Line], display: Display
+) -> tuple[LeaderKill, Publisher, int, int]:
+    kill = LeaderKill(cluster, STREAM, int(len(lines) * KILL_AT))
+    painted_ns = 0
+    with display.bar("published and acknowledged", len(lines)) as bar:
+
+        def watch(acked: int, epoch: int, now_ns: int) -> None:
+            nonlocal painted_ns
+            was_alive, was_down = not kill.victim, not kill.done
+            kill.watch(acked, epoch, now_ns)
+            if was_alive and kill.victim:
+                bar.note(f"killed node {kill.victim}, the leader, with SIGKILL after {acked:,} acks")
+            if was_down and kill.done:
+                bar.note(f"acks again after {kill.failover_ms:,.0f} ms, epoch {epoch}; restarting the node")
+            if now_ns - painted_ns > PAINT_NS or acked == len(lines):
+                painted_ns = now_ns
+                bar.update(acked)
+
+        port = int(cluster.nats_url.rpartition(":")[2])
+        publisher = Publisher(port, SUBJECT, STREAM, lines, watch)
+        started_ns = time.monotonic_ns()
+        publisher.run()
+        ended_ns = time.monotonic_ns()
+        kill.restart()
+    return kill, publisher, started_ns, ended_ns
+
+
+def _read_back(cluster: LocalCluster, expected: int, display: Display) -> list[ReplicaRead]:
+    reads = []
+    with display.bar("read back", NODES * expected) as bar:
+        for node in sorted(cluster.nodes):
+            reads.append(read_replica(cluster, STREAM, node, bar.advance))
+    return reads

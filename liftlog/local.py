@@ -1,0 +1,73 @@
+"""What `liftlog bench` and `liftlog demo` ask of a local cluster, as plain blocking calls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from liftlog.client.client import Client
+from liftlog.messages import StreamInfo
+from liftlog.real.local_cluster import LocalCluster
+from liftlog.types import LiftlogError, StreamConfig
+
+READY_TIMEOUT_MS = 30_000
+IN_SYNC_TIMEOUT_S = 60.0
+POLL_S = 0.1
+
+T = TypeVar("T")
+
+
+def ask(cluster: LocalCluster, question: Callable[[Client], Awaitable[T]]) -> T:
+    """Run `question` with a client of this cluster. Raises LiftlogError, naming a node that has ended."""
+
+    async def connect_and_ask() -> T:
+        async with await Client.connect(cluster.nats_url, cluster=cluster.cluster) as client:
+            return await question(client)
+
+    try:
+        return asyncio.run(connect_and_ask())
+    except LiftlogError:
+        for number, node in cluster.nodes.items():
+            if not node.running:
+                raise LiftlogError(f"node {number} has ended: {node.last_words()}") from None
+        raise
+
+
+def create_stream(cluster: LocalCluster, config: StreamConfig) -> StreamInfo:
+    """Create a stream, waiting for the cluster to be ready for it. Raises LiftlogError."""
+
+    async def create(client: Client) -> StreamInfo:
+        return await client.create_stream(config, timeout_ms=READY_TIMEOUT_MS)
+
+    return ask(cluster, create)
+
+
+def stream_info(cluster: LocalCluster, name: str) -> StreamInfo:
+    """The stream as the metadata group has it now, linearizable. Raises LiftlogError."""
+
+    async def find(client: Client) -> StreamInfo:
+        return await client.stream(name)
+
+    return ask(cluster, find)
+
+
+def wait_in_sync(cluster: LocalCluster, name: str) -> float:
+    """Wait until every replica of the stream is in sync; returns the seconds it took. Raises LiftlogError."""
+
+    async def wait(client: Client) -> float:
+        started_s = time.monotonic()
+        while True:
+            partitions = (await client.stream(name)).partitions
+            if all(len(partition.isr) == len(partition.replicas) for partition in partitions):
+                return time.monotonic() - started_s
+            if time.monotonic() - started_s > IN_SYNC_TIMEOUT_S:
+                behind = ", ".join(f"partition {p.index}: {p.isr} of {p.replicas}" for p in partitions)
+                raise LiftlogError(
+                    f"stream {name} is not in sync after {IN_SYNC_TIMEOUT_S:.0f} s ({behind}); "
+                    f"see the nodes' logs in {cluster.folder}"
+                )
+            await asyncio.sleep(POLL_S)
+
+    return ask(cluster, wait)

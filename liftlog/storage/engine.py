@@ -1,0 +1,390 @@
+"""Storage of one node: carries out the core's storage jobs on a Disk, the same code in both worlds.
+
+A *group* of jobs goes through two phases. `write` carries out the writes of all jobs, in order; `sync` then
+makes them durable with one sync per touched file, however many jobs touched it (group commit). Between the two
+the process may die at any call. A ticket is reported durable only by `sync`, in the order of the jobs.
+
+    write([AppendLog a, AppendLog a, SaveHardState]) ->  events of jobs that need no sync, or that failed
+    sync()                                           ->  Durable x 3
+
+State files follow the same two phases: the temporary file is written in the first, synced and renamed in the
+second. Truncation, opening, rebuilding and trashing are durable before the next job, since later jobs stand
+on them.
+
+Failures stay with the log they belong to: see `liftlog.storage.log`. Nothing here raises for a disk that fails;
+an `InvariantViolation` means that the core asked for something that cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from liftlog.messages import (
+    AppendLog,
+    CheckpointHw,
+    Durable,
+    Event,
+    LogOpened,
+    LogRead,
+    LookupTime,
+    OpenLog,
+    ReadLog,
+    RebuildLog,
+    SaveHardState,
+    SaveIdentity,
+    StorageFailed,
+    StorageJob,
+    TimeFound,
+    TrashLog,
+    TruncateLog,
+)
+from liftlog.ports import Disk, SyncFailed
+from liftlog.storage import startup
+from liftlog.storage.layout import (
+    CLEAN,
+    HW,
+    IDENTITY,
+    TRASH,
+    VOTE,
+    log_directory,
+    make_directory_durable,
+    next_number,
+    parent,
+)
+from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions, create_log
+from liftlog.storage.recovery import CleanLog, clear_verdict
+from liftlog.storage.segment import BadBytes
+from liftlog.storage.statefile import PreparedState, write_state
+from liftlog.types import (
+    NO_MUTANTS,
+    NO_TICKET,
+    RAFT_LOG,
+    Identity,
+    Mutants,
+    PartitionId,
+    Recovered,
+    TailState,
+    Ticket,
+    invariant,
+)
+
+_encode = msgspec.msgpack.encode
+
+
+class _Pending:
+    """A ticket of the present group. Its outcome is that of the log or the state file it stands on."""
+
+    __slots__ = ("log", "path", "ticket")
+
+    def __init__(self, ticket: Ticket, log: Log | None, path: str) -> None:
+        self.ticket = ticket
+        self.log = log
+        self.path = path
+
+
+class StorageEngine:
+    """One per node. Call `recover` first; then groups of `write` and `sync`; at the end `close`."""
+
+    def __init__(
+        self, disk: Disk, options: StorageOptions | None = None, mutants: Mutants = NO_MUTANTS
+    ) -> None:
+        self._disk = disk
+        self._options = options or StorageOptions()
+        self._mutants = mutants
+        self._logs: dict[PartitionId, Log] = {}
+        self._identity = Identity(0, "")
+        self._pending: list[_Pending] = []
+        self._states: dict[str, PreparedState] = {}
+        self._state_failures: dict[str, Failure] = {}
+        self._hw: dict[PartitionId, int] = {}
+        self._hw_changed = False
+        self._handlers: dict[type, Callable[[Any], Event | None]] = {
+            AppendLog: self._append,
+            TruncateLog: self._truncate,
+            ReadLog: self._read,
+            LookupTime: self._lookup_time,
+            OpenLog: self._open,
+            RebuildLog: self._rebuild,
+            TrashLog: self._trash,
+            CheckpointHw: self._checkpoint_hw,
+            SaveHardState: self._save_hard_state,
+            SaveIdentity: self._save_identity,
+        }
+
+    def recover(self, node: int, new_disk_id: str, nonce: int) -> Recovered:
+        """Lock the folder, read and repair what is there, make durable what is kept (R7, R14, M4).
+
+        On an empty disk an identity with `new_disk_id` is created. Raises LiftlogError that names the file and the
+        remedy: another process has the folder, it belongs to another node, metadata is damaged, the disk fails.
+        """
+        found = startup.recover(self._disk, self._options, self._mutants, node, new_disk_id)
+        self._logs = found.logs
+        self._hw = found.hw
+        self._identity = found.identity
+        return Recovered(
+            identity=found.identity,
+            hard_state=found.hard_state,
+            raft_entries=found.raft_entries,
+            logs=[log.summary(self._hw_of(log)) for log in found.logs.values() if log.id != RAFT_LOG],
+            clean=found.clean,
+            nonce=nonce,
+        )
+
+    def log_ends(self) -> dict[PartitionId, tuple[int, int]]:
+        """(LEO, durable LEO) of every open log: for inspection."""
+        return {log.id: (log.leo, log.durable_leo) for log in self._logs.values()}
+
+    # ----- the two phases -----
+
+    def write(self, jobs: Sequence[StorageJob]) -> list[Event]:
+        """Phase 1: carry out the writes of a group, in order.
+
+        Returns the answers of jobs that wait for no sync, and the failures. Raises InvariantViolation.
+        """
+        events: list[Event] = []
+        handlers = self._handlers
+        for job in jobs:
+            event = handlers[type(job)](job)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def sync(self) -> list[Event]:
+        """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs (R5)."""
+        pending, self._pending = self._pending, []
+        for waiting in pending:
+            if waiting.log is not None and waiting.log.dirty:
+                self._sync_log(waiting.log)
+        if self._states:
+            self._commit_states()
+        if self._hw_changed:
+            self._write_hw()
+        events: list[Event] = []
+        for waiting in pending:
+            log = waiting.log
+            if log is None:
+                failure = self._state_failures.get(waiting.path)
+            else:
+                failure = log.failure
+            if failure is None:
+                events.append(Durable(waiting.ticket))
+            else:
+                name = RAFT_LOG if log is None else log.id
+                events.append(StorageFailed(name, waiting.ticket, failure.sync, failure.error))
+        self._state_failures.clear()
+        return events
+
+    def close(self, clean: bool) -> None:
+        """Stop. `clean`: sync what is left, then write the clean-stop marker, unless a log has failed (R14)."""
+        if clean:
+            self.sync()
+            for log in self._logs.values():
+                self._sync_log(log)
+            if all(log.failure is None for log in self._logs.values()):
+                marker = [
+                    CleanLog(log.id, log.durable_leo, log.summary(0).epochs) for log in self._logs.values()
+                ]
+                try:
+                    write_state(self._disk, CLEAN, _encode(marker))
+                except OSError:
+                    # Without the marker the next start takes this stop for an unclean one, which is always safe.
+                    self._logs = dict(self._logs)
+        for log in self._logs.values():
+            log.close()
+
+    def _sync_log(self, log: Log) -> None:
+        try:
+            log.sync()
+        except OSError as error:
+            if self._mutants.sync_failure_retried:
+                log.sync()
+            else:
+                log.fail(Failure(True, str(error)))
+
+    def _commit_states(self) -> None:
+        for path, state in self._states.items():
+            try:
+                state.commit()
+            except OSError as error:
+                if not self._retried(error, state):
+                    self._state_failures[path] = Failure(isinstance(error, SyncFailed), str(error))
+            else:
+                if path == IDENTITY:
+                    self._clear_verdicts()
+        self._states.clear()
+
+    def _retried(self, error: OSError, state: PreparedState) -> bool:
+        if not (self._mutants.sync_failure_retried and isinstance(error, SyncFailed)):
+            return False
+        state.commit()
+        return True
+
+    # ----- jobs on one log -----
+
+    def _failed(self, log: PartitionId, ticket: Ticket, failure: Failure) -> StorageFailed:
+        return StorageFailed(log, ticket, failure.sync, failure.error)
+
+    def _log(self, log: PartitionId) -> Log | Failure:
+        """The open log, or why it cannot be used."""
+        found = self._logs.get(log)
+        if found is None:
+            return Failure(False, f"log {log} is not open")
+        return found.failure or found
+
+    def _append(self, job: AppendLog) -> Event | None:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, job.ticket, log)
+        try:
+            log.append(job.batches)
+        except SyncFailed as error:
+            return self._fail(log, job.ticket, error)
+        except (AppendRefused, OSError) as error:
+            return StorageFailed(job.log, job.ticket, False, str(error))
+        self._pending.append(_Pending(job.ticket, log, ""))
+        return None
+
+    def _fail(self, log: Log, ticket: Ticket, error: Exception) -> Event:
+        """The log cannot go on: this job fails, and with it every other one of its group that stands on it."""
+        failure = Failure(True, str(error))
+        log.fail(failure)
+        return self._failed(log.id, ticket, failure)
+
+    def _truncate(self, job: TruncateLog) -> Event | None:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, job.ticket, log)
+        try:
+            log.truncate(job.offset)
+        except (OSError, BadBytes) as error:
+            return self._fail(log, job.ticket, error)
+        self._pending.append(_Pending(job.ticket, log, ""))
+        return None
+
+    def _read(self, job: ReadLog) -> Event:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return LogRead(job.log, job.request, [], log.error)
+        try:
+            return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
+        except (OSError, BadBytes) as error:
+            return LogRead(job.log, job.request, [], str(error))
+
+    def _lookup_time(self, job: LookupTime) -> Event:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, NO_TICKET, log)
+        try:
+            return TimeFound(job.log, job.request, log.find_time(job.timestamp_ms))
+        except (OSError, BadBytes) as error:
+            return StorageFailed(job.log, NO_TICKET, False, str(error))
+
+    def _open(self, job: OpenLog) -> Event:
+        """Logs on disk were opened by `recover`; here they are told of again, or created."""
+        if job.fresh:
+            failed = self._move_to_trash(job.log)
+            if failed is not None:
+                return failed
+        log = self._logs.get(job.log)
+        if log is None:
+            try:
+                log = create_log(self._disk, job.log, self._options)
+            except OSError as error:
+                return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
+            self._logs[job.log] = log
+        elif log.failure is None:
+            self._sync_log(log)
+        if log.failure is not None:
+            return self._failed(job.log, NO_TICKET, log.failure)
+        return LogOpened(log.summary(self._hw_of(log)))
+
+    def _rebuild(self, job: RebuildLog) -> Event:
+        log = self._logs.get(job.log)
+        if log is None:
+            return StorageFailed(job.log, NO_TICKET, False, f"log {job.log} is not open")
+        log.fail(log.failure or Failure(True, "the log was rebuilt"))
+        try:
+            rebuilt = log.rebuild(job.keep_below)
+        except OSError as error:
+            return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
+        self._logs[job.log] = rebuilt
+        return LogOpened(rebuilt.summary(self._hw_of(rebuilt)))
+
+    def _trash(self, job: TrashLog) -> Event | None:
+        return self._move_to_trash(job.log)
+
+    def _move_to_trash(self, log: PartitionId) -> Event | None:
+        """I1: nothing is deleted at once; the folder moves away under a name of its own, durably."""
+        open_log = self._logs.pop(log, None)
+        if open_log is not None:
+            open_log.fail(Failure(False, f"log {log} was moved to the trash"))
+            open_log.close()
+        if self._hw.pop(log, None) is not None:
+            self._hw_changed = True
+        directory = log_directory(log)
+        try:
+            if self._disk.exists(directory):
+                make_directory_durable(self._disk, TRASH)
+                number = next_number(self._disk, TRASH)
+                self._disk.rename(directory, f"{TRASH}/{number:06d}-{log.stream}-{log[1]}")
+                self._disk.sync_directory(TRASH)
+                self._disk.sync_directory(parent(directory))
+        except OSError as error:
+            return StorageFailed(log, NO_TICKET, isinstance(error, SyncFailed), str(error))
+        return None
+
+    # ----- state files -----
+
+    def _checkpoint_hw(self, job: CheckpointHw) -> Event | None:
+        """Taken into the one checkpoint file that the sync phase writes for all logs."""
+        if self._hw.get(job.log, 0) != job.hw and job.log in self._logs:
+            self._hw[job.log] = job.hw
+            self._hw_changed = True
+        return None
+
+    def _hw_of(self, log: Log) -> int:
+        hw = self._hw.get(log.id, 0)
+        return hw if self._mutants.hw_not_clamped else min(hw, log.durable_leo)
+
+    def _write_hw(self) -> None:
+        """R8: a checkpoint is never above the durable LEO. One that could not be written is written next time."""
+        for log_id, hw in self._hw.items():
+            log = self._logs.get(log_id)
+            if log is not None:
+                self._hw[log_id] = min(hw, log.durable_leo)
+        try:
+            write_state(self._disk, HW, _encode(list(self._hw.items())))
+        except OSError:
+            return
+        self._hw_changed = False
+
+    def _save_hard_state(self, job: SaveHardState) -> Event | None:
+        return self._save(VOTE, _encode(job.state), job.ticket)
+
+    def _save_identity(self, job: SaveIdentity) -> Event | None:
+        invariant(job.identity.disk_id == self._identity.disk_id, "a disk keeps its id for life (I2)")
+        self._identity = job.identity
+        return self._save(IDENTITY, _encode(job.identity), job.ticket)
+
+    def _save(self, path: str, content: bytes, ticket: Ticket) -> Event | None:
+        """The last of several contents of one group wins; all their tickets are durable with it."""
+        try:
+            self._states[path] = PreparedState(self._disk, path, content)
+        except OSError as error:
+            self._states.pop(path, None)
+            self._state_failures[path] = Failure(False, str(error))
+        self._pending.append(_Pending(ticket, None, path))
+        return None
+
+    def _clear_verdicts(self) -> None:
+        """A new incarnation is durable: the metadata group has this start's registration, tail states included."""
+        for log in self._logs.values():
+            if log.failure is None and log.tail is not TailState.CLEAN:
+                try:
+                    clear_verdict(self._disk, log)
+                except OSError:
+                    continue
+                log.tail = TailState.CLEAN

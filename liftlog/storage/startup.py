@@ -1,0 +1,167 @@
+"""The start of a node: who am I, what did I promise, what do I hold (I2, M1, M4, R7, R14).
+
+Order matters. The lock comes first. State files and logs are read, and after an unclean stop written anew, before
+anything is reported. The clean-stop marker is removed last: a start that dies half-way finds it again. An
+empty disk gets its `vote` file first and its `identity` last, so that a disk with an identity always has a
+vote: a missing one means that something was lost, and is never taken for a fresh start.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from liftlog.format import decode_values
+from liftlog.ports import Disk
+from liftlog.storage.layout import (
+    CLEAN,
+    HW,
+    IDENTITY,
+    LOCK,
+    RAFT,
+    ROOT,
+    VOTE,
+    partitions_on_disk,
+    segment_bases,
+)
+from liftlog.storage.log import Log, StorageOptions
+from liftlog.storage.recovery import CleanLog, damaged_metadata, recover_log, remove_temporary_files
+from liftlog.storage.segment import BadBytes
+from liftlog.storage.statefile import CorruptState, read_state, write_state
+from liftlog.types import (
+    RAFT_LOG,
+    Entry,
+    HardState,
+    Identity,
+    LiftlogError,
+    Mutants,
+    PartitionId,
+)
+
+_encode = msgspec.msgpack.encode
+_READ_BYTES = 1024 * 1024
+_Content = TypeVar("_Content")
+
+
+class Startup(msgspec.Struct):
+    """What a start found."""
+
+    identity: Identity
+    hard_state: HardState
+    raft_entries: list[Entry]
+    logs: dict[PartitionId, Log]
+    hw: dict[PartitionId, int]
+    clean: bool
+
+
+def recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, new_disk_id: str) -> Startup:
+    """Lock, read and repair the data folder. Raises LiftlogError naming the file and the remedy."""
+    disk.lock(LOCK)
+    try:
+        return _recover(disk, options, mutants, node, new_disk_id)
+    except OSError as error:
+        name = getattr(error, "filename", None) or "the data folder"
+        raise LiftlogError(
+            f"cannot read or repair {name}: {error}; make space or replace the disk, then start again"
+        ) from error
+
+
+def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, new_disk_id: str) -> Startup:
+    remove_temporary_files(disk, ROOT)
+    marker = _read_marker(disk)
+    identity, hard_state = _read_or_create_identity(disk, node, new_disk_id, marker is not None)
+    partitions = partitions_on_disk(disk)
+    clean_logs: dict[PartitionId, CleanLog] = {}
+    if marker is not None:
+        clean_logs = {entry.log: entry for entry in marker}
+        partitions = sorted({*partitions, *clean_logs} - {RAFT_LOG})
+    logs: dict[PartitionId, Log] = {}
+    for log in (RAFT_LOG, *partitions):
+        clean = clean_logs.get(log)
+        if marker is not None and clean is None:
+            # Created while the marker was written? That cannot be; all that is known of it is that it is empty.
+            clean = CleanLog(log, 0, ())
+        logs[log] = recover_log(disk, log, options, clean, mutants)
+    entries = _raft_entries(logs[RAFT_LOG])
+    hw = _recover_hw(disk, logs, mutants, marker is not None)
+    if disk.exists(CLEAN):
+        disk.remove(CLEAN)
+        disk.sync_directory(ROOT)
+    return Startup(identity, hard_state, entries, logs, hw, marker is not None)
+
+
+def _read_marker(disk: Disk) -> list[CleanLog] | None:
+    """What the clean-stop marker says; None after an unclean stop. A marker that cannot be read is none."""
+    try:
+        content = read_state(disk, CLEAN)
+        return None if content is None else msgspec.msgpack.decode(content, type=list[CleanLog])
+    except (CorruptState, msgspec.MsgspecError):
+        return None
+
+
+def _read_or_create_identity(
+    disk: Disk, node: int, new_disk_id: str, clean: bool
+) -> tuple[Identity, HardState]:
+    identity = _read_metadata(disk, IDENTITY, Identity)
+    hard_state = _read_metadata(disk, VOTE, HardState)
+    if identity is None:
+        if segment_bases(disk, RAFT) or partitions_on_disk(disk) or (hard_state or HardState()) != HardState():
+            raise damaged_metadata(f"{IDENTITY} byte 0: the file is missing although this disk was in use")
+        identity, hard_state = Identity(node, new_disk_id), HardState()
+        write_state(disk, VOTE, _encode(hard_state))
+        write_state(disk, IDENTITY, _encode(identity))
+        return identity, hard_state
+    if hard_state is None:
+        raise damaged_metadata(f"{VOTE} byte 0: the file is missing although this disk was in use")
+    if identity.node != node:
+        raise LiftlogError(
+            f"the data folder belongs to node {identity.node}, not to node {node}; "
+            "check the node id and the data folder in the configuration"
+        )
+    if not clean:
+        write_state(disk, VOTE, _encode(hard_state))
+        write_state(disk, IDENTITY, _encode(identity))
+    return identity, hard_state
+
+
+def _read_metadata(disk: Disk, path: str, kind: type[_Content]) -> _Content | None:
+    """M4: None only if the file is not there."""
+    try:
+        content = read_state(disk, path)
+        return None if content is None else msgspec.msgpack.decode(content, type=kind)
+    except CorruptState as error:
+        raise damaged_metadata(str(error)) from error
+    except msgspec.MsgspecError as error:
+        raise damaged_metadata(f"{path} byte 16: {error}") from error
+
+
+def _raft_entries(log: Log) -> list[Entry]:
+    """Entry i of the metadata log lies at offset i - 1, its term is its batch's epoch."""
+    entries: list[Entry] = []
+    while len(entries) < log.leo:
+        try:
+            batches = log.read(len(entries), log.leo, _READ_BYTES)
+        except BadBytes as error:
+            raise damaged_metadata(str(error)) from error
+        for batch in batches:
+            for value in decode_values(batch):
+                entries.append(Entry(len(entries) + 1, batch.epoch, value))
+    return entries
+
+
+def _recover_hw(
+    disk: Disk, logs: dict[PartitionId, Log], mutants: Mutants, clean: bool
+) -> dict[PartitionId, int]:
+    """HW checkpoints, clamped to what the logs hold (R8). They only save time: unreadable ones count as 0 (D3)."""
+    try:
+        content = read_state(disk, HW)
+        saved = [] if content is None else msgspec.msgpack.decode(content, type=list[tuple[PartitionId, int]])
+    except (CorruptState, msgspec.MsgspecError):
+        saved = []
+    found = {log: hw for log, hw in saved if log in logs}
+    if not mutants.hw_not_clamped:
+        found = {log: min(hw, logs[log].durable_leo) for log, hw in found.items()}
+    if saved and not clean:
+        write_state(disk, HW, _encode(list(found.items())))
+    return found

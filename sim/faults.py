@@ -1,0 +1,510 @@
+"""What goes wrong in a simulated world, when, to whom; and what must not go wrong at once (the atlas, D3).
+
+A fault plan is a list of `Fault`s drawn from the seed before the world starts, so that it can be written down,
+shortened and replayed. Whom a fault strikes is decided when it happens ("the controller", "a leader"), by a
+random stream of its own, so that leaving one fault out does not change what the others draw. Besides the plan,
+the *hunter* strikes nodes shortly after they were elected: many protocols break when the new leader dies next.
+
+The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a minority
+of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the next one only
+after the metadata group has judged the last (a newer incarnation of that node is registered and each of its
+replicas is back in its ISR); streams with a minimum of one in-sync replica exclude them. A rolled-back voter while no
+Raft leader exists is a stated gap of the protocol, so a rollback needs a standing controller and quiet until the
+node is back.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sim.kernel import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from sim.knobs import Knobs
+    from sim.machine import Machine
+    from sim.storage import SimStorageRunner
+    from sim.world import World
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One planned fault. `target`: who it strikes; `duration_us`: until it is taken back, where that applies."""
+
+    at_us: int
+    kind: str
+    target: str = "any"
+    duration_us: int = 0
+    ordinal: int = 0
+
+
+KINDS = (
+    "kill",
+    "power",
+    "power_all",
+    "kill_all",
+    "kill_then_power",
+    "crash_inside",
+    "partition",
+    "isolate",
+    "one_way",
+    "cut_bus",
+    "cut_both",
+    "slow_node",
+    "storm",
+    "pause",
+    "slow_disk",
+    "sync_failure",
+    "write_failure",
+    "flip",
+    "wipe",
+    "rollback",
+)
+"""Names for `--faults`; what each does stands at its method."""
+
+NEVER_CALLS = 1 << 60
+
+TARGETS = (("any", 0.5), ("controller", 0.2), ("leader", 0.2), ("follower", 0.1))
+
+
+def draw_plan(seed: int | str, knobs: Knobs) -> list[Fault]:
+    """The fault plan of a seed: kinds by weight, at random intervals, until the fault phase is over."""
+    kinds = [kind for kind, weight in knobs.faults if weight > 0]
+    weights = [weight for _, weight in knobs.faults if weight > 0]
+    plan: list[Fault] = []
+    if not kinds:
+        return plan
+    draws = random.Random(f"{seed}/plan")
+    now_us = 2 * SECOND
+    targets = [name for name, _ in TARGETS]
+    shares = [share for _, share in TARGETS]
+    while True:
+        now_us += int(draws.expovariate(1.0) * knobs.fault_interval_us)
+        if now_us >= knobs.duration_us:
+            return plan
+        kind = draws.choices(kinds, weights)[0]
+        target = draws.choices(targets, shares)[0]
+        duration_us = int(draws.expovariate(1.0) * knobs.fault_duration_us) + 10 * MILLISECOND
+        plan.append(Fault(now_us, kind, target, duration_us, len(plan)))
+
+
+class Faults:
+    """Carries out a plan, takes back what it did, and keeps the atlas."""
+
+    def __init__(self, world: World, plan: list[Fault]) -> None:
+        self.world = world
+        self.plan = plan
+        self.active = True
+        self._ordinal = 0
+        self._hunter = random.Random(f"{world.seed}/hunter")
+        self._quiet_until_us = 0
+        self._snapshots: dict[int, tuple[int, dict[str, bytes]]] = {}
+        self._spent_wipes = 0
+        self._storms = 0
+        self._strike: dict[str, Callable[[Fault, random.Random], None]] = {
+            kind: getattr(self, f"_{kind}") for kind in KINDS
+        }
+
+    def start(self) -> None:
+        for fault in self.plan:
+            self.world.kernel.at(fault.at_us, self._apply, fault)
+
+    def end(self) -> None:
+        """No more faults; everything is healed, everybody runs again."""
+        self.active = False
+        world = self.world
+        world.network.heal()
+        world.network.options = msgspec.structs.replace(world.knobs.network, loss=0.0, duplicate=0.0, delay=0.0)
+        world.bus.heal()
+        for machine in world.machines.values():
+            machine.disk.fill(False)
+            machine.disk.crash_after(NEVER_CALLS)
+            if machine.storage is not None:
+                machine.storage.slowness = 1
+            machine.resume()
+            if machine.damaged_run == machine.restarts:
+                # Decay at rest shows only when it is read: let a recovery read everything.
+                machine.kill()
+            if not machine.up:
+                world.kernel.after(1000 * machine.number, self._restart, machine)
+
+    # -- what happens elsewhere ----------------------------------------------------------------------------
+
+    def crashed(self, machine: Machine) -> None:
+        """A process ended by a crash inside a phase, or because its disk failed while it started."""
+        self.world.observer.count("crashes inside")
+        self._restart_later(machine, 300 * MILLISECOND + self._hunter.randrange(SECOND))
+
+    def stopped(self, machine: Machine) -> None:
+        """A node asked for the end of its process; its supervisor starts it again."""
+        self._restart_later(machine, SECOND)
+
+    def repaired(self, machine: Machine) -> None:
+        """A damaged disk's node was registered anew."""
+        self.world.observer.count("repairs")
+
+    def controller_elected(self, number: int) -> None:
+        self._hunt(number, self.world.knobs.hunt_controller)
+
+    def leader_elected(self, number: int) -> None:
+        self._hunt(number, self.world.knobs.hunt_leader)
+
+    def _hunt(self, number: int, probability: float) -> None:
+        if not self.active or not probability:
+            return
+        draw = self._hunter
+        if draw.random() >= probability:
+            return
+        kind = draw.choice(("kill", "power", "isolate", "pause", "kill_then_power", "isolate"))
+        delay_us = draw.randrange(self.world.knobs.hunt_within_us)
+        duration_us = int(draw.expovariate(1.0) * self.world.knobs.fault_duration_us) + 10 * MILLISECOND
+        self._ordinal += 1
+        fault = Fault(self.world.kernel.now_us + delay_us, kind, str(number), duration_us, -self._ordinal)
+        self.world.kernel.at(fault.at_us, self._apply, fault)
+
+    # -- applying ------------------------------------------------------------------------------------------
+
+    def _apply(self, fault: Fault, second: object) -> None:
+        world = self.world
+        if not self.active or world.kernel.now_us < self._quiet_until_us:
+            return
+        draws = random.Random(f"{world.seed}/fault/{fault.ordinal}")
+        self._strike[fault.kind](fault, draws)
+
+    def done(self, fault: Fault, detail: str) -> None:
+        """A fault has struck: count it and show it."""
+        self.world.observer.count(f"fault {fault.kind}")
+        self.world.observer.row(fault.kind, detail)
+
+    def _target(self, fault: Fault, draws: random.Random) -> Machine:
+        """The machine a fault strikes."""
+        world = self.world
+        if fault.target.isdigit():
+            return world.machines[int(fault.target)]
+        machines = list(world.machines.values())
+        running = [machine for machine in machines if machine.node is not None]
+        chosen = running or machines
+        if fault.target == "controller":
+            chosen = [m for m in running if m.node is not None and m.node.raft.is_leader] or chosen
+        elif fault.target in ("leader", "follower"):
+            wanted = fault.target == "leader"
+            chosen = [
+                m
+                for m in running
+                if m.node is not None and any(r.role == "leader" for r in m.node.replicas.values()) == wanted
+            ] or chosen
+        return chosen[draws.randrange(len(chosen))]
+
+    def _restart_later(self, machine: Machine, delay_us: int) -> None:
+        self.world.kernel.after(delay_us, self._restart, machine)
+
+    def _restart(self, machine: Machine, second: object) -> None:
+        if not machine.up:
+            self.world.observer.row("start", f"node {machine.number} starts")
+            machine.start()
+
+    # -- processes and power -------------------------------------------------------------------------------
+
+    def _kill(self, fault: Fault, draws: random.Random) -> None:
+        """SIGKILL one process; it is started again after a while."""
+        machine = self._target(fault, draws)
+        self._remember(machine)
+        machine.kill()
+        self.done(fault, f"node {machine.number} is killed")
+        self._restart_later(machine, fault.duration_us)
+
+    def _power(self, fault: Fault, draws: random.Random) -> None:
+        """One machine loses power."""
+        machine = self._target(fault, draws)
+        machine.lose_power()
+        self.done(fault, f"node {machine.number} loses power")
+        self._restart_later(machine, fault.duration_us)
+
+    def _power_all(self, fault: Fault, draws: random.Random) -> None:
+        """The whole room loses power; machines come back one after the other."""
+        for machine in self.world.machines.values():
+            machine.lose_power()
+            self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
+        self.done(fault, "all nodes lose power")
+
+    def _kill_all(self, fault: Fault, draws: random.Random) -> None:
+        """All processes are killed."""
+        for machine in self.world.machines.values():
+            machine.kill()
+            self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
+        self.done(fault, "all nodes are killed")
+
+    def _kill_then_power(self, fault: Fault, draws: random.Random) -> None:
+        """A kill; restarted or not, the machine loses power soon after."""
+        machine = self._target(fault, draws)
+        machine.kill()
+        self.done(fault, f"node {machine.number} is killed, and will lose power")
+        self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
+        self.world.kernel.after(draws.randrange(1, 2 * SECOND), self._power_follows, machine, fault.duration_us)
+
+    def _power_follows(self, machine: Machine, duration_us: int) -> None:
+        if self.active:
+            machine.lose_power()
+            self.world.observer.row("power", f"node {machine.number} loses power after its kill")
+            self._restart_later(machine, duration_us)
+
+    def _crash_inside(self, fault: Fault, draws: random.Random) -> None:
+        """A kill or power loss in the middle of a storage phase or of a recovery."""
+        machine = self._target(fault, draws)
+        machine.plant_crash(draws.randrange(1, 40), draws.random() < 0.5)
+        self.done(fault, f"node {machine.number} will crash inside a storage phase")
+
+    def _pause(self, fault: Fault, draws: random.Random) -> None:
+        """SIGSTOP, later SIGCONT."""
+        machine = self._target(fault, draws)
+        machine.pause()
+        self.done(fault, f"node {machine.number} is paused for {fault.duration_us // 1000} ms")
+        self.world.kernel.after(fault.duration_us, self._resume, machine, machine.restarts)
+
+    def _resume(self, machine: Machine, run: int) -> None:
+        if machine.restarts == run:
+            machine.resume()
+
+    # -- network and bus -----------------------------------------------------------------------------------
+
+    def _partition(self, fault: Fault, draws: random.Random) -> None:
+        """The nodes fall into two groups that do not hear each other."""
+        numbers = list(self.world.machines)
+        draws.shuffle(numbers)
+        cut = draws.randrange(1, len(numbers))
+        one, other = numbers[:cut], numbers[cut:]
+        self._block([(a, b) for a in one for b in other] + [(b, a) for a in one for b in other], fault)
+        self.done(fault, f"nodes {sorted(one)} and {sorted(other)} are separated")
+
+    def _isolate(self, fault: Fault, draws: random.Random) -> None:
+        """One node is cut from its peers, not from NATS."""
+        machine = self._target(fault, draws)
+        self._block(self._links_of(machine.number), fault)
+        self.done(fault, f"node {machine.number} is cut from its peers")
+
+    def _one_way(self, fault: Fault, draws: random.Random) -> None:
+        """One node hears the others but is not heard, or the other way round; or on one link only."""
+        machine = self._target(fault, draws)
+        outward = draws.random() < 0.5
+        links = [link for link in self._links_of(machine.number) if (link[0] == machine.number) == outward]
+        if draws.random() < 0.4:
+            links = [links[draws.randrange(len(links))]]
+        self._block(links, fault)
+        self.done(fault, f"links {links} are cut")
+
+    def _links_of(self, number: int) -> list[tuple[int, int]]:
+        peers = [peer for peer in self.world.machines if peer != number]
+        return [(number, peer) for peer in peers] + [(peer, number) for peer in peers]
+
+    def _block(self, links: list[tuple[int, int]], fault: Fault) -> None:
+        for sender, to in links:
+            self.world.network.block(sender, to)
+        self.world.kernel.after(fault.duration_us, self._unblock, links)
+
+    def _unblock(self, links: list[tuple[int, int]], second: object) -> None:
+        if self.active:
+            for sender, to in links:
+                self.world.network.unblock(sender, to)
+
+    def _cut_bus(self, fault: Fault, draws: random.Random) -> None:
+        """One node is cut from NATS, not from its peers."""
+        machine = self._target(fault, draws)
+        self._cut(machine, fault)
+        self.done(fault, f"node {machine.number} is cut from NATS")
+
+    def _cut_both(self, fault: Fault, draws: random.Random) -> None:
+        """One node's cable is pulled: no peers, no NATS."""
+        machine = self._target(fault, draws)
+        self._cut(machine, fault)
+        self._block(self._links_of(machine.number), fault)
+        self.done(fault, f"node {machine.number} is cut from everything")
+
+    def _cut(self, machine: Machine, fault: Fault) -> None:
+        self.world.bus.cut(machine.number)
+        if machine.bus is not None:
+            machine.bus.cable_cut()
+        self.world.kernel.after(fault.duration_us, self._restore, machine)
+
+    def _restore(self, machine: Machine, second: object) -> None:
+        if self.active:
+            self.world.bus.restore(machine.number)
+
+    def _slow_node(self, fault: Fault, draws: random.Random) -> None:
+        """Everything from and to one node is late, and out of order."""
+        machine = self._target(fault, draws)
+        extra_us = draws.randrange(10, 1500) * MILLISECOND
+        self.world.network.slow_down(machine.number, extra_us)
+        self.done(fault, f"messages of node {machine.number} take up to {extra_us // 1000} ms longer")
+        self.world.kernel.after(fault.duration_us, self._speed_up, machine)
+
+    def _speed_up(self, machine: Machine, second: object) -> None:
+        self.world.network.slow_down(machine.number, 0)
+
+    def _storm(self, fault: Fault, draws: random.Random) -> None:
+        """The whole network loses, duplicates and delays messages for a while."""
+        base = self.world.knobs.network
+        self._storms += 1
+        self.world.network.options = msgspec.structs.replace(
+            base,
+            loss=max(base.loss, 0.3 * draws.random()),
+            duplicate=max(base.duplicate, 0.3 * draws.random()),
+            delay=max(base.delay, 0.3 * draws.random()),
+            delay_max_us=max(base.delay_max_us, draws.randrange(1, 2000) * MILLISECOND),
+        )
+        self.done(fault, "the network loses, duplicates and delays messages")
+        self.world.kernel.after(fault.duration_us, self._calm, self._storms)
+
+    def _calm(self, storm: int, second: object) -> None:
+        if self.active and storm == self._storms:
+            self.world.network.options = self.world.knobs.network
+
+    # -- disks ---------------------------------------------------------------------------------------------
+
+    def _slow_disk(self, fault: Fault, draws: random.Random) -> None:
+        """One disk takes many times as long."""
+        machine = self._target(fault, draws)
+        storage = machine.storage
+        if storage is None:
+            return
+        storage.slowness = draws.choice((20, 100, 500, 1000))
+        self.done(fault, f"the disk of node {machine.number} is {storage.slowness} times slower")
+        self.world.kernel.after(fault.duration_us, self._fast_disk, storage)
+
+    def _fast_disk(self, storage: SimStorageRunner, second: object) -> None:
+        storage.slowness = 1
+
+    def _sync_failure(self, fault: Fault, draws: random.Random) -> None:
+        """The next sync of a partition's log fails, and what it should have written is lost (R5)."""
+        machine = self._target(fault, draws)
+        if not machine.up:
+            return
+        machine.disk.fail_next_sync("streams/" if draws.random() < 0.85 else "")
+        self.done(fault, f"a sync of node {machine.number} will fail")
+
+    def _write_failure(self, fault: Fault, draws: random.Random) -> None:
+        """The disk is full for a while (D5)."""
+        machine = self._target(fault, draws)
+        machine.disk.fill(True)
+        self.done(fault, f"the disk of node {machine.number} is full")
+        self.world.kernel.after(fault.duration_us, self._make_space, machine)
+
+    def _make_space(self, machine: Machine, second: object) -> None:
+        machine.disk.fill(False)
+
+    # -- damage, under the atlas -----------------------------------------------------------------------------
+
+    def may_damage(self, machine: Machine) -> bool:
+        """Whether the promise D3 covers losing this disk's content now."""
+        world = self.world
+        for other in world.machines.values():
+            if other.damaged_run >= 0:
+                return False
+        newest = world.newest_metadata()
+        if newest is None or newest.nodes.get(machine.number) is None:
+            return False
+        for partition in newest.partitions.values():
+            if machine.number not in partition.replicas:
+                continue
+            others = [member for member in partition.isr if member != machine.number]
+            if partition.min_insync < 2 or len(others) < 1 or partition.last_known or partition.eligible:
+                return False
+            if len(partition.isr) < partition.min_insync:
+                return False
+        return True
+
+    def _flip(self, fault: Fault, draws: random.Random) -> None:
+        """One bit of one replica's log decays."""
+        machine = self._target(fault, draws)
+        if not self.may_damage(machine):
+            return
+        files = [path for path in machine.disk.files() if path.startswith("streams/") and path.endswith(".log")]
+        files = [path for path in files if machine.disk.content(path)]
+        if not files:
+            return
+        path = files[draws.randrange(len(files))]
+        byte = draws.randrange(len(machine.disk.content(path)))
+        machine.disk.flip(path, byte, draws.randrange(8))
+        machine.damaged_run = machine.restarts
+        self.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
+
+    def _wipe(self, fault: Fault, draws: random.Random) -> None:
+        """One machine comes back with a new, empty disk."""
+        machine = self._target(fault, draws)
+        minority = (self.world.knobs.nodes - 1) // 2
+        if self._spent_wipes >= minority or not self.may_damage(machine) or not self._quorum_without(machine):
+            return
+        self._spent_wipes += 1
+        machine.kill()
+        machine.disk.wipe()
+        machine.damaged_run = machine.restarts
+        self._snapshots.pop(machine.number, None)
+        self.done(fault, f"node {machine.number} gets an empty disk")
+        self._restart_later(machine, min(fault.duration_us, 2 * SECOND))
+
+    def _remember(self, machine: Machine) -> None:
+        """Take a copy of a disk while its node dies: an old state for a later rollback."""
+        if machine.number not in self._snapshots and machine.node is not None and machine.node.incarnation:
+            if any(kind == "rollback" for kind, _ in self.world.knobs.faults):
+                disk = machine.disk
+                content = {path: disk.content(path) for path in disk.files()}
+                self._snapshots[machine.number] = (machine.node.incarnation, content)
+
+    def _rollback(self, fault: Fault, draws: random.Random) -> None:
+        """One machine comes back with an old state of its disk, from before an earlier start of its process."""
+        world = self.world
+        for machine in world.machines.values():
+            snapshot = self._snapshots.get(machine.number)
+            newest = world.newest_metadata()
+            if snapshot is None or newest is None:
+                continue
+            state = newest.nodes.get(machine.number)
+            minority = (world.knobs.nodes - 1) // 2
+            if (
+                state is None
+                or state.confirmed <= snapshot[0]
+                or self._spent_wipes >= minority
+                or not self.may_damage(machine)
+                or not self._quorum_without(machine)
+            ):
+                continue
+            self._spent_wipes += 1
+            machine.kill()
+            restore(machine, snapshot[1])
+            machine.damaged_run = machine.restarts
+            del self._snapshots[machine.number]
+            self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
+            self._quiet_until_us = world.kernel.now_us + 6 * SECOND
+            self._restart_later(machine, 500 * MILLISECOND)
+            return
+
+    def _quorum_without(self, machine: Machine) -> bool:
+        """All other nodes run, hear each other and have a controller among them."""
+        world = self.world
+        others = [other for other in world.machines.values() if other is not machine]
+        return (
+            world.network.is_whole()
+            and all(other.node is not None and not other.paused for other in others)
+            and any(other.node is not None and other.node.raft.is_leader for other in others)
+        )
+
+
+def restore(machine: Machine, content: dict[str, bytes]) -> None:
+    """Give a disk exactly this content, durably."""
+    disk = machine.disk
+    disk.wipe()
+    for path, data in content.items():
+        folder = path.rpartition("/")[0]
+        if folder:
+            disk.make_directory(folder)
+        file = disk.open(path, create=True)
+        file.append([data])
+        file.sync()
+        file.close()
+        while True:
+            disk.sync_directory(folder)
+            if not folder:
+                break
+            folder = folder.rpartition("/")[0]
+    disk.kill()

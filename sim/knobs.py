@@ -1,0 +1,88 @@
+"""Everything that may differ between two simulated worlds, as plain data.
+
+`sim/profiles.py` draws a `Knobs` from a seed; a directed scenario states one. Times are in microseconds of
+simulated time unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.storage.engine import StorageOptions
+from liftlog.types import NodeConfig, StreamConfig
+from sim.bus import BusOptions
+from sim.kernel import MILLISECOND, SECOND
+from sim.network import NetworkOptions
+from sim.storage import StorageTimes
+
+
+class Knobs(msgspec.Struct, frozen=True, kw_only=True):
+    """One world's parameters."""
+
+    profile: str = "calm"
+    nodes: int = 3
+    streams: tuple[StreamConfig, ...] = (StreamConfig("orders", "orders", 1, 3),)
+    duration_us: int = 60 * SECOND
+
+    network: NetworkOptions = NetworkOptions()
+    bus: BusOptions = BusOptions()
+    storage_times: StorageTimes = StorageTimes()
+    storage_options: StorageOptions = StorageOptions()
+    clock_drift: float = 0.0
+    """Greatest deviation of a node's clock rate from 1."""
+    clock_skew_ms: int = 0
+
+    tick_ms: int = 250
+    """All other times of the protocol follow from the tick, in the proportions of the defaults."""
+    fetch_wait_ticks: int = 6
+    lag_ticks: int = 16
+    report_ticks: int = 5
+    raft_append_max_bytes: int = 256 * 1024
+    fetch_max_bytes: int = 1024 * 1024
+    tail_cache_bytes: int = 8 * 1024 * 1024
+    inflight_max_bytes: int = 64 * 1024 * 1024
+
+    publishers: int = 2
+    publish_interval_us: int = 700 * MILLISECOND
+    burst_max: int = 6
+    with_reply: float = 0.85
+    value_filler: int = 0
+    readers: int = 2
+    read_interval_us: int = 700 * MILLISECOND
+    read_bytes: int = 4096
+    ask_latest: float = 0.2
+    admin_interval_us: int = 8 * SECOND
+
+    faults: tuple[tuple[str, float], ...] = ()
+    """(kind, weight) of what `sim/faults.py` may do."""
+    fault_interval_us: int = 2 * SECOND
+    fault_duration_us: int = 3 * SECOND
+    hunt_controller: float = 0.0
+    """Probability that a node is struck shortly after it became Raft leader."""
+    hunt_leader: float = 0.0
+    """The same for partition leaders."""
+    hunt_within_us: int = 200 * MILLISECOND
+
+    def node_config(self, node: int) -> NodeConfig:
+        """Limits and times of one node."""
+        tick = self.tick_ms
+        return NodeConfig(
+            node=node,
+            voters=tuple(range(1, self.nodes + 1)),
+            address=f"10.0.0.{node}:7000",
+            tick_ms=tick,
+            election_min_ms=5 * tick,
+            election_max_ms=10 * tick,
+            session_timeout_ms=15 * tick,
+            fence_margin_ms=3 * tick,
+            leader_timeout_ms=self.report_ticks * 2 * tick,
+            report_window_ms=30 * tick,
+            replica_lag_max_ms=self.lag_ticks * tick,
+            fetch_wait_ms=self.fetch_wait_ticks * tick,
+            fetch_max_bytes=self.fetch_max_bytes,
+            request_timeout_ms=40 * tick,
+            hw_checkpoint_ms=20 * tick,
+            tail_cache_bytes=self.tail_cache_bytes,
+            inflight_max_bytes=self.inflight_max_bytes,
+            raft_append_max_bytes=self.raft_append_max_bytes,
+        )

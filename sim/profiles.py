@@ -1,0 +1,299 @@
+"""Swarm testing: each seed draws its own world, and each profile stresses another part of the protocol.
+
+A simulator that always mixes everything finds little, because faults hide one another: a cluster that has no
+leader most of the time commits nothing that could get lost. So a seed first draws a profile, and the profile draws
+all knobs: how many nodes and streams, how fast disks and links are, which faults strike and how often. The default
+sweep draws every profile; mutants say which profile catches them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from liftlog.types import LiftlogError, StreamConfig
+from sim.bus import BusOptions
+from sim.kernel import MILLISECOND, SECOND
+from sim.knobs import Knobs
+from sim.network import NetworkOptions
+from sim.storage import StorageTimes
+
+MAX_STREAMS = 4
+
+
+def draw_knobs(
+    seed: int,
+    *,
+    profile: str = "",
+    nodes: int = 0,
+    streams: int = 0,
+    duration_s: float = 0,
+    faults: str = "all",
+) -> Knobs:
+    """The world of a seed. Arguments that are given replace what the seed would draw.
+
+    `faults`: "all", "none", or a comma-separated list of fault kinds (`sim.faults.KINDS`) or of profiles.
+    Raises LiftlogError for a name that does not exist.
+    """
+    draws = random.Random(f"{seed}/knobs")
+    names = [name for name, _ in WEIGHTS]
+    drawn = draws.choices(names, [weight for _, weight in WEIGHTS])[0]
+    wanted = [part.strip() for part in faults.split(",") if part.strip()]
+    if not profile and len(wanted) == 1 and wanted[0] in PROFILES:
+        profile = wanted[0]
+        wanted = ["all"]
+    if profile and profile not in PROFILES:
+        raise LiftlogError(f"there is no fault profile '{profile}'; choose from {', '.join(sorted(PROFILES))}")
+    knobs = PROFILES[profile or drawn](draws)
+    knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
+    changes: dict[str, object] = {}
+    if nodes:
+        changes["nodes"] = nodes
+    if streams:
+        changes["streams"] = draw_streams(draws, nodes or knobs.nodes, streams)
+    elif nodes and any(config.replication_factor > nodes for config in knobs.streams):
+        changes["streams"] = draw_streams(draws, nodes, len(knobs.streams))
+    if duration_s:
+        changes["duration_us"] = int(duration_s * SECOND)
+    if wanted != ["all"]:
+        changes.update(_only(knobs, wanted))
+    return msgspec.structs.replace(knobs, **changes)
+
+
+def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
+    """Restrict the faults to those named."""
+    from sim.faults import KINDS
+
+    if list(wanted) == ["none"]:
+        return {"faults": (), "hunt_controller": 0.0, "hunt_leader": 0.0}
+    for name in wanted:
+        if name not in KINDS:
+            known = ", ".join((*KINDS, *sorted(PROFILES)))
+            raise LiftlogError(f"there is no fault '{name}'; choose 'all', 'none' or from {known}")
+    return {
+        "faults": tuple((kind, 1.0) for kind in KINDS if kind in wanted),
+        "hunt_controller": 0.0,
+        "hunt_leader": 0.0,
+    }
+
+
+def draw_streams(draws: random.Random, nodes: int, count: int) -> tuple[StreamConfig, ...]:
+    """Streams of the usual shape, now and then with fewer replicas or several partitions."""
+    streams = []
+    for number in range(count):
+        factor = min(nodes, 3)
+        if number and draws.random() < 0.25:
+            factor = draws.randrange(1, factor + 1)
+        partitions = 2 if draws.random() < 0.15 else 1
+        streams.append(StreamConfig(f"s{number}", f"s{number}.in", partitions, factor))
+    return tuple(streams)
+
+
+def _network(draws: random.Random) -> NetworkOptions:
+    return NetworkOptions(
+        latency_us=draws.choice((100, 500, 2_000, 10_000)),
+        jitter_us=draws.choice((100, 1_000, 10_000)),
+        loss=draws.choice((0.0, 0.0, 0.01, 0.03)),
+        duplicate=draws.choice((0.0, 0.0, 0.01, 0.05)),
+        delay=draws.choice((0.0, 0.01, 0.03)),
+        delay_max_us=draws.choice((20, 200, 1000)) * MILLISECOND,
+    )
+
+
+def _storage(draws: random.Random) -> StorageTimes:
+    return StorageTimes(
+        write_us=draws.choice((20, 50, 200)),
+        sync_us=draws.choice((100, 300, 2_000)),
+        sync_jitter_us=draws.choice((100, 1_000, 10_000)),
+        completion_us=draws.choice((0, 0, 200, 2_000)),
+        stall=draws.choice((0.0, 0.02, 0.05)),
+        stall_max_us=draws.choice((20, 100, 400)) * MILLISECOND,
+    )
+
+
+def _base(draws: random.Random, **fixed: object) -> Knobs:
+    """Knobs that every profile starts from."""
+    nodes = 5 if draws.random() < 0.12 else 3
+    drawn: dict[str, object] = {
+        "nodes": nodes,
+        "streams": draw_streams(draws, nodes, 1 if draws.random() < 0.7 else 2),
+        "network": _network(draws),
+        "bus": BusOptions(
+            latency_us=draws.choice((100, 1_000, 5_000)),
+            jitter_us=draws.choice((100, 1_000, 5_000)),
+            notice_us=draws.choice((50, 200, 1000)) * MILLISECOND,
+            ack_loss=draws.choice((0.0, 0.0, 0.05)),
+        ),
+        "storage_times": _storage(draws),
+        "clock_drift": draws.choice((0.0, 0.001, 0.02)),
+        "clock_skew_ms": draws.choice((0, 100, 5000)),
+        "tick_ms": draws.choice((200, 250, 300)),
+        "publish_interval_us": draws.choice((400, 700, 1100)) * MILLISECOND,
+        "burst_max": draws.choice((2, 6, 15)),
+        "value_filler": draws.choice((0, 0, 40, 700)),
+        "read_interval_us": draws.choice((600, 900)) * MILLISECOND,
+        "read_bytes": draws.choice((200, 2000, 20000)),
+        "fetch_max_bytes": draws.choice((1, 600, 1 << 20)),
+        "raft_append_max_bytes": draws.choice((1, 400, 256 * 1024)),
+        "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
+        "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
+    }
+    drawn.update(fixed)
+    return Knobs(**drawn)  # type: ignore[arg-type]
+
+
+def _mixed(draws: random.Random) -> Knobs:
+    """A random choice of fault kinds, each with a random weight."""
+    from sim.faults import KINDS
+
+    faults = tuple((kind, draws.random()) for kind in KINDS if draws.random() < 0.5)
+    return _base(
+        draws,
+        faults=faults,
+        fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
+        fault_duration_us=draws.choice((1, 3, 6)) * SECOND,
+        hunt_controller=draws.choice((0.0, 0.0, 0.3)),
+        hunt_leader=draws.choice((0.0, 0.0, 0.3)),
+    )
+
+
+def _kills(draws: random.Random) -> Knobs:
+    """Processes die, one and all, and machines lose power after their process died."""
+    return _base(
+        draws,
+        faults=(("kill", 5), ("kill_all", 1), ("kill_then_power", 2), ("crash_inside", 3), ("isolate", 1)),
+        fault_interval_us=draws.choice((1500, 2500)) * MILLISECOND,
+        fault_duration_us=draws.choice((300, 1500, 4000)) * MILLISECOND,
+        hunt_leader=0.3,
+    )
+
+
+def _power(draws: random.Random) -> Knobs:
+    """Power losses, of one machine and of the room, with slow disks so that much is un-synced."""
+    return _base(
+        draws,
+        faults=(("power", 5), ("power_all", 2), ("kill_then_power", 4), ("crash_inside", 2), ("slow_disk", 2)),
+        storage_times=StorageTimes(200, 5_000, 60_000, 2_000, 0.2, 400_000),
+        fault_interval_us=draws.choice((1500, 2500)) * MILLISECOND,
+        fault_duration_us=draws.choice((300, 1500, 4000)) * MILLISECOND,
+        hunt_leader=0.2,
+    )
+
+
+def _partitions(draws: random.Random) -> Knobs:
+    """The network falls apart in every shape, and NATS with it."""
+    return _base(
+        draws,
+        faults=(
+            ("partition", 4), ("isolate", 3), ("one_way", 3), ("cut_bus", 2), ("cut_both", 2), ("pause", 2), ("kill", 1),
+        ),
+        fault_interval_us=draws.choice((1500, 2500, 4000)) * MILLISECOND,
+        fault_duration_us=draws.choice((1, 4, 7)) * SECOND,
+        hunt_leader=0.2,
+    )  # fmt: skip
+
+
+def _elections(draws: random.Random) -> Knobs:
+    """Whoever is elected is struck at once: the metadata group goes through many short terms."""
+    return _base(
+        draws,
+        faults=(("kill", 2), ("isolate", 3), ("one_way", 1), ("partition", 2), ("power", 2), ("slow_disk", 1)),
+        tick_ms=200,
+        raft_append_max_bytes=1,
+        storage_times=StorageTimes(100, 3_000, 40_000, 0, 0.3, draws.choice((200_000, 800_000))),
+        fault_interval_us=draws.choice((1000, 2000)) * MILLISECOND,
+        fault_duration_us=draws.choice((200, 800, 2500)) * MILLISECOND,
+        hunt_controller=0.7,
+        hunt_within_us=draws.choice((20, 100, 600)) * MILLISECOND,
+        publish_interval_us=1500 * MILLISECOND,
+        read_interval_us=2 * SECOND,
+    )
+
+
+def _reorder(draws: random.Random) -> Knobs:
+    """Messages come late, twice and out of order, while leaders change."""
+    return _base(
+        draws,
+        network=NetworkOptions(1_000, 20_000, 0.02, 0.1, draws.choice((0.05, 0.15)), draws.choice((1, 3)) * SECOND),
+        faults=(("storm", 3), ("slow_node", 3), ("kill", 2), ("isolate", 2), ("pause", 2), ("power", 1)),
+        fault_interval_us=2 * SECOND,
+        fault_duration_us=draws.choice((1, 3)) * SECOND,
+        hunt_leader=0.3,
+    )
+
+
+def _shrinking(draws: random.Random) -> Knobs:
+    """The ISR shrinks and grows all the time, while the metadata group is slow to say so."""
+    nodes = draws.choice((3, 3, 5))
+    return _base(
+        draws,
+        nodes=nodes,
+        streams=draw_streams(draws, nodes, 2),
+        lag_ticks=3,
+        network=NetworkOptions(1_000, 5_000, 0.0, 0.02, 0.02, 500_000),
+        faults=(("slow_node", 4), ("slow_disk", 4), ("isolate", 3), ("pause", 2), ("kill", 2), ("one_way", 2), ("power", 2)),
+        fault_interval_us=1200 * MILLISECOND,
+        fault_duration_us=draws.choice((1, 2)) * SECOND,
+        hunt_leader=0.3,
+        publish_interval_us=300 * MILLISECOND,
+        read_interval_us=1200 * MILLISECOND,
+    )
+
+
+def _disk(draws: random.Random) -> Knobs:
+    """Syncs fail, disks fill up, bits flip; then the power goes."""
+    return _base(
+        draws,
+        streams=(StreamConfig("s0", "s0.in", 1, 3), StreamConfig("s1", "s1.in", 1, 3)),
+        faults=(
+            ("sync_failure", 5), ("write_failure", 1), ("flip", 2), ("power", 4), ("kill_then_power", 2), ("power_all", 1),
+            ("kill", 1), ("crash_inside", 1),
+        ),
+        fault_interval_us=1500 * MILLISECOND,
+        fault_duration_us=draws.choice((500, 2000)) * MILLISECOND,
+    )  # fmt: skip
+
+
+def _wipes(draws: random.Random) -> Knobs:
+    """Disks come back empty or old."""
+    return _base(
+        draws,
+        streams=(StreamConfig("s0", "s0.in", 1, 3),),
+        faults=(("wipe", 3), ("rollback", 3), ("kill", 4), ("isolate", 1), ("cut_bus", 1)),
+        fault_interval_us=2 * SECOND,
+        fault_duration_us=1500 * MILLISECOND,
+    )
+
+
+def _calm(draws: random.Random) -> Knobs:
+    """No faults at all: what is lost here is lost by mere operation."""
+    return _base(draws, faults=())
+
+
+PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
+    "mixed": _mixed,
+    "kills": _kills,
+    "power": _power,
+    "partitions": _partitions,
+    "elections": _elections,
+    "reorder": _reorder,
+    "shrinking": _shrinking,
+    "disk": _disk,
+    "wipes": _wipes,
+    "calm": _calm,
+}
+
+WEIGHTS: tuple[tuple[str, float], ...] = (
+    ("mixed", 4.0),
+    ("kills", 2.0),
+    ("power", 2.0),
+    ("partitions", 2.0),
+    ("elections", 2.0),
+    ("reorder", 2.0),
+    ("shrinking", 2.0),
+    ("disk", 1.5),
+    ("wipes", 1.0),
+    ("calm", 0.3),
+)

@@ -1,0 +1,307 @@
+"""Runs one seed: draw the world, run it under faults, heal it, see that it converges, compare all copies.
+
+The verdict is a `Result`. A violation of an invariant ends the run where it is found; what raises it is described
+in `sim/invariants.py`. After the fault phase everything is healed and every node started; then the cluster must
+within a bounded time have a leader for each partition, all replicas in sync, and acknowledge new messages, and all
+replicas must hold the same bytes, among them every acknowledged value at the acknowledged offset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liftlog.format import decode_records
+from liftlog.messages import LogRead, ReadLog
+from liftlog.types import NO_MUTANTS, Batch, Mutants, PartitionId
+from sim.faults import Fault
+from sim.invariants import Violation
+from sim.kernel import MILLISECOND, SECOND
+from sim.knobs import Knobs
+from sim.profiles import draw_knobs
+from sim.step_gear import StepProcess
+from sim.world import World
+
+HEAL_LIMIT_US = 90 * SECOND
+HEAL_STEP_US = 500 * MILLISECOND
+FINAL_READ_BYTES = 1 << 30
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may fix of a run; the seed draws the rest."""
+
+    seed: int
+    profile: str = ""
+    nodes: int = 0
+    streams: int = 0
+    duration_s: float = 0
+    faults: str = "all"
+    gear: str = "step"
+    mutant: str = ""
+
+    def replay_command(self) -> str:
+        """The command line that runs exactly this again."""
+        parts = ["liftlog sim run", f"--seed {self.seed}"]
+        if self.profile:
+            parts.append(f"--profile {self.profile}")
+        if self.nodes:
+            parts.append(f"--nodes {self.nodes}")
+        if self.streams:
+            parts.append(f"--streams {self.streams}")
+        if self.duration_s:
+            parts.append(f"--duration {self.duration_s:g}")
+        parts.append(f"--faults {self.faults}")
+        if self.gear != "step":
+            parts.append(f"--gear {self.gear}")
+        if self.mutant:
+            parts.append(f"--mutant {self.mutant}")
+        return " ".join(parts)
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """The outcome of one seed. `invariant` empty = nothing was violated."""
+
+    seed: int
+    profile: str
+    gear: str
+    nodes: int
+    streams: int
+    invariant: str
+    finding: str
+    at_s: float
+    simulated_s: float
+    seconds: float
+    events: int
+    steps: int
+    trace_hash: str
+    counters: dict[str, int]
+    marks: dict[str, int]
+    checks: dict[str, int]
+    replay: str
+
+    @property
+    def good(self) -> bool:
+        return not self.invariant
+
+
+def mutants_of(name: str) -> Mutants:
+    """The switches with one of them on; none for an empty name."""
+    return msgspec.structs.replace(NO_MUTANTS, **{name: True}) if name else NO_MUTANTS
+
+
+Watch = Callable[[World], None]
+
+
+def run_seed(options: Options, watch: Watch | None = None, *, keep_values: bool = False) -> Result:
+    """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
+    knobs = draw_knobs(
+        options.seed,
+        profile=options.profile,
+        nodes=options.nodes,
+        streams=options.streams,
+        duration_s=options.duration_s,
+        faults=options.faults,
+    )
+    return run_world(options, knobs, None, watch, keep_values=keep_values)
+
+
+def run_world(
+    options: Options,
+    knobs: Knobs,
+    plan: list[Fault] | None,
+    watch: Watch | None = None,
+    *,
+    keep_values: bool = False,
+) -> Result:
+    """Run a stated world to its verdict."""
+    mutants = mutants_of(options.mutant)
+    if options.gear == "trio":
+        from sim.trio_gear import run_on_trio
+
+        return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
+    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
+    return conclude(options, world, watch, world.kernel.run_until)
+
+
+def conclude(options: Options, world: World, watch: Watch | None, run_until: Callable[[int], None]) -> Result:
+    """Drive a world through its phases by `run_until(end_us)` and state the verdict."""
+    started = time.perf_counter()
+    if watch is not None:
+        watch(world)
+    violation: Violation | None = None
+    try:
+        world.start()
+        run_until(world.knobs.duration_us)
+        heal(world, run_until)
+        compare_copies(world)
+    except Violation as found:
+        violation = found
+    return verdict(options, world, violation, time.perf_counter() - started)
+
+
+def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> Result:
+    """The outcome as plain data."""
+    observer = world.observer
+    for machine in world.machines.values():
+        observer.went_down(machine)
+    counters = dict(observer.counters)
+    counters["messages"] = world.network.delivered
+    counters["messages lost"] = world.network.dropped
+    counters["messages duplicated"] = world.network.duplicated
+    counters["published"] = world.bus.published
+    counters["no responders"] = world.bus.unheard
+    counters["committed"] = sum(truth.hw for truth in observer.partitions.values())
+    return Result(
+        seed=options.seed,
+        profile=world.knobs.profile,
+        gear=options.gear,
+        nodes=world.knobs.nodes,
+        streams=len(world.knobs.streams),
+        invariant=violation.invariant if violation else "",
+        finding=violation.finding if violation else "",
+        at_s=world.kernel.now_us / SECOND,
+        simulated_s=world.kernel.now_us / SECOND,
+        seconds=seconds,
+        events=world.kernel.events,
+        steps=observer.steps,
+        trace_hash=world.kernel.trace_hash,
+        counters=dict(sorted(counters.items())),
+        marks=dict(sorted({**observer.marks, **observer.metadata_counts}.items())),
+        checks=dict(observer.checks.counts),
+        replay=options.replay_command(),
+    )
+
+
+# -- healing -----------------------------------------------------------------------------------------------
+
+
+def heal(world: World, run_until: Callable[[int], None]) -> None:
+    """End all faults, then wait until the cluster is whole. Raises Violation(Convergence)."""
+    world.faults.end()
+    world.workload.stop()
+    world.observer.row("heal", "all faults are over")
+    world.observer.checks.counts["Convergence"] += 1
+    end_us = world.kernel.now_us + HEAL_LIMIT_US
+    probes: dict[PartitionId, int] = {}
+    problem = "nothing ran"
+    while world.kernel.now_us < end_us:
+        run_until(world.kernel.now_us + HEAL_STEP_US)
+        problem = unhealed(world)
+        if problem:
+            continue
+        problem = _probe(world, probes)
+        if not problem:
+            return
+    raise Violation("Convergence", f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {problem}")
+
+
+def _probe(world: World, probes: dict[PartitionId, int]) -> str:
+    """Publish one message into each partition until one is acknowledged; what is missing, or nothing."""
+    for target in world.workload.targets:
+        acked = world.observer.truth(target.partition).acked_end
+        before = probes.get(target.partition)
+        if before is None or (acked <= before and world.kernel.now_us % SECOND == 0):
+            probes[target.partition] = acked if before is None else before
+            world.workload.probe(target)
+    for target in world.workload.targets:
+        if world.observer.truth(target.partition).acked_end <= probes[target.partition]:
+            return f"partition {target.partition} acknowledges nothing"
+    # The last commits still have to reach the followers.
+    return unhealed(world)
+
+
+def unhealed(world: World) -> str:
+    """What keeps the cluster from being whole; empty if nothing does."""
+    applied = set()
+    for machine in world.machines.values():
+        node = machine.node
+        if node is None:
+            return f"node {machine.number} does not run"
+        if not node.incarnation:
+            return f"node {machine.number} is not registered"
+        applied.add(node.metadata.applied)
+    newest = world.newest_metadata()
+    assert newest is not None
+    if len(applied) != 1:
+        return f"metadata is applied up to {sorted(applied)}"
+    if not world.workload.targets and world.knobs.streams:
+        return "the streams were never created"
+    for partition, state in newest.partitions.items():
+        if not state.leader or not state.ready:
+            return f"partition {partition} has no ready leader (leader {state.leader}, ISR {list(state.isr)})"
+        if sorted(state.isr) != sorted(state.replicas):
+            return f"partition {partition} has the ISR {list(state.isr)} of {list(state.replicas)}"
+        leader = world.machines[state.leader].node
+        assert leader is not None
+        if partition not in leader.replicas:
+            return f"leader {state.leader} of {partition} has no replica"
+        leo = leader.replicas[partition].leo
+        for number in state.replicas:
+            node = world.machines[number].node
+            replica = node.replicas.get(partition) if node is not None else None
+            if replica is None or replica.state != "ready":
+                return f"node {number} has no open replica of {partition}"
+            if replica.hw != leo or replica.leo != leo or replica.durable_leo != leo:
+                return f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
+    return ""
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+
+
+def compare_copies(world: World) -> None:
+    """Read every copy of every partition through its storage engine. Raises Violation."""
+    newest = world.newest_metadata()
+    assert newest is not None
+    counts = world.observer.checks.counts
+    for partition, state in newest.partitions.items():
+        first: list[bytes] | None = None
+        for number in state.replicas:
+            counts["ReplicasEqual"] += 1
+            batches = read_copy(world, number, partition)
+            frames = [batch.data[16:] for batch in batches]
+            if first is None:
+                first = frames
+                _check_acked(world, number, partition, batches)
+            elif frames != first:
+                raise Violation(
+                    "ReplicasEqual", f"partition {partition} differs between nodes {state.replicas[0]} and {number}"
+                )
+
+
+def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
+    """All batches of a replica, as its storage engine reads them."""
+    machine = world.machines[number]
+    assert machine.engine is not None and machine.node is not None
+    replica = machine.node.replicas[partition]
+    batches: list[Batch] = []
+    position = replica.log_start
+    while position < replica.leo:
+        job = ReadLog(partition, 0, position, replica.leo, FINAL_READ_BYTES)
+        events: list[Any] = machine.engine.write([job])
+        found = [event for event in events if isinstance(event, LogRead)]
+        if not found or found[0].error or not found[0].batches:
+            error = found[0].error if found else "no answer"
+            raise Violation("ReplicasEqual", f"node {number} cannot read {partition} from {position} on: {error}")
+        batches.extend(found[0].batches)
+        position = batches[-1].end_offset
+    return batches
+
+
+def _check_acked(world: World, number: int, partition: PartitionId, batches: list[Batch]) -> None:
+    """Every acknowledged value is there, at its offset, and no value is there twice."""
+    world.observer.checks.counts["NoAckedRecordLost"] += 1
+    found: dict[int, bytes] = {}
+    for batch in batches:
+        for record in decode_records(batch):
+            found[record.offset] = (record.value or b"").rstrip(b".")
+    for offset, value in world.workload.acked.get(partition, {}).items():
+        if found.get(offset) != value:
+            raise Violation(
+                "NoAckedRecordLost",
+                f"partition {partition}: {value.decode()} was acknowledged at offset {offset}, "
+                f"where node {number} has {found.get(offset, b'nothing').decode()}",
+            )

@@ -1,0 +1,97 @@
+"""A simulated world: machines, network, NATS, clients and faults around one event heap.
+
+    clients --publish--> SimBus --Published--> Machine: Node.step --effects--> storage, network, bus, clients
+       ^                                            |
+       +--------------- acks, reads ----------------+          Observer: checks after every step
+
+Everything random comes from streams named after their purpose and derived from the seed, so that more draws for
+one purpose never disturb another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.core.metadata import Metadata
+from liftlog.messages import Received
+from liftlog.types import NO_MUTANTS, Mutants
+from sim.bus import SimBus
+from sim.faults import Fault, Faults, draw_plan
+from sim.kernel import MILLISECOND, Kernel
+from sim.knobs import Knobs
+from sim.machine import Machine, Process
+from sim.network import SimNetwork
+from sim.observer import Observer
+from sim.workload import ClientHub, Workload
+
+Gear = Callable[[Machine], Process]
+
+
+class World:
+    """One cluster and everything around it. `gear` makes the process of a machine's run."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        knobs: Knobs,
+        gear: Gear,
+        mutants: Mutants = NO_MUTANTS,
+        *,
+        plan: list[Fault] | None = None,
+        keep_values: bool = False,
+        kernel: Kernel | None = None,
+    ) -> None:
+        self.seed = seed
+        self.knobs = knobs
+        self.gear = gear
+        self.mutants = mutants
+        self.keep_values = keep_values
+        """Whether reads remember the values they saw, for a history."""
+        self.kernel = kernel if kernel is not None else Kernel()
+        self.observer = Observer(self)
+        self.network = SimNetwork(self.kernel, seed, knobs.network, self._deliver)
+        self.bus = SimBus(self.kernel, seed, knobs.bus)
+        self.clients = ClientHub(self)
+        self.faults = Faults(self, draw_plan(seed, knobs) if plan is None else plan)
+        self.machines = {number: Machine(self, number) for number in range(1, knobs.nodes + 1)}
+        self.workload = Workload(self)
+
+    def _deliver(self, number: int, event: Received) -> None:
+        self.machines[number].post(event)
+
+    def start(self) -> None:
+        """Schedule the first steps of everybody."""
+        for machine in self.machines.values():
+            self.kernel.after(machine.number * MILLISECOND, self._boot, machine)
+        self.faults.start()
+        self.workload.start()
+
+    def _boot(self, machine: Machine, second: object) -> None:
+        machine.start()
+
+    def newest_metadata(self) -> Metadata | None:
+        """The metadata of the running node that has applied most."""
+        newest: Metadata | None = None
+        for machine in self.machines.values():
+            node = machine.node
+            if node is not None and (newest is None or node.metadata.applied > newest.applied):
+                newest = node.metadata
+        return newest
+
+    def status(self) -> str:
+        """One cell a node: controller or not, term and commit; for each replica its role, epoch, HW and LEO."""
+        cells = []
+        for machine in self.machines.values():
+            node = machine.node
+            if node is None:
+                cells.append(f"{machine.number} down")
+                continue
+            mark = "*" if node.raft.is_leader else " "
+            text = f"{machine.number}{mark}t{node.raft.term} c{node.raft.commit}"
+            if machine.paused:
+                text += " paused"
+            for replica in node.replicas.values():
+                role = {"leader": "L", "follower": "f", "idle": "-"}[replica.role]
+                text += f" {replica.id}{role}e{replica.epoch} {replica.hw}/{replica.leo}"
+            cells.append(text)
+        return " | ".join(cells)

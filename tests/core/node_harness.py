@@ -1,0 +1,339 @@
+"""Whole nodes on a scripted world: no disk, no sockets, one event heap, faults as plain attributes.
+
+The simulator proper lives in `sim/`; this is the small version that a test of one rule can read. Storage is a
+list of batches per log, of which a prefix is durable; a kill loses the rest.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+from liftlog.core.node import Node
+from liftlog.core.replica import Replica
+from liftlog.driver.outbox import Outbox
+from liftlog.format import decode_records, decode_values
+from liftlog.messages import (
+    AckPublishes,
+    AppendLog,
+    BusUp,
+    CheckpointHw,
+    ClientRequest,
+    CreateStreamRequest,
+    Durable,
+    Effect,
+    Event,
+    LogOpened,
+    LogRead,
+    OpenLog,
+    PeerMessage,
+    Published,
+    ReadLog,
+    RebuildLog,
+    Received,
+    RefusePublishes,
+    ReplyClient,
+    SaveHardState,
+    SaveIdentity,
+    Send,
+    SetTimer,
+    StorageFailed,
+    StorageJob,
+    Subscribe,
+    Subscribed,
+    TimerFired,
+    TrashLog,
+    TruncateLog,
+    Unsubscribe,
+)
+from liftlog.types import (
+    NO_MUTANTS,
+    RAFT_LOG,
+    Batch,
+    ClientRef,
+    Entry,
+    EpochStart,
+    HardState,
+    Identity,
+    LogSummary,
+    Message,
+    Mutants,
+    NodeConfig,
+    PartitionId,
+    Recovered,
+    StreamConfig,
+    TailState,
+)
+
+NETWORK_S = 0.001
+SYNC_S = 0.002
+
+
+class Log:
+    """One log of the pretended disk: batches in order, the first `durable` of them synced."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.durable = 0
+        self.hw = 0
+
+    @property
+    def leo(self) -> int:
+        return self.batches[-1].end_offset if self.batches else 0
+
+    def truncate(self, offset: int) -> None:
+        self.batches = [batch for batch in self.batches if batch.end_offset <= offset]
+        self.durable = len(self.batches)
+
+    def summary(self, log: PartitionId, tail: TailState) -> LogSummary:
+        epochs: list[EpochStart] = []
+        for batch in self.batches:
+            if not epochs or epochs[-1].epoch != batch.epoch:
+                epochs.append(EpochStart(batch.epoch, batch.base_offset))
+        return LogSummary(log, 0, self.leo, min(self.hw, self.leo), tuple(epochs), tail)
+
+
+class Disk:
+    """What survives a kill of one node."""
+
+    def __init__(self, node: int, disk_id: str) -> None:
+        self.identity = Identity(node, disk_id)
+        self.hard_state = HardState()
+        self.logs: dict[PartitionId, Log] = {}
+
+
+class World:
+    """`nodes` are the running ones. Faults: `drop`, `hold` (storage of a node stalls), `kill`, `restart`."""
+
+    def __init__(self, count: int = 3, mutants: Mutants = NO_MUTANTS, **config: Any) -> None:
+        self.random = random.Random(f"{count}")
+        self.now = 0.0
+        self.count = count
+        self.mutants = mutants
+        self.config = config
+        self.nodes: dict[int, Node] = {}
+        self.disks = {node: Disk(node, f"disk-{node}") for node in range(1, count + 1)}
+        self.runs = dict.fromkeys(self.disks, 0)
+        self.outboxes: dict[int, Outbox] = {}
+        self.timers: dict[tuple[int, str], int] = {}
+        self.heap: list[tuple[float, int, int, int, Event]] = []
+        self.serial = 0
+        self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
+        self.held: dict[int, list[Callable[[], None]]] = {}
+        self.subscriptions: dict[PartitionId, tuple[int, int]] = {}
+        self.acks: list[AckPublishes] = []
+        self.refusals: list[RefusePublishes] = []
+        self.replies: dict[int, Any] = {}
+        self.clients = 0
+        for node in self.disks:
+            self.restart(node)
+
+    # -- nodes ---------------------------------------------------------------------------------------
+
+    def kill(self, node: int) -> None:
+        """A power loss as far as this node's logs are concerned: what is not synced is gone."""
+        del self.nodes[node]
+        self.runs[node] += 1
+        self.held.pop(node, None)
+        for log in self.disks[node].logs.values():
+            log.batches = log.batches[: log.durable]
+        self.subscriptions = {key: value for key, value in self.subscriptions.items() if value[0] != node}
+
+    def restart(self, node: int, tail: TailState = TailState.INTACT) -> None:
+        disk = self.disks[node]
+        raft = disk.logs.get(RAFT_LOG, Log())
+        values = [(value, batch.epoch) for batch in raft.batches for value in decode_values(batch)]
+        entries = [Entry(index + 1, term, value) for index, (value, term) in enumerate(values)]
+        logs = [log.summary(key, tail) for key, log in disk.logs.items() if key != RAFT_LOG]
+        nonce = node * 1000 + self.runs[node]
+        recovered = Recovered(disk.identity, disk.hard_state, entries, logs, False, nonce)
+        config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
+        self.nodes[node] = Node(config, recovered, self.mutants)
+        self.outboxes[node] = Outbox()
+        self._carry_out(node, self.nodes[node].start())
+        self.post(node, BusUp())
+
+    def replica(self, node: int, partition: PartitionId) -> Replica:
+        return self.nodes[node].replicas[partition]
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def post(self, node: int, event: Event, delay_s: float = 0.0) -> None:
+        self.serial += 1
+        heapq.heappush(self.heap, (self.now + delay_s, self.serial, node, self.runs[node], event))
+
+    def run(self, seconds: float) -> None:
+        self.run_until(lambda: False, seconds)
+
+    def run_until(self, condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+        """Run until `condition` holds; False if simulated time is up first."""
+        end = self.now + seconds
+        while not condition():
+            if not self.heap or self.heap[0][0] > end:
+                self.now = end
+                return condition()
+            self.now, serial, node, run, event = heapq.heappop(self.heap)
+            if run != self.runs[node] or node not in self.nodes:
+                continue
+            if isinstance(event, TimerFired) and self.timers.get((node, event.kind)) != serial:
+                continue
+            self.step(node, event)
+        return True
+
+    def step(self, node: int, event: Event) -> None:
+        if isinstance(event, Durable):
+            for send in self.outboxes[node].durable(event.ticket):
+                self._transmit(node, send)
+        self._carry_out(node, self.nodes[node].step(event))
+
+    # -- effects -------------------------------------------------------------------------------------
+
+    def _carry_out(self, node: int, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    ready = self.outboxes[node].submit(effect)
+                    if ready is not None:
+                        self._transmit(node, ready)
+                case SetTimer():
+                    delay_s = self.random.uniform(effect.min_ms, effect.max_ms) / 1000
+                    self.post(node, TimerFired(effect.kind), delay_s)
+                    self.timers[node, effect.kind] = self.serial
+                case StorageJob():
+                    self._store(node, effect)
+                case Subscribe():
+                    self.subscriptions[effect.partition] = (node, effect.epoch)
+                    self.post(node, Subscribed(effect.partition, effect.epoch), NETWORK_S)
+                case Unsubscribe():
+                    if self.subscriptions.get(effect.partition, (0, 0))[0] == node:
+                        del self.subscriptions[effect.partition]
+                case AckPublishes():
+                    self.acks.append(effect)
+                case RefusePublishes():
+                    self.refusals.append(effect)
+                case ReplyClient():
+                    self.replies[effect.client] = effect.reply
+                case _:
+                    raise AssertionError(f"node {node}: unexpected {effect}")
+
+    def _transmit(self, sender: int, send: Send) -> None:
+        if not self.drop(sender, send.to, send.message):
+            self.post(send.to, Received(sender, send.message), NETWORK_S)
+
+    def _store(self, node: int, job: StorageJob) -> None:
+        """Writes happen at once, syncs later; a held node's syncs wait for `release`."""
+        logs = self.disks[node].logs
+        match job:
+            case OpenLog():
+                if job.fresh or job.log not in logs:
+                    logs[job.log] = Log()
+                self.post(node, LogOpened(logs[job.log].summary(job.log, TailState.CLEAN)), NETWORK_S)
+            case RebuildLog():
+                logs[job.log].truncate(job.keep_below)
+                self.post(node, LogOpened(logs[job.log].summary(job.log, TailState.DAMAGED)), NETWORK_S)
+            case CheckpointHw():
+                logs[job.log].hw = job.hw
+            case TrashLog():
+                logs.pop(job.log, None)
+            case ReadLog():
+                found = [
+                    batch
+                    for batch in logs[job.log].batches
+                    if batch.end_offset > job.offset and batch.end_offset <= job.limit
+                ]
+                self.post(node, LogRead(job.log, job.request, found), NETWORK_S)
+            case AppendLog() | TruncateLog() | SaveHardState() | SaveIdentity():
+                run = self.runs[node]
+                if isinstance(job, AppendLog):
+                    log = logs.setdefault(job.log, Log())
+                    assert job.batches[0].base_offset == log.leo
+                    log.batches.extend(job.batches)
+                elif isinstance(job, TruncateLog):
+                    logs[job.log].truncate(job.offset)
+                if node in self.held and isinstance(job, AppendLog) and job.log != RAFT_LOG:
+                    self.held[node].append(lambda: self._sync(node, run, job))
+                else:
+                    self._sync(node, run, job)
+            case _:
+                raise AssertionError(f"unexpected job {job}")
+
+    def _sync(self, node: int, run: int, job: AppendLog | TruncateLog | SaveHardState | SaveIdentity) -> None:
+        if run != self.runs[node]:
+            return
+        disk = self.disks[node]
+        match job:
+            case AppendLog():
+                log = disk.logs[job.log]
+                ends = [batch.end_offset for batch in log.batches]
+                log.durable = max(log.durable, ends.index(min(job.batches[-1].end_offset, ends[-1])) + 1)
+            case SaveHardState():
+                disk.hard_state = job.state
+            case SaveIdentity():
+                disk.identity = job.identity
+        self.post(node, Durable(job.ticket), SYNC_S)
+
+    def hold_storage(self, node: int) -> None:
+        """From now on nothing of this node's partitions becomes durable; its metadata still does."""
+        self.held[node] = []
+
+    def release_storage(self, node: int) -> None:
+        for job in self.held.pop(node):
+            job()
+
+    def fail_sync(self, node: int, partition: PartitionId) -> None:
+        """The next answer of this node's storage is a failed sync of this log (R5)."""
+        self.post(node, StorageFailed(partition, Durable(0).ticket, True, "input/output error"))  # type: ignore[arg-type]
+
+    # -- clients -------------------------------------------------------------------------------------
+
+    def ask(self, node: int, request: Any) -> int:
+        """Send a client request; the answer appears in `replies` under the number returned."""
+        self.clients += 1
+        self.post(node, ClientRequest(ClientRef(self.clients), request))
+        return self.clients
+
+    def answer(self, node: int, request: Any, seconds: float = 20.0) -> Any:
+        number = self.ask(node, request)
+        assert self.run_until(lambda: number in self.replies, seconds), f"no answer to {request}"
+        return self.replies[number]
+
+    def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> PartitionId:
+        """Create a stream of one partition and wait until it takes messages."""
+        reply = self.answer(1, CreateStreamRequest(StreamConfig(name, name, 1, replicas, minimum)))
+        partition = PartitionId(reply.streams[0].id, 0)
+        assert self.run_until(
+            lambda: all(partition in node.replicas for node in list(self.nodes.values())[:replicas])
+        )
+        return partition
+
+    def publish(self, partition: PartitionId, *values: bytes, reply: bytes = b"_INBOX.x") -> bool:
+        """Publish through NATS; False if nobody subscribes ("no responders")."""
+        target = self.subscriptions.get(partition)
+        if target is None:
+            return False
+        messages = [Message(b"orders", reply, b"", value) for value in values]
+        self.post(target[0], Published(partition, target[1], messages, 1_000))
+        return True
+
+    def leader(self, partition: PartitionId) -> int:
+        leaders = [
+            (node.replicas[partition].epoch, number)
+            for number, node in self.nodes.items()
+            if partition in node.replicas and node.replicas[partition].leading is not None
+        ]
+        return max(leaders)[1] if leaders else 0
+
+    def values(self, node: int, partition: PartitionId) -> list[bytes | None]:
+        """Every value in a node's log, durable or not."""
+        log = self.disks[node].logs[partition]
+        return [record.value for batch in log.batches for record in decode_records(batch)]
+
+    def committed(self, partition: PartitionId, offset: int) -> bool:
+        """Every running replica knows that everything below `offset` is committed."""
+        return all(
+            node.replicas[partition].hw >= offset
+            for node in self.nodes.values()
+            if partition in node.replicas
+        )

@@ -1,0 +1,240 @@
+"""The driver on trio: order of effects, persist-then-send, timers, back-pressure. Run on a virtual clock."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from liftlog.driver.driver import NodeDriver, NodeStopped
+from liftlog.messages import (
+    AckPublishes,
+    AppendLog,
+    BusUp,
+    DoneReply,
+    Durable,
+    Effect,
+    Event,
+    Heartbeat,
+    PeerMessage,
+    Received,
+    RefusePublishes,
+    ReplyClient,
+    Send,
+    SetTimer,
+    StopNode,
+    StorageFailed,
+    StorageJob,
+    Subscribe,
+    TimerFired,
+    Unsubscribe,
+)
+from liftlog.types import ClientRef, PartitionId, Ticket
+
+pytestmark = pytest.mark.trio
+
+PARTITION = PartitionId(5, 0)
+DONE = DoneReply("done")
+
+
+class World:
+    """All ports at once; remembers every call in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        self.calls.append(("send", to, message))
+
+    def submit(self, job: StorageJob) -> None:
+        self.calls.append(job)
+
+    def subscribe(self, request: Subscribe) -> None:
+        self.calls.append(request)
+
+    def unsubscribe(self, partition: PartitionId) -> None:
+        self.calls.append(("unsubscribe", partition))
+
+    def acknowledge(self, acks: AckPublishes) -> None:
+        self.calls.append(acks)
+
+    def refuse(self, refusal: RefusePublishes) -> None:
+        self.calls.append(refusal)
+
+    def reply(self, client: ClientRef, reply: object) -> None:
+        self.calls.append(("reply", client, reply))
+
+    def monotonic_ms(self) -> float:
+        return trio.current_time() * 1000
+
+    def wall_ms(self) -> int:
+        return 0
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+    def bits(self, count: int) -> int:
+        return 0
+
+
+class ScriptedNode:
+    """Answers each event by what the script says, and remembers the events."""
+
+    def __init__(self, first: list[Effect] | None = None) -> None:
+        self.first = first or []
+        self.answers: list[list[Effect]] = []
+        self.events: list[tuple[float, Event]] = []
+
+    def start(self) -> list[Effect]:
+        return self.first
+
+    def step(self, event: Event) -> list[Effect]:
+        self.events.append((trio.current_time(), event))
+        return self.answers.pop(0) if self.answers else []
+
+
+def make(node: ScriptedNode, inbox_limit: int = 1024) -> tuple[NodeDriver, World]:
+    world = World()
+    driver = NodeDriver(
+        node,
+        network=world,
+        bus=world,
+        storage=world,
+        clients=world,
+        clock=world,
+        random=world,
+        inbox_limit=inbox_limit,
+    )
+    return driver, world
+
+
+def heartbeat(sequence: int) -> Heartbeat:
+    return Heartbeat(incarnation=1, sequence=sequence, applied=0)
+
+
+async def run_for(driver: NodeDriver, seconds: float) -> None:
+    with trio.move_on_after(seconds):
+        await driver.run()
+
+
+async def test_effects_are_carried_out_in_order(autojump_clock: trio.testing.MockClock) -> None:
+    job = AppendLog(PARTITION, [], Ticket(1))
+    subscribe = Subscribe(PARTITION, 1, "s", 10, True)
+    acks = AckPublishes(PARTITION, "s", 1, 0, [b"r"])
+    refusal = RefusePublishes(PARTITION, "s", 1, "overload", "x", [b"r"])
+    node = ScriptedNode(
+        [
+            job,
+            Send(2, heartbeat(1)),
+            subscribe,
+            Unsubscribe(PARTITION),
+            acks,
+            refusal,
+            ReplyClient(ClientRef(1), DONE),
+        ]
+    )
+    driver, world = make(node)
+    await run_for(driver, 1)
+    assert world.calls == [
+        job,
+        ("send", 2, heartbeat(1)),
+        subscribe,
+        ("unsubscribe", PARTITION),
+        acks,
+        refusal,
+        ("reply", ClientRef(1), DONE),
+    ]
+
+
+async def test_a_send_waits_for_its_ticket_and_a_failed_one_is_dropped(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    waiting = [Send(2, heartbeat(1), Ticket(1)), Send(3, heartbeat(2), Ticket(2)), Send(2, heartbeat(3))]
+    driver, world = make(ScriptedNode(list(waiting)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(driver.run)
+        await trio.sleep(0.1)
+        assert world.calls == [("send", 2, heartbeat(3))]
+        driver.post(StorageFailed(PARTITION, Ticket(2), sync=True, error="EIO"))
+        driver.post(Durable(Ticket(1)))
+        await trio.sleep(0.1)
+        nursery.cancel_scope.cancel()
+    assert world.calls == [("send", 2, heartbeat(3)), ("send", 2, heartbeat(1))]
+
+
+async def test_what_waited_for_a_ticket_goes_out_before_what_the_core_does_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode([Send(2, heartbeat(1), Ticket(1))])
+    node.answers = [[Send(2, heartbeat(2))]]
+    driver, world = make(node)
+    driver.post(Durable(Ticket(1)))
+    await run_for(driver, 1)
+    assert world.calls == [("send", 2, heartbeat(1)), ("send", 2, heartbeat(2))]
+
+
+async def test_a_timer_fires_once_after_the_drawn_time_and_a_new_one_replaces_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode(
+        [SetTimer("election", 100, 300), SetTimer("tick", 50, 50), SetTimer("election", 400, 800)]
+    )
+    node.answers = [[SetTimer("tick", 500, 500)]]
+    driver, _ = make(node)
+    start = trio.current_time()
+    await run_for(driver, 10)
+    fired = [(round((when - start) * 1000), event) for when, event in node.events]
+    assert fired == [(50, TimerFired("tick")), (550, TimerFired("tick")), (600, TimerFired("election"))]
+
+
+async def test_everything_queued_is_handled_before_the_driver_waits_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode()
+    driver, _ = make(node)
+    waits = 0
+    real_wait = driver.wait_until
+
+    async def counting_wait(deadline_ms: float) -> None:
+        nonlocal waits
+        waits += 1
+        await real_wait(deadline_ms)
+
+    driver.wait_until = counting_wait  # type: ignore[method-assign]
+    for _ in range(500):
+        driver.post(BusUp())
+    await run_for(driver, 1)
+    assert len(node.events) == 500
+    assert waits == 1
+
+
+async def test_put_waits_for_room_and_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    node = ScriptedNode()
+    driver, _ = make(node, inbox_limit=4)
+
+    async def flood(sender: int) -> None:
+        for sequence in range(50):
+            await driver.put(Received(sender, heartbeat(sequence)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flood, 2)
+        nursery.start_soon(flood, 3)
+        await trio.sleep(1)
+        waiting = len(driver._inbox)
+        nursery.start_soon(driver.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert waiting == 4
+    for sender in (2, 3):
+        messages = [
+            event.message
+            for _, event in node.events
+            if isinstance(event, Received) and event.sender == sender
+        ]
+        assert messages == [heartbeat(sequence) for sequence in range(50)]
+
+
+async def test_stop_node_ends_the_run_with_its_reason(autojump_clock: trio.testing.MockClock) -> None:
+    driver, _ = make(ScriptedNode([StopNode("the disk is gone")]))
+    with pytest.raises(NodeStopped, match="the disk is gone"):
+        await driver.run()

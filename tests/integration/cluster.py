@@ -1,0 +1,221 @@
+"""Real clusters for tests: processes, a nats-server, a publisher that keeps going, and conditions to wait for.
+
+Nothing here sleeps for luck: every wait is for a condition, with a deadline after which the test fails and says
+what it saw last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
+from liftlog.messages import PartitionInfo
+from liftlog.real.local_cluster import LocalCluster
+from liftlog.types import LiftlogError
+
+ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+DEADLINE_S = 30.0
+
+
+async def until(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = DEADLINE_S) -> T:
+    """Wait until `condition` returns something true; return it. Temporary errors count as "not yet"."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_s
+    last: object = None
+    while loop.time() < deadline:
+        try:
+            value = await condition()
+            if value:
+                return value
+            last = value
+        except (RequestFailed, Unreachable) as error:
+            last = error
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not within {deadline_s} s: {what}; last seen: {last!r}")
+
+
+def liftlog(*arguments: str, environment: dict[str, str] | None = None, stdin: bytes = b"") -> tuple[int, str, str]:
+    """Run the command line; returns (exit code, stdout, stderr)."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("LIFTLOG_")}
+    clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), clean.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "liftlog", *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        env=clean | (environment or {}),
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class Writer:
+    """Publishes distinct values to one subject without end, and remembers what became of each."""
+
+    def __init__(self, client: Client, subject: str, prefix: str, ack_timeout_ms: int = 3000) -> None:
+        self._client = client
+        self._subject = subject
+        self._prefix = prefix
+        self._ack_timeout_ms = ack_timeout_ms
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self.acked: dict[int, str] = {}
+        """Offset -> value of every acknowledged message."""
+        self.epochs: dict[int, int] = {}
+        self.others: list[PublishResult] = []
+        self.contradictions: list[str] = []
+
+    def value(self, tag: int) -> str:
+        return f"{self._prefix}-{tag}"
+
+    async def __aenter__(self) -> Writer:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stopping = True
+        assert self._task is not None
+        await self._task
+
+    async def more_acks(self, count: int, deadline_s: float = DEADLINE_S) -> None:
+        """Wait for so many further acks."""
+        goal = len(self.acked) + count
+
+        async def reached() -> bool:
+            return len(self.acked) >= goal
+
+        await until(reached, f"{count} more acks for {self._subject}", deadline_s)
+
+    async def _run(self) -> None:
+        publisher = self._client.publisher(self._on_result, window=64, ack_timeout_ms=self._ack_timeout_ms)
+        async with publisher:
+            tag = 0
+            while not self._stopping:
+                await publisher.send(tag, self._subject, self.value(tag).encode())
+                tag += 1
+                # A steady stream of some hundred messages a second leaves the machine to the nodes under test.
+                await asyncio.sleep(0.002)
+
+    def _on_result(self, result: PublishResult) -> None:
+        if result.outcome != "ok":
+            self.others.append(result)
+            return
+        known = self.acked.setdefault(result.offset, self.value(result.tag))
+        if known != self.value(result.tag):
+            self.contradictions.append(f"offset {result.offset}: {known} and {self.value(result.tag)}")
+        self.epochs[result.offset] = result.epoch
+
+
+class Harness:
+    """A started cluster with a client, used inside one asyncio run."""
+
+    def __init__(self, cluster: LocalCluster, client: Client) -> None:
+        self.cluster = cluster
+        self.client = client
+
+    async def all_live(self) -> None:
+        """Wait until every node has a session with a controller."""
+
+        async def reached() -> bool:
+            status = await self.client.status(timeout_ms=1000)
+            return sum(info.live for info in status.nodes) == len(self.cluster.nodes)
+
+        await until(reached, "a session for every node")
+
+    async def partition(self, stream: str, index: int = 0) -> PartitionInfo:
+        return (await self.client.stream(stream, timeout_ms=2000)).partitions[index]
+
+    async def leader(self, stream: str) -> int:
+        """Wait for a leader that listens; return its node."""
+
+        async def ready() -> int:
+            record = await self.partition(stream)
+            running = record.leader and self.cluster.nodes[record.leader].running
+            return record.leader if record.ready and running else 0
+
+        return await until(ready, f"a running leader of {stream} that is ready")
+
+    async def controller(self) -> int:
+        async def elected() -> int:
+            for node in self.running():
+                status = await self.client.status(node, timeout_ms=1000)
+                if status.controller in self.running():
+                    return status.controller
+            return 0
+
+        return await until(elected, "a running controller")
+
+    async def in_sync(self, stream: str, count: int) -> None:
+        async def reached() -> bool:
+            return len((await self.partition(stream)).isr) == count
+
+        await until(reached, f"{count} replicas of {stream} in sync")
+
+    def running(self) -> list[int]:
+        return [number for number, node in self.cluster.nodes.items() if node.running]
+
+    async def kill(self, *nodes: int) -> None:
+        for node in nodes:
+            await asyncio.to_thread(self.cluster.nodes[node].kill)
+
+    async def start(self, *nodes: int) -> None:
+        for node in nodes:
+            self.cluster.nodes[node].launch()
+        for node in nodes:
+            await asyncio.to_thread(self.cluster.nodes[node].wait_ready)
+
+    async def read(self, stream: str, node: int = 0) -> dict[int, str]:
+        """Offset -> value of everything committed, from one replica."""
+        info = await until(lambda: self.client.stream(stream, timeout_ms=2000), f"information on {stream}")
+        found: dict[int, str] = {}
+        expected = 0
+        async for records in self.client.read_all(info, node=node, timeout_ms=20_000):
+            for record in records:
+                assert record.offset == expected, f"offset {record.offset} where {expected} is due"
+                assert record.value is not None
+                found[record.offset] = record.value.decode()
+                expected += 1
+        return found
+
+    async def check_nothing_lost(self, stream: str, writer: Writer) -> None:
+        """Every acked message is where its ack said, on every replica, and all replicas agree."""
+        assert writer.contradictions == []
+        info = await self.client.stream(stream)
+        copies = [await self.read(stream, node) for node in info.partitions[0].replicas]
+        for copy in copies:
+            lost = {offset: value for offset, value in writer.acked.items() if copy.get(offset) != value}
+            assert lost == {}
+        assert all(copy == copies[0] for copy in copies)
+
+
+def with_cluster(folder: Path, nodes: int, story: Callable[[Harness], Awaitable[None]]) -> None:
+    """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens."""
+    with LocalCluster(folder, nodes) as cluster:
+
+        async def run() -> None:
+            async with await Client.connect(cluster.nats_url) as client:
+                harness = Harness(cluster, client)
+                await harness.all_live()
+                await story(harness)
+
+        try:
+            asyncio.run(run())
+        except (AssertionError, LiftlogError) as error:
+            error.add_note(_logs(cluster))
+            raise
+
+
+def _logs(cluster: LocalCluster) -> str:
+    """The end of every node's log, for the report of a failed test."""
+    parts = []
+    for number, node in cluster.nodes.items():
+        text = node.log_path.read_text(errors="replace") if node.log_path.exists() else ""
+        parts.append(f"--- node {number}\n{text[-1500:]}")
+    return "\n".join(parts)

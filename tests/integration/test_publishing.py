@@ -1,0 +1,123 @@
+"""Publishers need no change: plain NATS, and JetStream's own client, against real nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import nats.errors
+import nats.js.errors
+import pytest
+
+from liftlog.types import LiftlogError, StreamConfig
+from tests.integration.cluster import Harness, with_cluster
+
+pytestmark = pytest.mark.real
+
+
+def test_plain_messages_are_stored_and_requesters_get_the_ack(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.client.create_stream(StreamConfig("orders", "orders.>"))
+        nats = cluster.client.nats
+        answer = await nats.request("orders.new", b"first", timeout=5)
+        ack = json.loads(answer.data)
+        assert ack == {"stream": "orders", "seq": 1, "offset": 0, "partition": 0, "epoch": ack["epoch"]}
+        await nats.publish("orders.quiet", b"second")
+        await nats.publish("orders.quiet", b"third", headers={"Kind": "x"})
+        last = json.loads((await nats.request("orders.new", b"", timeout=5)).data)
+        assert last["offset"] == 3
+        assert await cluster.read("orders") == {0: "first", 1: "second", 2: "third", 3: ""}
+        info = await cluster.client.stream("orders")
+        records = [record async for record in cluster.client.reader(info).records(1)]
+        assert [record.subject for record in records] == [b"orders.quiet", b"orders.quiet", b"orders.new"]
+        assert b"Kind: x" in records[1].headers
+        assert records[0].reply == b""
+        assert records[2].reply.startswith(b"_INBOX.")
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_jetstream_publish_works_unchanged(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.client.create_stream(StreamConfig("orders", "orders.>"))
+        jetstream = cluster.client.nats.jetstream()
+        first = await jetstream.publish("orders.a", b"1")
+        second = await jetstream.publish("orders.b", b"2", headers={"Key": "v"})
+        assert (first.stream, first.seq, second.seq) == ("orders", 1, 2)
+        many = [await jetstream.publish_async("orders.c", b"x") for _ in range(50)]
+        acks = await asyncio.gather(*many)
+        assert [ack.seq for ack in acks] == list(range(3, 53))
+        with pytest.raises(nats.js.errors.NoStreamResponseError):
+            await jetstream.publish("nobody.listens", b"1")
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_a_message_over_the_stream_s_limit_is_refused_in_jetstream_s_words(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.client.create_stream(StreamConfig("small", "small", max_payload_bytes=100))
+        with pytest.raises(nats.js.errors.BadRequestError, match="100 bytes"):
+            await cluster.client.nats.jetstream().publish("small", b"x" * 101)
+        result = await cluster.client.publish("small", b"x" * 101)
+        assert result.outcome == "fail"
+        assert (await cluster.client.publish("small", b"x" * 100)).offset == 0
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_a_stream_without_ack_reply_stores_and_says_nothing(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.client.create_stream(StreamConfig("quiet", "quiet", ack_reply=False))
+        with pytest.raises(nats.errors.TimeoutError):
+            await cluster.client.nats.request("quiet", b"1", timeout=0.5)
+        assert await cluster.read("quiet") == {0: "1"}
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_each_partition_has_its_own_subject_and_offsets(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        info = await client.create_stream(StreamConfig("parts", "parts", partitions=3, replication_factor=3))
+        assert [partition.index for partition in info.partitions] == [0, 1, 2]
+        assert sorted(partition.leader for partition in info.partitions) == [1, 2, 3]
+        results = [await client.publish(subject, b"x") for subject in ("parts", "parts.1", "parts.2", "parts.2")]
+        assert [(result.partition, result.offset) for result in results] == [(0, 0), (1, 0), (2, 0), (2, 1)]
+
+    with_cluster(tmp_path, 3, story)
+
+
+def test_a_reader_starts_earliest_latest_at_an_offset_or_at_a_time(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        info = await client.create_stream(StreamConfig("s", "s"))
+        for number in range(10):
+            await client.publish("s", b"%d" % number)
+        reader = client.reader(info)
+        assert [await reader.offset(what) for what in ("earliest", "latest", "new")] == [0, 9, 10]
+        records = [record async for record in reader.records("earliest")]
+        assert [record.value for record in records] == [b"%d" % number for number in range(10)]
+        middle = records[5].timestamp_ms
+        first_at = await reader.offset("time", middle)
+        assert first_at == next(record.offset for record in records if record.timestamp_ms >= middle)
+        assert [record.offset async for record in reader.records(7)] == [7, 8, 9]
+        with pytest.raises(LiftlogError, match="partitions 0 to 0, not 1"):
+            client.reader(info, 1)
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_a_deleted_and_recreated_name_is_another_stream(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        first = await client.create_stream(StreamConfig("again", "again", replication_factor=3))
+        await client.publish("again", b"old")
+        await client.delete_stream("again")
+        assert (await client.publish("again", b"nobody", timeout_ms=2000)).outcome == "fail"
+        second = await client.create_stream(StreamConfig("again", "again", replication_factor=3))
+        assert second.id != first.id
+        assert (await client.publish("again", b"new")).offset == 0
+        assert await cluster.read("again") == {0: "new"}
+
+    with_cluster(tmp_path, 3, story)
