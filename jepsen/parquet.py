@@ -115,7 +115,10 @@ def write_parquet(histories: History | Sequence[History], folder: Path) -> None:
             rows = pa.concat_tables([SCHEMAS[table].empty_table(), *map(build, several)]).unify_dictionaries()
             metadata = {METADATA_KEY: msgspec.json.encode(info)} if table == "ops" else {}
             pq.write_table(
-                rows.replace_schema_metadata(metadata), temporary / f"{table}.parquet", compression="zstd", row_group_size=ROW_GROUP_ROWS
+                rows.replace_schema_metadata(metadata),
+                temporary / f"{table}.parquet",
+                compression="zstd",
+                row_group_size=ROW_GROUP_ROWS,
             )
         temporary.rename(folder)
     except OSError as error:

@@ -1,6 +1,6 @@
 """Verifies the summary that `liftlog demo` left: every part ran, and nothing was lost. Exit code 1 if not.
 
-    python scripts/check_demo.py store/demo/latest/summary.json
+python scripts/check_demo.py store/demo/latest/summary.json
 """
 
 import json

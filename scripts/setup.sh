@@ -47,7 +47,7 @@ apt_install() {
 # Prints the first Python that is new enough and can create virtual environments with pip.
 find_python() {
     local candidate path
-    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+    for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
         path=$(command -v "$candidate") || continue
         if "$path" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$path"

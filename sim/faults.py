@@ -8,7 +8,7 @@ the *hunter* strikes nodes shortly after they were elected: many protocols break
 The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a minority
 of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the next one only
 after the metadata group has judged the last (a newer incarnation of that node is registered and each of its
-replicas is back in its ISR); streams with a minimum of one in-sync replica exclude them. A rolled-back voter while no
+replicas is back in its ISR), and never a disk that fails already; streams with a minimum of one in-sync replica exclude them. A rolled-back voter while no
 Raft leader exists is a stated gap of the protocol, so a rollback needs a standing controller and quiet until the
 node is back.
 """
@@ -378,7 +378,7 @@ class Faults:
     def _sync_failure(self, fault: Fault, draws: random.Random) -> None:
         """The next sync of a partition's log fails, and what it should have written is lost (R5)."""
         machine = self._target(fault, draws)
-        if not machine.up:
+        if not machine.up or machine.damaged_run >= 0:
             return
         machine.disk.fail_next_sync("streams/" if draws.random() < 0.85 else "")
         self.done(fault, f"a sync of node {machine.number} will fail")
@@ -386,6 +386,8 @@ class Faults:
     def _write_failure(self, fault: Fault, draws: random.Random) -> None:
         """The disk is full for a while (D5)."""
         machine = self._target(fault, draws)
+        if machine.damaged_run >= 0:
+            return
         machine.disk.fill(True)
         self.done(fault, f"the disk of node {machine.number} is full")
         self.world.kernel.after(fault.duration_us, self._make_space, machine)
@@ -398,9 +400,12 @@ class Faults:
     def may_damage(self, machine: Machine) -> bool:
         """Whether the promise D3 covers losing this disk's content now."""
         world = self.world
-        for other in world.machines.values():
-            if other.damaged_run >= 0:
-                return False
+        if any(other.damaged_run >= 0 for other in world.machines.values()):
+            return False
+        if machine.disk.full or (
+            machine.node is not None and any(r.state == "failed" for r in machine.node.replicas.values())
+        ):
+            return False
         newest = world.newest_metadata()
         if newest is None or newest.nodes.get(machine.number) is None:
             return False

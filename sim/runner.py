@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from liftlog.format import decode_records
-from liftlog.messages import LogRead, ReadLog
+from liftlog.messages import ElectLeaderRequest, LogRead, ReadLog
 from liftlog.types import NO_MUTANTS, Batch, Mutants, PartitionId
 from sim.faults import Fault
 from sim.invariants import Violation
@@ -189,6 +189,7 @@ def heal(world: World, run_until: Callable[[int], None]) -> None:
     problem = "nothing ran"
     while world.kernel.now_us < end_us:
         run_until(world.kernel.now_us + HEAL_STEP_US)
+        _operate(world)
         problem = unhealed(world)
         if problem:
             continue
@@ -196,6 +197,24 @@ def heal(world: World, run_until: Callable[[int], None]) -> None:
         if not problem:
             return
     raise Violation("Convergence", f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {problem}")
+
+
+def _operate(world: World) -> None:
+    """What an operator does where nothing was ever stored and no copy can prove it (R14): an explicit election.
+
+    A partition with committed records must never need that: the atlas leaves enough copies.
+    """
+    newest = world.newest_metadata()
+    if newest is None:
+        return
+    for stream in newest.streams.values():
+        for partition in stream.partitions:
+            state = newest.partitions[partition]
+            lost = [node for node, known in state.last_known.items() if known.lost]
+            if not state.leader and lost and not world.observer.truth(partition).hw:
+                request = ElectLeaderRequest(stream.config.name, partition.index, state.replicas[0], True)
+                world.observer.count("explicit elections")
+                world.clients.request(state.replicas[0], request, lambda reply: None, SECOND)
 
 
 def _probe(world: World, probes: dict[PartitionId, int]) -> str:

@@ -1,7 +1,8 @@
-"""Runs the log checks and brings home what is bounded: counts, a few examples of each anomaly, the plots' points.
+"""Runs the log checks and brings home what is bounded: counts, a few examples of each anomaly, the plots'
+points.
 
-`check` is the library's entry: it takes DataFrames and the caller's session and returns results; `check_log` in
-`jepsen.spark.log_checks` is the level below, DataFrame in and anomalies DataFrame out.
+`check` is the library's entry: it takes DataFrames and the caller's session and returns results; `check_log`
+in `jepsen.spark.log_checks` is the level below, DataFrame in and anomalies DataFrame out.
 """
 
 from __future__ import annotations
@@ -73,8 +74,17 @@ def check(
         verdict, why = decide(found, tuple(reasons), summary.acknowledged, read)
         results.append(
             CheckResult(
-                history, source, verdict, why, found, summary.counts, summary.records_sent, read,
-                summary.t_first_ns, summary.t_last_ns, check_s,
+                history,
+                source,
+                verdict,
+                why,
+                found,
+                summary.counts,
+                summary.records_sent,
+                read,
+                summary.t_first_ns,
+                summary.t_last_ns,
+                check_s,
             )  # fmt: skip
         )
     return results
@@ -134,7 +144,9 @@ def _findings(
     if not counted:
         return {}
     place = Window.partitionBy("history_id", "anomaly").orderBy(*evidence_order())
-    first = anomalies.withColumn("place", F.row_number().over(place)).where(F.col("place") <= options.examples)
+    first = anomalies.withColumn("place", F.row_number().over(place)).where(
+        F.col("place") <= options.examples
+    )
     examples: dict[tuple[str, str], list[Anomaly]] = defaultdict(list)
     for row in first.orderBy("history_id", "anomaly", "place").collect():
         evidence = Evidence(**row.evidence.asDict())

@@ -1,8 +1,9 @@
 """Histories as DataFrames, and the joined rows that the checks work on.
 
-`Frames` holds the three tables of docs/history-format.md. A value is an integer or a string there; checks need one column
-that can be grouped by, so `value_text` maps both to text, one to one: an integer to its digits, a string to
-itself, except that a string which looks like an integer or starts with a quote gets quotes around it.
+`Frames` holds the three tables of docs/history-format.md. A value is an integer or a string there; checks
+need one column that can be grouped by, so `value_text` maps both to text, one to one: an integer to its
+digits, a string to itself, except that a string which begins like an integer or with a quote gets quotes
+around it.
 """
 
 from __future__ import annotations
@@ -30,19 +31,29 @@ class Frames(NamedTuple):
 
 def read_frames(spark: SparkSession, folder: Path) -> Frames:
     """The tables of a Parquet folder. `jepsen.parquet.read_info` validates it first."""
-    return Frames(*(spark.read.parquet(str(folder / f"{name}.parquet")) for name in ("ops", "mops", "faults")))
+    return Frames(
+        *(spark.read.parquet(str(folder / f"{name}.parquet")) for name in ("ops", "mops", "faults"))
+    )
 
 
 def value_text() -> Column:
     string = F.col("value_s")
-    quoted = F.when(string.rlike('^("|-?[0-9]+$)'), F.concat(F.lit('"'), string, F.lit('"'))).otherwise(string)
+    ambiguous = F.substring(string, 1, 1).isin(*'"-0123456789')
+    quoted = F.when(ambiguous, F.concat(F.lit('"'), string, F.lit('"'))).otherwise(string)
     return F.coalesce(quoted, F.col("value").cast("string"))
 
 
+def has_value() -> Column:
+    return F.col("value").isNotNull() | F.col("value_s").isNotNull()
+
+
 def sends(frames: Frames) -> DataFrame:
-    """One row per sent value: where it was acknowledged, by which operation, with which outcome."""
+    """One row per sent value: where it was acknowledged, by which operation, with which outcome.
+
+    A send without a value cannot be found again, so it has no row.
+    """
     ops = frames.ops.select("history_id", "op_id", "process", "outcome", "idx_inv", "idx_ret")
-    mops = frames.mops.where(F.col("f") == "send").select(
+    mops = frames.mops.where((F.col("f") == "send") & has_value()).select(
         "history_id", "op_id", "pos", "key", "offset", value_text().alias("value")
     )
     return mops.join(ops, ["history_id", "op_id"])
@@ -51,9 +62,9 @@ def sends(frames: Frames) -> DataFrame:
 def reads(frames: Frames) -> DataFrame:
     """One row per polled record and per assigned key, with what its operation says.
 
-    `assignments`: how many assign and subscribe operations its process had invoked up to this one, itself included.
-    `final_reader`: number of the process among those with a final read of this history, null if this
-    is not part of one. A poll that found nothing has one row without offset and value.
+    `assignments`: how many assign and subscribe operations its process had invoked up to this one, itself
+    included. `final_reader`: number of the process among those with a final read of this history, null if
+    this is not part of one. A poll that found nothing has one row where `found` is false.
     """
     by_process = Window.partitionBy("history_id", "process").orderBy("idx_inv")
     assigning = F.col("f").isin(*ASSIGNING) & F.col("outcome").isin("ok", "info")
@@ -72,9 +83,30 @@ def reads(frames: Frames) -> DataFrame:
         "final_reader", F.when(F.col("op_f") == FINAL_POLL, F.col("final_reader"))
     )
     mops = frames.mops.where(F.col("f").isin("poll", *ASSIGNING)).select(
-        "history_id", "op_id", "pos", "f", "key", "offset", value_text().alias("value")
+        "history_id",
+        "op_id",
+        "pos",
+        "f",
+        "key",
+        "offset",
+        value_text().alias("value"),
+        has_value().alias("found"),
     )
     return mops.join(joined, ["history_id", "op_id"])
+
+
+def further_final_values(frames: Frames) -> DataFrame:
+    """What the final readers that have no bit in the mask read: history_id, key, value, process.
+
+    The few operations are broadcast, so that without such readers the polls are not even scanned.
+    """
+    further = final_readers(frames).where(F.col("final_reader") >= MASKED_READERS)
+    ops = frames.ops.where(F.col("f") == FINAL_POLL).join(F.broadcast(further), ["history_id", "process"])
+    mops = frames.mops.where((F.col("f") == "poll") & has_value()).select(
+        "history_id", "op_id", "key", value_text().alias("value")
+    )
+    small = ops.select("history_id", "op_id", "process")
+    return mops.join(F.broadcast(small), ["history_id", "op_id"]).drop("op_id").distinct()
 
 
 def final_readers(frames: Frames) -> DataFrame:

@@ -1,13 +1,15 @@
 """The log checks: every anomaly of an offset-addressed log, as DataFrame operations.
 
-*Why this is cheap.* Checking linearizability is NP-hard in general, but a log names the position of every value: the
-offsets *are* the linearization order, so each promise becomes one aggregation or one pass in offset order.
+*Why this is cheap.* Checking linearizability is NP-hard in general, but a log names the position of every
+value: the offsets *are* the linearization order, so each promise becomes one aggregation or one pass in
+offset order.
 
 *Terms*, per history and key, after jepsen.tests.kafka:
 
 - A writer *committed* if its outcome is ok, or if it is info and an ok poll read one of the values it sent.
 - *Known pairs* (offset, value): of committed sends that know their offset, and of all polls.
-- `first` and `last` of a value: its least and greatest known offset. An offset is *known* if it is in a known pair.
+- `first` and `last` of a value: its least and greatest known offset. An offset is *known* if it is in a known
+pair.
 
 *Anomalies* (each row of the result is one):
 
@@ -15,25 +17,26 @@ offsets *are* the linearization order, so each promise becomes one aggregation o
 |---|---|
 | inconsistent-offsets | one offset holds two values |
 | duplicate | one value lies at two offsets |
-| lost-write | a committed value, whose last offset is at most the greatest first offset that an ok poll read, was read by no ok poll |
-| unseen | a value acknowledged before some final read of its key began was read by no ok poll at all |
-| missing-in-final-read | a value acknowledged before a process's final read of the key began is not in that final read, though some ok poll read it |
-| aborted-read (Adya's G1a) | an ok poll read a value whose send failed |
-| phantom | an ok poll read a value that nobody sent to this key |
+| lost-write | a committed value, whose last offset is at most the greatest first offset that an ok poll read,
+was read by no ok poll | | unseen | a value acknowledged before some final read of its key began was read by
+no ok poll at all | | missing-in-final-read | a value acknowledged before a process's final read of the key
+began is not in that final read, though some ok poll read it | | aborted-read (Adya's G1a) | an ok poll read a
+value whose send failed | | phantom | an ok poll read a value that nobody sent to this key |
 | future-read | an ok poll that completed before the send was invoked read its value |
-| realtime-order | an acknowledged send completed before another send was invoked, and yet the other has the lower offset |
-| nonmonotonic-poll, int-nonmonotonic-poll | a process read an offset not above the one it read before; `int-` within one poll |
-| poll-skip, int-poll-skip | a process went from one offset to a higher one past a known offset; `int-` within one poll |
-| reused-value | (no verdict) two sends carry one value, so that reads of it prove nothing; such values take no part in the other value checks |
+| realtime-order | an acknowledged send completed before another send was invoked, and yet the other has the
+lower offset | | nonmonotonic-poll, int-nonmonotonic-poll | a process read an offset not above the one it read
+before; `int-` within one poll | | poll-skip, int-poll-skip | a process went from one offset to a higher one
+past a known offset; `int-` within one poll | | reused-value | (no verdict) two sends carry one value, so that
+reads of it prove nothing; such values take no part in the other value checks |
 
-A process's position is that of its last ok poll; an assign or subscribe drops the positions of the keys that it does not name.
-Skips count offsets that exist: a gap in which nobody ever saw a record is not one, unless `gaps="any"`
+A process's position is that of its last ok poll; an assign or subscribe drops the positions of the keys that
+it does not name. Skips count offsets that exist: a gap in which nobody ever saw a record is not one, unless `gaps="any"`
 asks that offsets have no holes at all.
 
-*Cost.* The rows of sends and polls are reduced once, by (key, value, offset), to one row per stored record; value checks,
-offset checks and real-time checks all start from that table, which is kept. The session checks sort the polls
-by process. Joins against candidates are against empty tables in a healthy history, and adaptive
-execution then drops them.
+*Cost.* The rows of sends and polls are reduced once, by (key, value, offset), to one row per stored record;
+value checks, offset checks and real-time checks all start from that table, which is kept. The session checks
+sort the polls by process. Joins against candidates are against empty tables in a healthy history, and
+adaptive execution then drops them.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ from typing import Literal, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jepsen.spark.frames import ASSIGNING, MASKED_READERS, Frames, reads, sends
+from jepsen.spark.frames import ASSIGNING, MASKED_READERS, Frames, further_final_values, reads, sends
 
 LOG = ["history_id", "key"]
 VALUE = [*LOG, "value"]
@@ -78,7 +81,7 @@ def check_log(frames: Frames, gaps: Gaps = "known") -> LogChecks:
     parts = [
         _value_anomalies(values),
         _lost_writes(values),
-        *_final_read_anomalies(values, read),
+        *_final_read_anomalies(values, read, further_final_values(frames)),
         _inconsistent_offsets(records),
         _realtime_order(values),
         *_session_anomalies(read, records, gaps),
@@ -86,7 +89,8 @@ def check_log(frames: Frames, gaps: Gaps = "known") -> LogChecks:
     return LogChecks(reduce(DataFrame.unionByName, parts), (records, values))
 
 
-# -- from rows to records and values ---------------------------------------------------------------------------
+# -- from rows to records and values
+# ---------------------------------------------------------------------------
 
 
 def _records(sent: DataFrame, read: DataFrame) -> DataFrame:
@@ -98,7 +102,7 @@ def _records(sent: DataFrame, read: DataFrame) -> DataFrame:
     zero = F.lit(0).cast("bigint")
     outcome = F.col("outcome")
     ok = outcome == "ok"
-    sent = _with_commitment(sent, read).where(F.col("value").isNotNull())
+    sent = _with_commitment(sent, read)
     sent_rows = sent.select(
         *VALUE,
         F.when(ok | F.col("seen_operation"), F.col("offset")).alias("offset"),
@@ -115,7 +119,7 @@ def _records(sent: DataFrame, read: DataFrame) -> DataFrame:
         zero.alias("final_mask"),
     )
     first_readers = F.when(ok & (F.col("final_reader") < MASKED_READERS), F.col("final_reader"))
-    read_rows = read.where((F.col("f") == "poll") & F.col("value").isNotNull()).select(
+    read_rows = read.where((F.col("f") == "poll") & F.col("found")).select(
         *VALUE,
         "offset",
         F.lit(0).alias("sends"),
@@ -183,11 +187,13 @@ def _values(records: DataFrame) -> DataFrame:
     return grouped.withColumn("committed", F.col("committed") | read_from_unsure)
 
 
-# -- anomalies --------------------------------------------------------------------------------------------------
+# -- anomalies
+# --------------------------------------------------------------------------------------------------
 
 
 def _anomaly(frame: DataFrame, name: str | Column, ops: list[Column], **evidence: Column) -> DataFrame:
-    """Rows of `frame` as anomalies. Evidence fields that are not given are null; null operations are left out."""
+    """Rows of `frame` as anomalies. Evidence fields that are not given are null; null operations are left
+    out."""
     fields = []
     for field in EVIDENCE_SCHEMA.removeprefix("struct<").removesuffix(">").split(","):
         label, kind = field.split(":")
@@ -243,7 +249,7 @@ def _lost_writes(values: DataFrame) -> DataFrame:
     )
 
 
-def _final_read_anomalies(values: DataFrame, read: DataFrame) -> list[DataFrame]:
+def _final_read_anomalies(values: DataFrame, read: DataFrame, further_values: DataFrame) -> list[DataFrame]:
     """Acknowledged values against the final reads of their keys: each final reader must have each of them.
 
     Each of a history's first final readers is one bit of `final_mask`, so that almost always one
@@ -274,9 +280,8 @@ def _final_read_anomalies(values: DataFrame, read: DataFrame) -> list[DataFrame]
     short = partly.where(F.col("final_mask").bitwiseAND(F.col("readers_mask")) != F.col("readers_mask"))
     unread = F.col("final_mask").bitwiseAND(_bit(F.col("final_reader"))) == 0
     missing = short.join(readers.where(masked), LOG).where(before & unread)
-    has = final.where(~masked).select(*VALUE, "process").distinct()
     further = partly.join(F.broadcast(readers.where(~masked)), LOG).where(before)
-    missing_further = further.join(has, [*VALUE, "process"], "left_anti")
+    missing_further = further.join(further_values, [*VALUE, "process"], "left_anti")
     return [
         unseen,
         _anomaly(
@@ -314,7 +319,9 @@ def _realtime_order(values: DataFrame) -> DataFrame:
         F.col("first").alias("offset"),
         "send_ret",
         "send_op",
-        F.struct("send_inv", F.col("send_op").alias("op"), F.col("first").alias("offset"), "value").alias("send"),
+        F.struct("send_inv", F.col("send_op").alias("op"), F.col("first").alias("offset"), "value").alias(
+            "send"
+        ),
     )
     below = Window.partitionBy(*LOG).orderBy("offset").rangeBetween(Window.unboundedPreceding, -1)
     late = placed.withColumn("latest", F.max("send").over(below)).where(
@@ -376,7 +383,9 @@ def _steps(read: DataFrame) -> DataFrame:
     with_previous = rows.withColumns(
         {
             "neighbour": F.lag(here).over(order),
-            "position": F.last(F.when(is_poll & (F.col("outcome") == "ok"), here), ignorenulls=True).over(earlier),
+            "position": F.last(F.when(is_poll & (F.col("outcome") == "ok"), here), ignorenulls=True).over(
+                earlier
+            ),
         }
     )
     internal = F.coalesce(F.col("neighbour.op_id") == F.col("op_id"), F.lit(False))

@@ -1,8 +1,8 @@
 """Starts Spark for the checks, and says clearly what is missing when it cannot start.
 
-Spark needs a Java 17 runtime (or later) and the Python packages pyspark, pyarrow and pandas. The memory of the driver must be
-known before its Java virtual machine starts, so it is an argument here and cannot be changed later. Callers that
-have a session of their own pass it to `jepsen.spark.check` and never come here.
+Spark needs a Java 17 runtime (or later) and the Python packages pyspark, pyarrow and pandas. The memory of
+the driver must be known before its Java virtual machine starts, so it is an argument here and cannot be
+changed later. Callers that have a session of their own pass it to `jepsen.spark.check` and never come here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def start_session(
 ) -> SparkSession:
     """Start a session, or return the one that runs already in this process.
 
-    `progress` shows Spark's own progress bar on stderr. Raises LiftlogError with the remedy if something is missing.
+    `progress` shows Spark's own progress bar on stderr. Raises LiftlogError with the remedy if something is
+    missing.
     """
     require_packages()
     if master.startswith("local"):
@@ -92,7 +93,9 @@ def require_java() -> int:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     where = f"JAVA_HOME={home}" if home else "PATH"
     if java is None or not os.path.exists(java):
-        raise LiftlogError(f"the checks need a Java {JAVA_MAJOR_MIN} runtime, none found in {where}: {INSTALL_JAVA}")
+        raise LiftlogError(
+            f"the checks need a Java {JAVA_MAJOR_MIN} runtime, none found in {where}: {INSTALL_JAVA}"
+        )
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -101,7 +104,9 @@ def require_java() -> int:
     if major is None:
         raise LiftlogError(f"{java} -version does not answer like a Java runtime: {INSTALL_JAVA}")
     if major < JAVA_MAJOR_MIN:
-        raise LiftlogError(f"{java} is Java {major}, the checks need Java {JAVA_MAJOR_MIN} or later: {INSTALL_JAVA}")
+        raise LiftlogError(
+            f"{java} is Java {major}, the checks need Java {JAVA_MAJOR_MIN} or later: {INSTALL_JAVA}"
+        )
     return major
 
 
@@ -115,13 +120,16 @@ def java_major(text: str) -> int | None:
 
 
 def require_memory(driver_memory: str) -> None:
-    """Raise LiftlogError unless `driver_memory` is well formed, enough for Spark and there on this machine."""
+    """Raise LiftlogError unless `driver_memory` is well formed, enough for Spark and there on this
+    machine."""
     found = re.fullmatch(r"(\d+)([kmgt])", driver_memory.lower())
     if found is None:
         raise LiftlogError(f"driver memory {driver_memory!r} is not a size: write it like 4g or 900m")
     wanted = int(found.group(1)) * _MEMORY_UNITS[found.group(2)]
     if wanted < 512 * 1024**2:
-        raise LiftlogError(f"driver memory {driver_memory} is too small for Spark: give 512m or more, 4g is the default")
+        raise LiftlogError(
+            f"driver memory {driver_memory} is too small for Spark: give 512m or more, 4g is the default"
+        )
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if wanted > installed:
         raise LiftlogError(

@@ -29,8 +29,8 @@ class TailReport(Struct):
 class RegisterNode(Struct):
     """I2: a process has started. Its incarnation is the Raft index of this entry.
 
-    `replaces` is the incarnation that it knows to be the node's present one: a registration that was under way
-    since an earlier start finds another and means nothing.
+    `replaces` is the incarnation that it knows to be the node's present one: a registration that was under
+    way since an earlier start finds another and means nothing.
     """
 
     request: RequestId

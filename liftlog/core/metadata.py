@@ -278,8 +278,8 @@ class Metadata:
                 config.replication_factor, sorted(self.nodes), live, list(self.partitions.values())
             )
             partition = PartitionState(PartitionId(index, number), tuple(replicas), minimum)
-            # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them, since
-            # an empty ISR could never elect anybody, and an empty log is on all of them.
+            # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them,
+            # since an empty ISR could never elect anybody, and an empty log is on all of them.
             partition.isr = tuple(node for node in replicas if node in live) or tuple(replicas)
             stream.partitions.append(partition.id)
             self.partitions[partition.id] = partition

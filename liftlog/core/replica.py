@@ -47,7 +47,7 @@ from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import ReplicaFailed
+from liftlog.core.commands import ReplicaFailed, RequestId
 from liftlog.core.context import Context
 from liftlog.core.epochs import EpochHistory
 from liftlog.core.follower import Following
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from liftlog.core.metadata import PartitionState
 
 OPENING, READY, FAILED = "opening", "ready", "failed"
+REOPEN_MS = 1000
+"""How long a failed replica waits before each attempt to go on in a new file."""
 CACHE_SLACK = 4
 """The tail cache is trimmed when it exceeds its limit by 1/CACHE_SLACK, so that trimming is amortised."""
 
@@ -98,9 +100,11 @@ class Replica:
         "leading",
         "leo",
         "log_start",
+        "never_opened",
         "pending",
         "readers",
         "reopen_ticks",
+        "shortfall",
         "state",
         "tail",
     )
@@ -123,7 +127,9 @@ class Replica:
         self.leading: Leadership | None = None
         self.following: Following | None = None
         self.readers = Readers(self)
+        self.never_opened = True
         self.failed_durable = 0
+        self.shortfall: tuple[RequestId, LogSummary] | None = None
         self.barred_epoch = 0
         self.reopen_ticks = 0
 
@@ -157,6 +163,9 @@ class Replica:
 
     def opened(self, summary: LogSummary) -> None:
         """Storage has opened the log; everything in the summary is durable (R7)."""
+        if self.state == FAILED and summary.leo < self.failed_durable:
+            self._confess(summary)
+            return
         self.log_start = summary.log_start
         self.leo = self.durable_leo = summary.leo
         self.hw = self.checkpointed_hw = summary.hw
@@ -165,6 +174,8 @@ class Replica:
         self.cache.clear()
         self.cache_bytes = 0
         self.pending.clear()
+        self.never_opened = False
+        self.shortfall = None
         self.state = READY
         self.adopt()
 
@@ -292,17 +303,24 @@ class Replica:
         self.pending.clear()
         self.barred_epoch = self.epoch
         if event.sync or was_leader:
-            ctx.submit(
-                ReplicaFailed(
-                    ctx.new_request(),
-                    self.id,
-                    ctx.node,
-                    ctx.incarnation,
-                    self.history.epoch_before(self.durable_leo),
-                    self.durable_leo,
-                )
-            )
-        self.reopen_ticks = ctx.ticks_of(1000)
+            self._report_failure(self.history.epoch_before(self.durable_leo), self.durable_leo)
+        self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
+
+    def _report_failure(self, epoch: int, leo: int) -> RequestId | None:
+        """Tell the metadata group what this copy still has; None if too many commands wait."""
+        ctx = self.ctx
+        request = ctx.new_request()
+        sent = ctx.submit(ReplicaFailed(request, self.id, ctx.node, ctx.incarnation, epoch, leo))
+        return request if sent else None
+
+    def _confess(self, summary: LogSummary) -> None:
+        """The rebuilt log ends below what this replica had reported durable: it was damaged as well (D2).
+
+        Nobody may count on it before the metadata group knows: it stays closed until its report is applied.
+        """
+        self.ctx.mark("D2.shortfall")
+        request = self._report_failure(summary.epochs[-1].epoch if summary.epochs else 0, summary.leo)
+        self.shortfall = (request, summary) if request is not None else None
 
     # -- the high watermark -----------------------------------------------------------------------
 
@@ -331,11 +349,20 @@ class Replica:
 
     def _reopen(self) -> None:
         """Leave the failed state: what was durable goes on in a new file, the rest is fetched again (R5)."""
+        ctx = self.ctx
+        if self.shortfall is not None:
+            request, summary = self.shortfall
+            if request in ctx.metadata.results:
+                self.failed_durable = summary.leo
+                self.opened(summary)
+            return
         self.reopen_ticks -= 1
         if self.reopen_ticks > 0:
             return
-        self.reopen_ticks = self.ctx.ticks_of(1000)
-        self.ctx.effects.append(RebuildLog(self.id, self.failed_durable))
+        self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
+        ctx.effects.append(
+            OpenLog(self.id) if self.never_opened else RebuildLog(self.id, self.failed_durable)
+        )
 
     # -- peers ------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def write_history(
 ) -> Any:
     """Write the history as Parquet into `folder`; returns it (a `jepsen.history.History`)."""
     module = source_module("jepsen.history")
-    writer = module.HistoryWriter(name, meta)
+    writer = module.HistoryWriter(name, meta=meta)
     # One process has one epoch per call: group the attempts of a process by the epoch of their acks.
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number in range(len(attempts)):

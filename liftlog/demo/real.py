@@ -49,6 +49,7 @@ class RealResult(msgspec.Struct):
 
 def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResult:
     """Run it and leave the history in `folder`. Raises LiftlogError if the cluster cannot do its work."""
+    display.heading("3/5  The same core for real: three nodes, NATS, and a SIGKILL in mid-stream")
     with Scratch("demo") as scratch:
         cluster = LocalCluster(scratch.folder / "cluster", NODES)
         with display.busy(f"starting nats-server and {NODES} nodes"):
@@ -61,6 +62,7 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
         with display.busy("waiting for the killed node to catch up"):
             caught_up_s = wait_in_sync(cluster, STREAM)
         display.line(f"node {kill.victim} was restarted and is in sync again (waited {caught_up_s:.1f} s)")
+        display.heading("4/5  Everything read back, from each replica by itself")
         started_reading_s = time.monotonic()
         reads = _read_back(cluster, len(publisher.attempts), display)
         read_s = time.monotonic() - started_reading_s

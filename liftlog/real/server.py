@@ -127,7 +127,8 @@ class Server:
                 if self._failure is not None:
                     raise self._failure
                 driver.post(StopRequested())
-                with trio.move_on_after(HANDOVER_S):
+                # A node that is alone has nobody to hand over to.
+                with trio.move_on_after(HANDOVER_S if len(config.peers) > 1 else 0):
                     while not node.leads_nothing:
                         await trio.sleep(0.01)
                 nursery.cancel_scope.cancel()

@@ -30,7 +30,13 @@ from liftlog.format import (
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.epochs import EpochHistory
-from liftlog.storage.layout import log_directory, make_directory_durable, segment_bases, segment_name
+from liftlog.storage.layout import (
+    log_directory,
+    make_directory_durable,
+    parent,
+    segment_bases,
+    segment_name,
+)
 from liftlog.storage.segment import BadBytes, Segment, scan
 from liftlog.types import Batch, InvariantViolation, LogSummary, PartitionId, TailState
 
@@ -346,10 +352,19 @@ def _base_offset(segment: Segment) -> int:
 
 
 def create_log(disk: Disk, log: PartitionId, options: StorageOptions) -> Log:
-    """A new, empty log, durable. Raises DiskError, SyncFailed."""
+    """A new, empty log, durable. Raises DiskError, SyncFailed; nothing is left of it then.
+
+    A folder whose sync failed must not be taken for durable by the next attempt (R5): it is removed.
+    """
     directory = log_directory(log)
-    make_directory_durable(disk, directory)
     segment = Segment(f"{directory}/{segment_name(0)}", 0)
-    file = create_empty(disk, segment.path)
-    disk.sync_directory(directory)
+    try:
+        make_directory_durable(disk, directory)
+        file = create_empty(disk, segment.path)
+        disk.sync_directory(directory)
+    except OSError:
+        while directory and not [name for name in disk.list(directory) if name != segment_name(0)]:
+            disk.remove_tree(directory)
+            directory = parent(directory)
+        raise
     return Log(disk, log, options, [segment], file, EpochHistory(), TailState.CLEAN)
