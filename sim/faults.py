@@ -50,6 +50,7 @@ KINDS = (
     "partition",
     "isolate",
     "one_way",
+    "link",
     "cut_bus",
     "cut_both",
     "slow_node",
@@ -108,8 +109,13 @@ class Faults:
         }
 
     def start(self) -> None:
+        world = self.world
         for fault in self.plan:
-            self.world.kernel.at(fault.at_us, self._apply, fault)
+            world.kernel.at(fault.at_us, self._apply, fault)
+        if world.knobs.hunt_voter:
+            world.observer.watched["M1.vote"] = self._voted
+        if world.knobs.hunt_joiner:
+            world.observer.watched["R10.join"] = self._joining
 
     def end(self) -> None:
         """No more faults; everything is healed, everybody runs again."""
@@ -157,12 +163,46 @@ class Faults:
         draw = self._hunter
         if draw.random() >= probability:
             return
-        kind = draw.choice(("kill", "power", "isolate", "pause", "kill_then_power", "isolate"))
+        kind = draw.choice(self.world.knobs.hunt_kinds)
         delay_us = draw.randrange(self.world.knobs.hunt_within_us)
         duration_us = int(draw.expovariate(1.0) * self.world.knobs.fault_duration_us) + 10 * MILLISECOND
         self._ordinal += 1
         fault = Fault(self.world.kernel.now_us + delay_us, kind, str(number), duration_us, -self._ordinal)
         self.world.kernel.at(fault.at_us, self._apply, fault)
+
+    def _voted(self, machine: Machine) -> None:
+        """A node has given its vote: it may die before, while or after the vote reaches its disk."""
+        draw = self._hunter
+        if self.active and draw.random() < self.world.knobs.hunt_voter:
+            self._ordinal += 1
+            at_us = self.world.kernel.now_us + draw.randrange(30 * MILLISECOND)
+            kind = draw.choice(("kill", "power"))
+            duration_us = draw.randrange(5, 200) * MILLISECOND
+            fault = Fault(at_us, kind, str(machine.number), duration_us, -self._ordinal)
+            self.world.kernel.at(at_us, self._apply, fault)
+
+    def _joining(self, leader: Machine) -> None:
+        """A leader asks for a replica's return to the ISR: hold that back, and wipe the replica meanwhile."""
+        draw = self._hunter
+        world = self.world
+        if not self.active or draw.random() >= world.knobs.hunt_joiner or leader.node is None:
+            return
+        controller = leader.node.raft.leader
+        if controller in (0, leader.number):
+            return
+        for replica in leader.node.replicas.values():
+            pending = replica.leading.pending if replica.leading is not None else None
+            if pending is None or pending.joiner in (0, controller):
+                continue
+            self._ordinal += 1
+            duration_us = draw.randrange(600, 2500) * MILLISECOND
+            at_us = world.kernel.now_us + draw.randrange(50 * MILLISECOND)
+            fault = Fault(at_us, "wipe", str(pending.joiner), draw.randrange(10, 100) * MILLISECOND, -self._ordinal)
+            links = [(leader.number, controller)]
+            self._block(links, Fault(at_us, "one_way", "", duration_us))
+            self.done(Fault(at_us, "one_way"), f"links {links} are cut")
+            world.kernel.at(at_us, self._apply, fault)
+            return
 
     # -- applying ------------------------------------------------------------------------------------------
 
@@ -293,6 +333,14 @@ class Faults:
             links = [links[draws.randrange(len(links))]]
         self._block(links, fault)
         self.done(fault, f"links {links} are cut")
+
+    def _link(self, fault: Fault, draws: random.Random) -> None:
+        """Two nodes do not hear each other, while everybody else hears both."""
+        machine = self._target(fault, draws)
+        peers = [peer for peer in self.world.machines if peer != machine.number]
+        peer = peers[draws.randrange(len(peers))]
+        self._block([(machine.number, peer), (peer, machine.number)], fault)
+        self.done(fault, f"nodes {machine.number} and {peer} do not hear each other")
 
     def _links_of(self, number: int) -> list[tuple[int, int]]:
         peers = [peer for peer in self.world.machines if peer != number]

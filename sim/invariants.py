@@ -89,7 +89,8 @@ class PartitionTruth:
     """The truth about one partition. `hw` and `history`: the committed prefix; it only ever grows."""
 
     __slots__ = (
-        "acked", "acked_end", "checks", "committed_in", "contents", "history", "hw", "id", "isr", "leaders", "version", "seen",
+        "acked", "acked_end", "checks", "committed_in", "contents", "elected_with", "history", "hw", "id", "isr", "leaders",
+        "seen", "version",
     )  # fmt: skip
 
     def __init__(self, partition: PartitionId, checks: Checks) -> None:
@@ -100,6 +101,8 @@ class PartitionTruth:
         self.committed_in: dict[int, int] = {}
         """Where the committed prefix ended when each epoch last extended it."""
         self.leaders: dict[int, tuple[int, int]] = {}
+        self.elected_with: dict[int, tuple[list[EpochStart], int]] = {}
+        """For each epoch, the history and the end of its leader's log when it began to lead."""
         self.contents: dict[tuple[int, int], tuple[int, int]] = {}
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
@@ -153,11 +156,18 @@ class PartitionTruth:
                     f"partition {self.id}: node {node} leads epoch {epoch} without the acknowledged offsets "
                     f"{first}..{end - 1} of epoch {acked_epoch}; its log is {describe(history, leo)}",
                 )
+        self.elected_with[epoch] = (list(history), leo)
         committed = max((hw for before, hw in self.committed_in.items() if before < epoch), default=0)
+        self._complete(node, epoch, committed)
+
+    def _complete(self, node: int, epoch: int, committed: int) -> None:
+        """The leader of `epoch` began with everything that was committed, in earlier epochs, below `committed`."""
+        self.checks["NoAckedRecordLost"] += 1
+        history, leo = self.elected_with[epoch]
         if leo < committed or prefix_of(history, committed) != prefix_of(self.history, committed):
             raise Violation(
                 "NoAckedRecordLost",
-                f"partition {self.id}: node {node} leads epoch {epoch} with the log {describe(history, leo)}, but "
+                f"partition {self.id}: node {node} leads epoch {epoch} from the log {describe(history, leo)}, but "
                 f"{describe(prefix_of(self.history, committed), committed)} was committed in earlier epochs",
             )
 
@@ -181,6 +191,9 @@ class PartitionTruth:
         self.hw = hw
         self.history = prefix_of(history, hw)
         self.committed_in[epoch] = hw
+        for newer, (leader, _) in self.leaders.items():
+            if newer > epoch:
+                self._complete(leader, newer, hw)
         return True
 
     def on_isr_member(self, node: int, history: Sequence[EpochStart], durable_leo: int) -> None:
@@ -245,13 +258,15 @@ class PartitionTruth:
 class RaftTruth:
     """The truth about the metadata group."""
 
-    __slots__ = ("checks", "committed_terms", "entries", "leaders")
+    __slots__ = ("checks", "committed_terms", "elected_with", "entries", "leaders")
 
     def __init__(self, checks: Checks) -> None:
         self.checks = checks.counts
         self.leaders: dict[int, int] = {}
         self.entries: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.committed_terms: list[int] = []
+        self.elected_with: dict[int, list[int]] = {}
+        """For each term that had a leader, the terms of the entries in that leader's log when it was elected."""
 
     def led(self, term: int, node: int) -> bool:
         """A node acts as Raft leader of `term`; True the first time. ElectionSafety."""
@@ -283,32 +298,47 @@ class RaftTruth:
                 )
 
     def elected(self, node: int, term: int, log: Sequence[Entry]) -> None:
-        """A node begins to lead. LeaderCompleteness: by RaftLogMatching the last committed entry decides."""
+        """A node begins to lead: it must have every entry that is committed. LeaderCompleteness."""
+        self.elected_with[term] = [entry.term for entry in log]
+        self._complete(node, term, len(self.committed_terms))
+
+    def _complete(self, node: int, term: int, index: int) -> None:
+        """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then, too."""
         self.checks["LeaderCompleteness"] += 1
-        committed = len(self.committed_terms)
-        if committed == 0:
+        if index == 0:
             return
-        if len(log) < committed or log[committed - 1].term != self.committed_terms[-1]:
-            found = f"term {log[committed - 1].term}" if len(log) >= committed else "nothing"
+        had = self.elected_with[term]
+        committed_term = self.committed_terms[index - 1]
+        if len(had) < index or had[index - 1] != committed_term:
+            found = f"an entry of term {had[index - 1]}" if len(had) >= index else "nothing"
             raise Violation(
                 "LeaderCompleteness",
-                f"node {node} leads term {term} with {found} at index {committed}, "
-                f"where an entry of term {self.committed_terms[-1]} is committed",
+                f"node {node} leads term {term}, elected with {found} at index {index}, "
+                f"where an entry of term {committed_term} is committed",
             )
 
-    def committed(self, node: int, log: Sequence[Entry], before: int, commit: int) -> None:
-        """A node's commit index moved from `before` to `commit`. StateMachineSafety."""
+    def committed(self, node: int, term: int, log: Sequence[Entry], before: int, commit: int) -> None:
+        """A node, in `term`, moved its commit index from `before` to `commit`. StateMachineSafety.
+
+        What is committed only now, in an older term, the leaders of newer terms must have had when they were
+        elected. LeaderCompleteness.
+        """
         terms = self.committed_terms
+        known = len(terms)
         for index in range(before + 1, commit + 1):
             self.checks["StateMachineSafety"] += 1
             if index > len(log):
                 raise Violation("StateMachineSafety", f"node {node} commits index {index}, which it does not have")
-            term = log[index - 1].term
+            entry_term = log[index - 1].term
             if index > len(terms):
-                terms.append(term)
-            elif terms[index - 1] != term:
+                terms.append(entry_term)
+            elif terms[index - 1] != entry_term:
                 raise Violation(
                     "StateMachineSafety",
-                    f"node {node} commits an entry of term {term} at index {index}, "
+                    f"node {node} commits an entry of term {entry_term} at index {index}, "
                     f"where one of term {terms[index - 1]} is committed",
                 )
+        if commit > known:
+            for newer, leader in self.leaders.items():
+                if newer > term:
+                    self._complete(leader, newer, commit)

@@ -52,6 +52,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes: int = 4096
     ask_latest: float = 0.2
     admin_interval_us: int = 8 * SECOND
+    admin_to_controller: float = 0.3
+    """Share of administrative requests that go to a node which believes to be controller."""
+    election_spread_ticks: int = 5
 
     faults: tuple[tuple[str, float], ...] = ()
     """(kind, weight) of what `sim/faults.py` may do."""
@@ -62,6 +65,11 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     hunt_leader: float = 0.0
     """The same for partition leaders."""
     hunt_within_us: int = 200 * MILLISECOND
+    hunt_kinds: tuple[str, ...] = ("kill", "power", "isolate", "pause", "kill_then_power", "isolate")
+    hunt_voter: float = 0.0
+    """Probability that a node dies shortly after it gave its vote."""
+    hunt_joiner: float = 0.0
+    """Probability that a replica's disk is wiped while its return to the ISR is being decided."""
 
     def node_config(self, node: int) -> NodeConfig:
         """Limits and times of one node."""
@@ -72,7 +80,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             address=f"10.0.0.{node}:7000",
             tick_ms=tick,
             election_min_ms=5 * tick,
-            election_max_ms=10 * tick,
+            election_max_ms=(5 + self.election_spread_ticks) * tick,
             session_timeout_ms=15 * tick,
             fence_margin_ms=3 * tick,
             leader_timeout_ms=self.report_ticks * 2 * tick,

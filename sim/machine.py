@@ -146,6 +146,7 @@ class Machine:
             engine,
             self.post_all,
             self._died_inside,
+            self.failed,
         )
         self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
         self.process = world.gear(self)

@@ -49,12 +49,12 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "led_term", "registered", "replicas", "term")
+    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
 
     def __init__(self) -> None:
         self.commit = 0
         self.led_term = 0
-        self.term = 0
+        self.marks: dict[str, int] = {}
         self.registered = False
         self.replicas: dict[PartitionId, _Seen] = {}
 
@@ -76,6 +76,8 @@ class Observer:
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
+        self.watched: dict[str, Callable[[Machine], None]] = {}
+        """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
@@ -159,6 +161,7 @@ class Observer:
         node = machine.node
         if node is not None:
             try:
+                self._look_at_raft(machine)
                 self._look_at(machine)
             except Violation as violation:
                 self.fail(violation)
@@ -177,6 +180,7 @@ class Observer:
         if self.on_step is not None:
             self.on_step(machine, event, effects)
         try:
+            self._look_at_raft(machine)
             on_effect = self._on_effect
             for effect in effects:
                 handler = on_effect.get(type(effect))
@@ -186,14 +190,12 @@ class Observer:
         except Violation as violation:
             self.fail(violation)
 
-    def _look_at(self, machine: Machine) -> None:
+    def _look_at_raft(self, machine: Machine) -> None:
+        """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""
         node = machine.node
         assert node is not None
         view = self._views[machine.number]
         raft = node.raft
-        if raft.commit != view.commit:
-            self.raft.committed(machine.number, raft.log, view.commit, raft.commit)
-            view.commit = raft.commit
         if raft.is_leader and raft.term != view.led_term:
             view.led_term = raft.term
             if self.raft.led(raft.term, machine.number):
@@ -201,11 +203,24 @@ class Observer:
                 self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
                 self.raft.elected(machine.number, raft.term, raft.log)
                 self.world.faults.controller_elected(machine.number)
+        if raft.commit != view.commit:
+            self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
+            view.commit = raft.commit
+
+    def _look_at(self, machine: Machine) -> None:
+        node = machine.node
+        assert node is not None
+        view = self._views[machine.number]
         metadata = node.metadata
         if metadata.applied > self.applied:
             self._apply(metadata)
         if not view.registered and node.incarnation:
             self._registered(machine, view)
+        for mark, strike in self.watched.items():
+            number = node.ctx.marks.get(mark, 0)
+            if number != view.marks.get(mark, 0):
+                view.marks[mark] = number
+                strike(machine)
         replicas = view.replicas
         for partition, replica in node.replicas.items():
             seen = replicas.get(partition)

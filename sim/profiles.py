@@ -196,19 +196,59 @@ def _partitions(draws: random.Random) -> Knobs:
 
 
 def _elections(draws: random.Random) -> Knobs:
-    """Whoever is elected is struck at once: the metadata group goes through many short terms."""
+    """Whoever is elected is struck, whoever votes dies: the metadata group goes through many short terms.
+
+    There is much metadata traffic, sent an entry at a time, so that logs differ in length and in their last term.
+    """
     return _base(
         draws,
-        faults=(("kill", 2), ("isolate", 3), ("one_way", 1), ("partition", 2), ("power", 2), ("slow_disk", 1)),
-        tick_ms=200,
+        nodes=draws.choice((3, 3, 3, 3, 5)),
+        streams=draw_streams(draws, 3, 1),
+        faults=(("kill", 2), ("isolate", 3), ("link", 3), ("one_way", 1), ("partition", 2), ("power", 2), ("slow_disk", 1)),
+        tick_ms=draws.choice((100, 150)),
+        election_spread_ticks=draws.choice((1, 5)),
         raft_append_max_bytes=1,
-        storage_times=StorageTimes(100, 3_000, 40_000, 0, 0.3, draws.choice((200_000, 800_000))),
+        network=NetworkOptions(draws.choice((1_000, 20_000)), draws.choice((1_000, 30_000)), 0.0, 0.01, 0.01, 300_000),
+        storage_times=StorageTimes(100, 1_000, draws.choice((5_000, 40_000)), 0, 0.2, draws.choice((50_000, 600_000))),
         fault_interval_us=draws.choice((1000, 2000)) * MILLISECOND,
-        fault_duration_us=draws.choice((200, 800, 2500)) * MILLISECOND,
-        hunt_controller=0.7,
-        hunt_within_us=draws.choice((20, 100, 600)) * MILLISECOND,
+        fault_duration_us=draws.choice((300, 1000, 2500)) * MILLISECOND,
+        hunt_controller=draws.choice((0.5, 0.9)),
+        hunt_within_us=draws.choice((30, 150, 600)) * MILLISECOND,
+        hunt_voter=draws.choice((0.0, 0.3)),
         publish_interval_us=1500 * MILLISECOND,
         read_interval_us=2 * SECOND,
+        admin_interval_us=draws.choice((300, 1000)) * MILLISECOND,
+        admin_to_controller=0.7,
+    )
+
+
+def _terms(draws: random.Random) -> Knobs:
+    """Every Raft leader is cut off at about the moment its first entry spreads (Figure 8 of the Raft paper).
+
+    The cut lasts about as long as an election, so that a leader comes back with an entry that nobody else has
+    while the next one is being cut off with another.
+    """
+    return _base(
+        draws,
+        nodes=draws.choice((3, 3, 3, 5)),
+        streams=draw_streams(draws, 3, 1),
+        faults=(("isolate", 2), ("link", 1), ("kill", 1)),
+        tick_ms=100,
+        election_spread_ticks=draws.choice((2, 5)),
+        raft_append_max_bytes=1,
+        network=NetworkOptions(draws.choice((1_000, 10_000)), draws.choice((1_000, 20_000)), 0.0, 0.0, 0.0, 0),
+        storage_times=StorageTimes(100, 1_000, draws.choice((10_000, 50_000)), 0, 0.3, draws.choice((100_000, 400_000))),
+        fault_interval_us=4 * SECOND,
+        fault_duration_us=draws.choice((700, 1200, 2000)) * MILLISECOND,
+        hunt_controller=draws.choice((0.8, 1.0)),
+        hunt_kinds=draws.choice((("isolate",), ("isolate", "isolate", "kill"), ("isolate", "power"))),
+        hunt_within_us=draws.choice((50, 150, 400)) * MILLISECOND,
+        publish_interval_us=3 * SECOND,
+        publishers=1,
+        readers=1,
+        read_interval_us=3 * SECOND,
+        admin_interval_us=draws.choice((300, 1000)) * MILLISECOND,
+        admin_to_controller=0.7,
     )
 
 
@@ -261,9 +301,15 @@ def _wipes(draws: random.Random) -> Knobs:
     return _base(
         draws,
         streams=(StreamConfig("s0", "s0.in", 1, 3),),
-        faults=(("wipe", 3), ("rollback", 3), ("kill", 4), ("isolate", 1), ("cut_bus", 1)),
+        nodes=draws.choice((3, 3, 5)),
+        faults=(
+            ("wipe", draws.choice((0, 3))), ("rollback", draws.choice((0, 3))), ("kill", 4), ("isolate", 2), ("cut_bus", 1),
+            ("slow_disk", 1),
+        ),
+        lag_ticks=6,
         fault_interval_us=2 * SECOND,
-        fault_duration_us=1500 * MILLISECOND,
+        fault_duration_us=2500 * MILLISECOND,
+        hunt_joiner=draws.choice((0.0, 0.7)),
     )
 
 
@@ -278,6 +324,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "power": _power,
     "partitions": _partitions,
     "elections": _elections,
+    "terms": _terms,
     "reorder": _reorder,
     "shrinking": _shrinking,
     "disk": _disk,
@@ -291,6 +338,7 @@ WEIGHTS: tuple[tuple[str, float], ...] = (
     ("power", 2.0),
     ("partitions", 2.0),
     ("elections", 2.0),
+    ("terms", 1.5),
     ("reorder", 2.0),
     ("shrinking", 2.0),
     ("disk", 1.5),

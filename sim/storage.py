@@ -54,8 +54,8 @@ class SimStorageRunner:
     """`StorageRunner` port of one process."""
 
     __slots__ = (
-        "_attached", "_busy", "_engine", "_kernel", "_on_crash", "_post_all", "_queue", "_random", "_times",
-        "groups", "slowness",
+        "_attached", "_busy", "_engine", "_kernel", "_on_crash", "_on_error", "_post_all", "_queue", "_random",
+        "_times", "groups", "slowness",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class SimStorageRunner:
         engine: Engine,
         post_all: PostAll,
         on_crash: Callable[[], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self._kernel = kernel
         self._random = draws.random
@@ -73,6 +74,7 @@ class SimStorageRunner:
         self._engine = engine
         self._post_all = post_all
         self._on_crash = on_crash
+        self._on_error = on_error
         self._queue: list[StorageJob] = []
         self._busy = False
         self._attached = True
@@ -105,6 +107,9 @@ class SimStorageRunner:
         except SimulatedCrash:
             self._on_crash()
             return
+        except Exception as error:
+            self._on_error(error)
+            return
         needs_sync = any(not isinstance(job, UNSYNCED) for job in jobs)
         if needs_sync:
             self._kernel.after(self._sync_us(), self._sync)
@@ -127,6 +132,9 @@ class SimStorageRunner:
             events = self._engine.sync()
         except SimulatedCrash:
             self._on_crash()
+            return
+        except Exception as error:
+            self._on_error(error)
             return
         delay_us = int(self._times.completion_us * self._random()) if self._times.completion_us else 0
         if delay_us:

@@ -429,13 +429,19 @@ class Admin:
             return
         request = self._draw()
         self.world.observer.count("admin requests")
-        node = self.workload.random_node()
-        self.world.clients.request(node, request, self._answered, 2 * REQUEST_TIMEOUT_US)
+        self.world.clients.request(self._choose_node(), request, self._answered, 2 * REQUEST_TIMEOUT_US)
+        self._schedule()
+
+    def _choose_node(self) -> int:
+        if self._random.random() < self.world.knobs.admin_to_controller:
+            for machine in self.world.machines.values():
+                if machine.node is not None and machine.node.raft.is_leader:
+                    return machine.number
+        return self.workload.random_node()
 
     def _answered(self, reply: object) -> None:
         if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
             self._extra = ""
-        self._schedule()
 
     def _draw(self) -> ClientMessage:
         draw = self._random

@@ -1,7 +1,7 @@
-"""Real clusters for tests: processes, a nats-server, a publisher that keeps going, and conditions to wait for.
+"""Real clusters for tests: processes, a nats-server, a publisher that goes on and on, conditions to wait for.
 
-Nothing here sleeps for luck: every wait is for a condition, with a deadline after which the test fails and says
-what it saw last.
+Nothing here sleeps for luck: every wait is for a condition, with a deadline after which the test fails and
+says what it saw last.
 """
 
 from __future__ import annotations
@@ -41,16 +41,23 @@ async def until(condition: Callable[[], Awaitable[T]], what: str, deadline_s: fl
     raise AssertionError(f"not within {deadline_s} s: {what}; last seen: {last!r}")
 
 
-def liftlog(*arguments: str, environment: dict[str, str] | None = None, stdin: bytes = b"") -> tuple[int, str, str]:
-    """Run the command line; returns (exit code, stdout, stderr)."""
+def child_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
+    """Our environment without the developer's own LIFTLOG_ settings, with this checkout to import from."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("LIFTLOG_")}
     clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), clean.get("PYTHONPATH", "")]))
+    return clean | (extra or {})
+
+
+def liftlog(
+    *arguments: str, environment: dict[str, str] | None = None, stdin: bytes = b""
+) -> tuple[int, str, str]:
+    """Run the command line; returns (exit code, stdout, stderr)."""
     done = subprocess.run(
         [sys.executable, "-m", "liftlog", *arguments],
         input=stdin,
         capture_output=True,
         timeout=60,
-        env=clean | (environment or {}),
+        env=child_environment(environment),
         check=False,
     )
     return done.returncode, done.stdout.decode(), done.stderr.decode()

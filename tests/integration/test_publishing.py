@@ -82,7 +82,9 @@ def test_each_partition_has_its_own_subject_and_offsets(tmp_path: Path) -> None:
         info = await client.create_stream(StreamConfig("parts", "parts", partitions=3, replication_factor=3))
         assert [partition.index for partition in info.partitions] == [0, 1, 2]
         assert sorted(partition.leader for partition in info.partitions) == [1, 2, 3]
-        results = [await client.publish(subject, b"x") for subject in ("parts", "parts.1", "parts.2", "parts.2")]
+        results = [
+            await client.publish(subject, b"x") for subject in ("parts", "parts.1", "parts.2", "parts.2")
+        ]
         assert [(result.partition, result.offset) for result in results] == [(0, 0), (1, 0), (2, 0), (2, 1)]
 
     with_cluster(tmp_path, 3, story)

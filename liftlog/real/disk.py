@@ -1,0 +1,181 @@
+"""The operating system's disk behind the `Disk` port. Mirrors `sim/disk.py`.
+
+One folder is the root; every path is below it. Files are opened for reading and appending; a sync is
+`fdatasync`, which covers data and size.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+
+from liftlog.ports import DiskError, SyncFailed
+from liftlog.types import LiftlogError
+
+VECTORS_MAX = 1000
+"""Parts of one vectored write; Linux takes 1024 (IOV_MAX)."""
+
+
+def _failed(error: OSError, what: str) -> DiskError:
+    return DiskError(error.errno or errno.EIO, f"{what}: {os.strerror(error.errno or errno.EIO)}")
+
+
+class RealFile:
+    """An open file. See `liftlog.ports.DiskFile`."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def append(self, parts: Sequence[bytes | memoryview]) -> int:
+        position = self._size
+        try:
+            for start in range(0, len(parts), VECTORS_MAX):
+                self._write_all(parts[start : start + VECTORS_MAX])
+        except OSError as error:
+            raise _failed(error, f"cannot write {self._path}") from error
+        return position
+
+    def _write_all(self, parts: Sequence[bytes | memoryview]) -> None:
+        wanted = sum(len(part) for part in parts)
+        written = os.pwritev(self._descriptor, parts, self._size)
+        self._size += written
+        if written == wanted:
+            return
+        # A short write: a signal, or the device is filling up. The rest goes out piece by piece.
+        rest = memoryview(b"".join(parts))[written:]
+        while rest:
+            written = os.pwrite(self._descriptor, rest, self._size)
+            if written == 0:
+                raise OSError(errno.ENOSPC, "no space left")
+            self._size += written
+            rest = rest[written:]
+
+    def read_at(self, position: int, length: int) -> bytes:
+        try:
+            data = os.pread(self._descriptor, length, position)
+            while 0 < len(data) < length:
+                more = os.pread(self._descriptor, length - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _failed(error, f"cannot read {self._path}") from error
+        return data
+
+    def size(self) -> int:
+        return self._size
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno or errno.EIO, f"cannot sync {self._path}") from error
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise _failed(error, f"cannot truncate {self._path}") from error
+        self._size = size
+
+    def preallocate(self, size: int) -> None:
+        """Nothing: `os` offers no allocation that keeps the size, and recovery takes the size for the truth."""
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class RealDisk:
+    """The folder tree below `root`, which is created. Raises LiftlogError if that is not possible."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+        self._locks: list[int] = []
+        try:
+            os.makedirs(self._root, exist_ok=True)
+        except OSError as error:
+            raise LiftlogError(
+                f"data folder {self._root}: {error.strerror}; choose another with 'data' in the configuration"
+            ) from error
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._root, path) if path else self._root
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        full = self._path(path)
+        try:
+            descriptor = os.open(full, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _failed(error, f"cannot open {full}") from error
+        return RealFile(full, descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        self._call("rename", source, lambda: os.replace(self._path(source), self._path(target)))
+
+    def remove(self, path: str) -> None:
+        self._call("remove", path, lambda: os.remove(self._path(path)))
+
+    def remove_tree(self, path: str) -> None:
+        if os.path.exists(self._path(path)):
+            self._call("remove", path, lambda: shutil.rmtree(self._path(path)))
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._path(path)))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed(error, f"cannot list {self._path(path)}") from error
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._path(path))
+
+    def make_directory(self, path: str) -> None:
+        self._call("create", path, lambda: os.makedirs(self._path(path), exist_ok=True))
+
+    def sync_directory(self, path: str) -> None:
+        full = self._path(path)
+        try:
+            descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise SyncFailed(error.errno or errno.EIO, f"cannot sync folder {full}") from error
+
+    def lock(self, path: str) -> None:
+        full = self._path(path)
+        try:
+            descriptor = os.open(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise _failed(error, f"cannot open {full}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise LiftlogError(
+                f"data folder {self._root} is in use by another process: stop it, or choose another folder"
+            ) from error
+        self._locks.append(descriptor)
+
+    def free_bytes(self) -> int:
+        status = os.statvfs(self._root)
+        return status.f_bavail * status.f_frsize
+
+    def _call(self, verb: str, path: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _failed(error, f"cannot {verb} {self._path(path)}") from error

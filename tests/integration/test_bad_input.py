@@ -1,0 +1,157 @@
+"""Wrong use and a broken environment: one clear line on stderr that names thing and remedy, exit code 2."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from liftlog.real.local_cluster import LocalCluster
+from liftlog.real.nats_server import free_port
+from tests.integration.cluster import liftlog
+
+pytestmark = pytest.mark.real
+
+CONFIG = """
+[node]
+id = 1
+data = "{folder}/data"
+listen = "127.0.0.1:{port}"
+[nats]
+url = "{nats}"
+wait_at_start_ms = 300
+"""
+
+
+@pytest.fixture(scope="module")
+def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A one-node cluster with the streams `good` (limit 100 bytes); yields its NATS URL."""
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), 1) as cluster:
+        code, _, error = liftlog(
+            "stream", "create", "good", "good.>", "--max-payload", "100", "--nats", cluster.nats_url
+        )
+        assert (code, error) == (0, "")
+        yield cluster.nats_url
+
+
+def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
+    """Run, expect exit code 2 and exactly one line on stderr; return that line."""
+    code, _, error = liftlog(*arguments, environment=environment)
+    assert code == 2, error
+    assert error.startswith("liftlog: ")
+    assert error.count("\n") == 1, error
+    return error
+
+
+def write_config(folder: Path, nats: str, port: int = 0, extra: str = "") -> str:
+    path = folder / "liftlog.toml"
+    path.write_text(CONFIG.format(folder=folder, nats=nats, port=port or free_port()) + extra)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["stream", "info", "nothing"], ["'nothing'", "stream create"]),
+        (["stream", "rm", "nothing"], ["'nothing'"]),
+        (["sub", "nothing"], ["'nothing'"]),
+        (["sub", "good", "--from", "yesterday"], ["'yesterday'", "earliest"]),
+        (["sub", "good", "--partition", "7"], ["7", "partitions 0 to 0"]),
+        (["sub", "good", "--replica", "9"], ["node 9", "replicas: 1"]),
+        (["sub", "good", "--from", "99999", "--count", "0"], ["--count"]),
+        (["stream", "create", "bad name", "x"], ["'bad name'", "letters"]),
+        (["stream", "create", "x", "a..b"], ["'a..b'", "empty token"]),
+        (["stream", "create", "x", "_INBOX.x"], ["_INBOX.>"]),
+        (["stream", "create", "x", "a.>", "--partitions", "2"], ["a.>"]),
+        (["stream", "create", "x", "y", "--replicas", "5"], ["5"]),
+        (["stream", "create", "good", "other"], ["'good'"]),
+        (["stream", "create", "x", "y", "--replicas", "none"], ["--replicas"]),
+        (["stream", "elect", "good", "0", "7"], ["7"]),
+        (["pub", "good.x", "y" * 101], ["100 bytes"]),
+        (["pub", "good.x"], ["nothing to publish", "--stdin"]),
+        (["pub", "good.x", "--file", "/nowhere/file"], ["/nowhere/file"]),
+        (["pub", "not listened to", "x"], ["not listened to"]),
+        (["pub", "nobody.listens", "x"], ["nobody.listens", "no stream listens"]),
+        (["cluster", "transfer", "9"], ["9"]),
+        (["cluster", "explode"], ["explode"]),
+    ],
+)
+def test_wrong_use_of_a_running_cluster_is_refused_in_one_line(
+    nats_url: str, arguments: list[str], words: list[str]
+) -> None:
+    line = refused(*arguments, environment={"LIFTLOG_NATS": nats_url, "LIFTLOG_CLUSTER": "liftlog"})
+    for word in words:
+        assert word in line
+
+
+def test_a_payload_above_the_nats_server_s_limit_is_refused(nats_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * (1024 * 1024 + 1))
+    line = refused("pub", "good.x", "--file", str(path), "--nats", nats_url)
+    assert "1048577 bytes" in line
+    assert "limit of 1048576" in line
+
+
+def test_an_unreachable_nats_is_named_with_a_remedy() -> None:
+    url = f"nats://127.0.0.1:{free_port()}"
+    line = refused("stream", "ls", "--nats", url)
+    assert url in line
+    assert "start a nats-server" in line
+
+
+def test_a_cluster_that_does_not_run_is_named(nats_url: str) -> None:
+    line = refused("stream", "ls", "--nats", nats_url, "--cluster", "absent", "--timeout", "0.5")
+    assert "'absent'" in line
+    assert "liftlog serve" in line
+
+
+def test_serve_refuses_an_unreachable_nats(tmp_path: Path) -> None:
+    url = f"nats://127.0.0.1:{free_port()}"
+    line = refused("serve", "--config", write_config(tmp_path, url))
+    assert url in line
+    assert "--nats" in line
+
+
+def test_serve_refuses_a_taken_port(tmp_path: Path, nats_url: str) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        line = refused("serve", "--config", write_config(tmp_path, nats_url, port))
+    assert f"127.0.0.1:{port}" in line
+    assert "listen" in line
+
+
+def test_serve_refuses_a_broken_configuration(tmp_path: Path, nats_url: str) -> None:
+    path = write_config(tmp_path, nats_url, extra="\n[protocol]\ntick_ms = 1\n")
+    line = refused("serve", "--config", path)
+    assert "tick_ms" in line
+    assert "10 to 10000" in line
+    assert path in line
+
+
+def test_serve_refuses_a_data_folder_in_use(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, 1) as cluster:
+        other = tmp_path / "second"
+        other.mkdir()
+        path = write_config(other, cluster.nats_url)
+        line = refused("serve", "--config", path, "--data", str(tmp_path / "node-1" / "data"))
+    assert "node-1" in line
+
+
+def test_serve_refuses_a_data_folder_of_another_node(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, 1) as cluster:
+        cluster.nodes[1].terminate()
+        assert cluster.nodes[1].wait() == 0
+        path = write_config(tmp_path, cluster.nats_url)
+        line = refused("serve", "--config", path, "--id", "7", "--data", str(tmp_path / "node-1" / "data"))
+    assert "node 1" in line
+
+
+def test_dev_refuses_a_taken_nats_port(nats_url: str) -> None:
+    port = nats_url.rpartition(":")[2]
+    line = refused("dev", "--nodes", "1", "--port", "0", "--nats-port", port)
+    assert port in line
+    assert "taken" in line

@@ -1,0 +1,176 @@
+"""The command line against a real cluster, and `liftlog dev` from start to Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from liftlog.real.local_cluster import LocalCluster
+from tests.integration.cluster import child_environment, liftlog
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), 3) as cluster:
+        yield {"LIFTLOG_NATS": cluster.nats_url}
+
+
+def ask(environment: dict[str, str], *arguments: str, stdin: bytes = b"") -> str:
+    code, output, error = liftlog(*arguments, environment=environment, stdin=stdin)
+    assert (code, error) == (0, "")
+    return output
+
+
+def ask_json(environment: dict[str, str], *arguments: str, stdin: bytes = b"") -> list[object]:
+    output = ask(environment, *arguments, "--json", stdin=stdin)
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_create_publish_read_and_remove(environment: dict[str, str]) -> None:
+    (created,) = ask_json(environment, "stream", "create", "walk", "walk.>", "--replicas", "3")
+    assert isinstance(created, dict)
+    assert created["config"]["replication_factor"] == 3
+    acks = ask_json(environment, "pub", "walk.a", "one", "two")
+    assert [ack["offset"] for ack in acks if isinstance(ack, dict)] == [0, 1]
+    lines = b"".join(b"line %d\n" % number for number in range(500))
+    assert "stored 500 messages" in ask(environment, "pub", "walk.b", "--stdin", "--quiet", stdin=lines)
+    records = ask_json(environment, "sub", "walk", "--from", "earliest")
+    assert [record["value"] for record in records if isinstance(record, dict)] == [
+        "one",
+        "two",
+        *(f"line {number}" for number in range(500)),
+    ]
+    assert ask(environment, "sub", "walk", "--from", "latest", "--raw") == "line 499\n"
+    assert ask(environment, "sub", "walk", "--from", "2", "--count", "2", "--raw") == "line 0\nline 1\n"
+    first = records[0]
+    assert isinstance(first, dict)
+    assert len(ask_json(environment, "sub", "walk", "--from", "2000-01-01T00:00:00+00:00")) == 502
+    assert ask(environment, "sub", "walk", "--from", "2100-01-01") == ""
+    for replica in ("1", "2", "3"):
+        assert len(ask_json(environment, "sub", "walk", "--replica", replica)) == 502
+    (listed,) = ask_json(environment, "stream", "ls")
+    assert isinstance(listed, list)
+    assert [stream["config"]["name"] for stream in listed] == ["walk"]
+    assert "walk.>" in ask(environment, "stream", "info", "walk")
+    ask(environment, "stream", "rm", "walk")
+    assert ask_json(environment, "stream", "ls") == [[]]
+
+
+def test_a_file_is_one_message_byte_for_byte(environment: dict[str, str], tmp_path: Path) -> None:
+    content = bytes(range(256)) * 10
+    path = tmp_path / "bytes"
+    path.write_bytes(content)
+    ask(environment, "stream", "create", "files", "files")
+    ask(environment, "pub", "files", "--file", str(path))
+    done = subprocess.run(
+        [sys.executable, "-m", "liftlog", "sub", "files", "--raw"],
+        env=child_environment(environment),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == content + b"\n"
+    ask(environment, "stream", "rm", "files")
+
+
+def test_cluster_status_shows_every_node_and_replica(environment: dict[str, str]) -> None:
+    ask(environment, "stream", "create", "state", "state", "--replicas", "3")
+    (status,) = ask_json(environment, "cluster", "status")
+    assert isinstance(status, dict)
+    assert status["controller"] in (1, 2, 3)
+    assert [(node["node"], node["live"], node["answers"]) for node in status["nodes"]] == [
+        (number, True, True) for number in (1, 2, 3)
+    ]
+    roles = [replica["role"] for node in ("1", "2", "3") for replica in status["replicas"][node]]
+    assert sorted(roles) == ["follower", "follower", "leader"]
+    text = ask(environment, "cluster", "status")
+    assert "controller: node" in text
+    assert text.count("follower") == 2
+    ask(environment, "stream", "rm", "state")
+
+
+def test_leaders_and_the_controller_move_on_request(environment: dict[str, str]) -> None:
+    (created,) = ask_json(environment, "stream", "create", "moves", "moves", "--replicas", "3")
+    assert isinstance(created, dict)
+    record = created["partitions"][0]
+    other = next(node for node in record["replicas"] if node != record["leader"])
+    ask(environment, "stream", "elect", "moves", "0", str(other))
+    (info,) = ask_json(environment, "stream", "info", "moves")
+    assert isinstance(info, dict)
+    assert info["partitions"][0]["leader"] == other
+    ask(environment, "cluster", "rebalance")
+    (info,) = ask_json(environment, "stream", "info", "moves")
+    assert isinstance(info, dict)
+    assert info["partitions"][0]["leader"] == record["replicas"][0]
+    (status,) = ask_json(environment, "cluster", "status")
+    assert isinstance(status, dict)
+    ask(environment, "cluster", "transfer", str(status["controller"] % 3 + 1))
+    ask(environment, "stream", "rm", "moves")
+
+
+def test_dev_says_when_it_is_ready_and_stops_everything_it_started(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "liftlog",
+        "dev",
+        "--nodes",
+        "3",
+        "--port",
+        "0",
+        "--nats-port",
+        "0",
+        "--json",
+    ]
+    process = subprocess.Popen(
+        [*command, "--data", str(tmp_path)],
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        assert ready["event"] == "ready"
+        pids = [node["pid"] for node in ready["nodes"]]
+        assert len(pids) == 3
+        os.kill(pids[1], signal.SIGKILL)
+        ended = json.loads(process.stdout.readline())
+        assert ended == {"event": "ended", "node": 2, "status": -signal.SIGKILL}
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=30)
+        assert (process.returncode, error) == (0, b"")
+        for pid in pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_nodes_stop_by_themselves_when_dev_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "liftlog", "dev", "--nodes", "1", "--port", "0", "--json"]
+    with LocalCluster(tmp_path / "other", 1) as cluster:
+        process = subprocess.Popen(
+            [*command, "--nats", cluster.nats_url, "--cluster", "second", "--data", str(tmp_path / "second")],
+            env=child_environment(),
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        (node,) = json.loads(process.stdout.readline())["nodes"]
+        watch = os.pidfd_open(node["pid"])
+        process.kill()
+        process.communicate()
+        # The end of a process makes its pidfd readable: no polling, no reuse of the number.
+        assert select.select([watch], [], [], 20)[0] == [watch]
+        os.close(watch)
