@@ -59,10 +59,8 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "batch_max_bytes": (1024, 16 * MIB),
     "inflight_max_bytes": (64 * 1024, 1024 * MIB),
     "parked_reads_max": (1, 100_000),
-    "streams_max": (1, 100_000),
     "raft_append_max_bytes": (1024, 8 * MIB),
     "raft_inflight_proposals_max": (1, 100_000),
-    "request_memory": (16, 1_000_000),
 }
 """Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
 

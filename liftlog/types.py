@@ -210,11 +210,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     batch_max_bytes: int = 1024 * 1024
     inflight_max_bytes: int = 64 * 1024 * 1024
     parked_reads_max: int = 1024
-    streams_max: int = 10_000
     raft_append_max_bytes: int = 256 * 1024
     raft_inflight_proposals_max: int = 1024
-    request_memory: int = 4096
-    """How many command results the metadata state machine remembers for idempotence (M3)."""
 
 
 class Mutants(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ changed is looked at: the effects of this step, and those replicas of this node 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from liftlog.core.replica import Replica
@@ -27,6 +27,9 @@ from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
 if TYPE_CHECKING:
     from sim.machine import Machine
     from sim.world import World
+
+Durable = tuple[Sequence[EpochStart], int]
+"""A log's epoch history, and where its durable part ends."""
 
 CRC_FIELD = slice(16, 20)
 """Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
@@ -116,18 +119,25 @@ class Observer:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
         self._views[machine.number] = _View()
         self.count("starts")
-        logs = {summary.log: summary for summary in recovered.logs}
-        for partition, truth in self.partitions.items():
-            if machine.number not in truth.isr or not truth.hw or self._exempt(machine):
-                continue
-            summary = logs.get(partition)
+        machine.recovered = recovered
+        if not self._exempt(machine):
             try:
-                if summary is None:
-                    truth.on_isr_member(machine.number, (), 0)
-                else:
-                    truth.on_isr_member(machine.number, summary.epochs, summary.leo)
+                self._check_recovered(machine)
             except Violation as violation:
                 self.fail(violation)
+
+    def _check_recovered(self, machine: Machine) -> None:
+        """What a process found on its disk, where the metadata group counts on this node."""
+        for partition, truth in self.partitions.items():
+            if machine.number in truth.isr and truth.hw:
+                truth.on_isr_member(machine.number, *self._recovered_log(machine, partition))
+
+    def _recovered_log(self, machine: Machine, partition: PartitionId) -> Durable:
+        assert machine.recovered is not None
+        for summary in machine.recovered.logs:
+            if summary.log == partition:
+                return summary.epochs, summary.leo
+        return (), 0
 
     def cannot_start(self, machine: Machine, error: Exception) -> None:
         self.fail(Violation("NodeError", f"node {machine.number} cannot start: {error}"))
@@ -266,16 +276,15 @@ class Observer:
             node = machine.node
             if node is None or self._exempt(machine):
                 continue  # A machine that is down is looked at when it recovers.
-            replica = node.replicas.get(truth.id)
-            found = self._durable(machine, replica)
-            if found is not None:
-                truth.on_isr_member(number, *found)
+            truth.on_isr_member(number, *self._durable(machine, node.replicas.get(truth.id), truth.id))
 
-    def _durable(self, machine: Machine, replica: Replica | None) -> tuple[tuple[EpochStart, ...] | list[EpochStart], int] | None:
-        """A replica's durable log as the node knows it, or as its recovery found it."""
-        if replica is not None and replica.state != "opening":
-            return replica.epochs, replica.durable_leo
-        return None
+    def _durable(self, machine: Machine, replica: Replica | None, partition: PartitionId) -> Durable:
+        """A replica's durable log, as the node knows it or, before it began its run, as its recovery found it."""
+        if replica is None:
+            return self._recovered_log(machine, partition)
+        if replica.state == "opening":
+            return (), 0
+        return replica.epochs, replica.durable_leo
 
     def _registered(self, machine: Machine, view: _View) -> None:
         """The process knows its incarnation, so the metadata group has judged what its disk still has (I2)."""
@@ -283,10 +292,15 @@ class Observer:
         if 0 <= machine.damaged_run < machine.restarts:
             machine.damaged_run = -1
             self.world.faults.repaired(machine)
+            self._check_recovered(machine)
 
     def _apply(self, metadata: Any) -> None:
         """Somebody applied a newer metadata entry than anybody before: this is the committed ISR now."""
         self.applied = metadata.applied
+        if len(metadata.partitions) != len(self.partitions):
+            for truth in self.partitions.values():
+                if truth.id not in metadata.partitions:
+                    truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
         for partition, state in metadata.partitions.items():
             truth = self.truth(partition)
             if state.version != truth.version:

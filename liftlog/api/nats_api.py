@@ -145,7 +145,7 @@ class NatsApi:
         operation = text.removeprefix(self._own_prefix).removeprefix(self._shared_prefix)
         try:
             request = parse_request(operation, payload)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             self._answer(reply, answer_payload(ErrorReply(ERR_INVALID, f"{operation}: {error}", False)))
             return
         client = self._clients.register(lambda result: self._answer(reply, answer_payload(result)))

@@ -1,5 +1,7 @@
 """The metadata state machine: every node applies the same commands in the same order to the same state.
 
+Its limits are constants, not configuration: two nodes with different limits would disagree on the state.
+
 It holds all cluster state: nodes with their incarnations and sessions, streams, and for each partition who
 leads, in which epoch, who is in sync (ISR) and who may be elected if the ISR is gone. It reads no clock and
 draws nothing: equal logs give equal states on every node.
@@ -34,7 +36,11 @@ from liftlog.core.commands import (
 from liftlog.core.placement import choose_replicas
 from liftlog.core.subjects import collision, config_problem
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
-from liftlog.types import NO_MUTANTS, Mutants, NodeConfig, PartitionId, StreamConfig, TailState, invariant
+from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig, TailState, invariant
+
+STREAMS_MAX = 10_000
+REQUEST_MEMORY = 4096
+"""How many results of commands are remembered, so that a repeated request changes nothing (M3)."""
 
 REGISTERED, LIVE, EXPIRED = "registered", "live", "expired"
 
@@ -101,9 +107,9 @@ STALE = Result("stale", "the precondition does not hold any more")
 class Metadata:
     """The replicated state. `apply` is the only way to change it."""
 
-    def __init__(self, config: NodeConfig, mutants: Mutants = NO_MUTANTS) -> None:
-        self._config = config
+    def __init__(self, mutants: Mutants = NO_MUTANTS, streams_max: int = STREAMS_MAX) -> None:
         self._mutants = mutants
+        self._streams_max = streams_max
         self.applied = 0
         self.nodes: dict[int, NodeState] = {}
         self.streams: dict[str, StreamState] = {}
@@ -128,7 +134,7 @@ class Metadata:
             return known
         result = self._dispatch(index, command)
         self.results[command.request] = result
-        if len(self.results) > self._config.request_memory:
+        if len(self.results) > REQUEST_MEMORY:
             del self.results[next(iter(self.results))]
         return result
 
@@ -260,8 +266,8 @@ class Metadata:
         problem = config_problem(config)
         for other in self.streams.values():
             problem = problem or collision(config, other.config)
-        if not problem and len(self.streams) >= self._config.streams_max:
-            problem = f"the cluster holds its maximum of {self._config.streams_max} streams: remove one first"
+        if not problem and len(self.streams) >= self._streams_max:
+            problem = f"the cluster holds its maximum of {self._streams_max} streams: remove one first"
         if not problem and config.replication_factor > len(self.nodes):
             problem = (
                 f"replication factor {config.replication_factor} needs as many nodes; "

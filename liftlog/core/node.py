@@ -73,7 +73,7 @@ class Node:
 
     def __init__(self, config: NodeConfig, recovered: Recovered, mutants: Mutants = NO_MUTANTS) -> None:
         self.config = config
-        self.metadata = Metadata(config, mutants)
+        self.metadata = Metadata(mutants)
         self.ctx = Context(config, self.metadata, recovered.nonce, mutants)
         self.raft = Raft(
             config,

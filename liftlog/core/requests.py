@@ -74,6 +74,7 @@ class Requests:
         "_commands",
         "_creating",
         "_ctx",
+        "_early",
         "_node",
         "_queued",
         "_round",
@@ -86,6 +87,7 @@ class Requests:
         self._ctx = node.ctx
         self._commands: dict[RequestId, Waiting] = {}
         self._creating: list[Waiting] = []
+        self._early: list[tuple[Waiting, CreateStreamRequest]] = []
         self._queued: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
         self._round: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
         self._round_index: int | None = None
@@ -105,11 +107,7 @@ class Requests:
             case OffsetRequest():
                 self._offset(client, request)
             case CreateStreamRequest():
-                problem = config_problem(request.config)
-                if problem:
-                    self._reply(client, ErrorReply(ERR_INVALID, problem, False))
-                else:
-                    self._command(client, CreateStream(ctx.new_request(), request.config))
+                self._create(client, request)
             case DeleteStreamRequest():
                 self._command(client, DeleteStream(ctx.new_request(), request.name))
             case StreamInfoRequest():
@@ -135,6 +133,7 @@ class Requests:
         for key in [key for key, waiting in self._commands.items() if waiting.client == client]:
             del self._commands[key]
         self._creating = [waiting for waiting in self._creating if waiting.client != client]
+        self._early = [item for item in self._early if item[0].client != client]
         self._queued = [item for item in self._queued if item[0].client != client]
         self._round = [item for item in self._round if item[0].client != client]
         for replica in self._node.replicas.values():
@@ -215,6 +214,8 @@ class Requests:
             self._start_round()
         if self._creating:
             self._finish_creations()
+        if self._early:
+            self._start_early()
 
     def _stream_info(self, client: ClientRef, name: str) -> None:
         streams = self._ctx.metadata.streams
@@ -267,6 +268,48 @@ class Requests:
             replicas,
             dict(ctx.marks),
         )
+
+    # -- streams ---------------------------------------------------------------------------------
+
+    def _create(self, client: ClientRef, request: CreateStreamRequest) -> None:
+        """Refuse what can never work; wait for nodes of a cluster that is still starting."""
+        config = self._ctx.config
+        members = len(config.voters) + len(config.learners)
+        wanted = request.config.replication_factor
+        problem = config_problem(request.config)
+        if not problem and wanted > members:
+            problem = f"replication factor {wanted} needs as many nodes; the cluster has {members}"
+        if problem:
+            self._reply(client, ErrorReply(ERR_INVALID, problem, False))
+        elif wanted <= len(self._ctx.metadata.nodes):
+            self._command(client, CreateStream(self._ctx.new_request(), request.config))
+        elif len(self._early) >= WAITING_MAX:
+            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many requests wait here; try again", True))
+        else:
+            ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+            self._early.append((Waiting(client, ticks), request))
+
+    def _start_early(self) -> None:
+        """The metadata has moved: streams whose nodes have registered by now can be created."""
+        registered = len(self._ctx.metadata.nodes)
+        early, self._early = self._early, []
+        for waiting, request in early:
+            if request.config.replication_factor <= registered:
+                self._command(waiting.client, CreateStream(self._ctx.new_request(), request.config))
+            else:
+                self._early.append((waiting, request))
+
+    def _age_early(self) -> None:
+        early, self._early = self._early, []
+        for waiting, request in early:
+            waiting.ticks_left -= 1
+            if waiting.ticks_left > 0:
+                self._early.append((waiting, request))
+            else:
+                registered = len(self._ctx.metadata.nodes)
+                wanted = request.config.replication_factor
+                text = f"replication factor {wanted} needs as many nodes; {registered} have registered"
+                self._reply(waiting.client, ErrorReply(ERR_NOT_READY, text, True))
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -331,6 +374,8 @@ class Requests:
             self._node.proposals.withdraw(request)
         if self._creating:
             self._creating = self._age_creations()
+        if self._early:
+            self._age_early()
         if self._queued or self._round:
             self._queued = self._age_round(self._queued)
             self._round = self._age_round(self._round)

@@ -84,7 +84,7 @@ class RealFile:
         self._size = size
 
     def preallocate(self, size: int) -> None:
-        """Nothing: `os` offers no allocation that keeps the size, and recovery takes the size for the truth."""
+        """Nothing: `os` has no allocation that keeps the size, and recovery takes the size for the truth."""
 
     def close(self) -> None:
         if self._descriptor >= 0:

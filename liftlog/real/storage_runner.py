@@ -18,6 +18,8 @@ import trio
 
 from liftlog.messages import Event, StorageJob
 
+CLOSE_TIMEOUT_S = 15.0
+
 
 class Engine(Protocol):
     """What the thread needs of `liftlog.storage.engine.StorageEngine`."""
@@ -58,12 +60,15 @@ class ThreadStorageRunner:
             self._wake.notify()
 
     async def close(self, clean: bool) -> None:
-        """Finish what is queued, then close the engine: with the clean-stop marker if `clean`."""
+        """Finish what is queued, then close the engine: with the clean-stop marker if `clean`.
+
+        A disk that hangs is given CLOSE_TIMEOUT_S; then the process ends without the marker.
+        """
         with self._wake:
             self._closing = clean
             self._wake.notify()
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._thread.join)
+            await trio.to_thread.run_sync(self._thread.join, CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
         try:

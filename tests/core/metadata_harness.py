@@ -12,15 +12,14 @@ from liftlog.core.commands import (
     TailReport,
 )
 from liftlog.core.metadata import Metadata, PartitionState, Result
-from liftlog.types import NO_MUTANTS, Mutants, NodeConfig, PartitionId, StreamConfig
+from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
 
 
 class Cluster:
     """Three registered live nodes and helpers that build commands with fresh request ids."""
 
     def __init__(self, nodes: int = 3, mutants: Mutants = NO_MUTANTS, streams_max: int = 100) -> None:
-        config = NodeConfig(node=1, voters=tuple(range(1, nodes + 1)), streams_max=streams_max)
-        self.metadata = Metadata(config, mutants)
+        self.metadata = Metadata(mutants, streams_max)
         self.counter = 0
         for node in range(1, nodes + 1):
             self.register(node)

@@ -116,6 +116,8 @@ class Api:
         ("STREAM.CREATE", b'{"name":"a","subject":"b","replicas":3}', "unknown field `replicas`"),
         ("STREAM.CREATE", b'{"name":"a","subject":5}', "subject"),
         ("STREAM.CREATE", b"[]", "expected an object"),
+        ("STREAM.CREATE", b"[" * 60_000, "recursion"),
+        ("STREAM.CREATE", b"\xff", "malformed"),
         ("STREAM.CREATE", b'"' + b"x" * 70_000 + b'"', "65536 bytes"),
         ("STREAM.LIST", b'{"x":1}', "unknown field `x`"),
         ("STREAM.EXPLODE", b"{}", "no operation"),

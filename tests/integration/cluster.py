@@ -107,7 +107,7 @@ class Writer:
             while not self._stopping:
                 await publisher.send(tag, self._subject, self.value(tag).encode())
                 tag += 1
-                # A steady stream of some hundred messages a second leaves the machine to the nodes under test.
+                # Some hundred messages a second leave the machine to the nodes under test.
                 await asyncio.sleep(0.002)
 
     def _on_result(self, result: PublishResult) -> None:

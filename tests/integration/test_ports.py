@@ -1,0 +1,351 @@
+"""The real ports one by one: TCP between two nodes, the bus against a real nats-server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from liftlog.api import wire
+from liftlog.api.clients import ClientRegistry
+from liftlog.messages import (
+    AckPublishes,
+    BusDown,
+    BusUp,
+    ClientGone,
+    ClientRequest,
+    ClusterStatusRequest,
+    DoneReply,
+    Event,
+    Heartbeat,
+    Published,
+    Received,
+    Subscribe,
+    Subscribed,
+)
+from liftlog.real.bus import NatsBus
+from liftlog.real.clock import RealClock
+from liftlog.real.nats_parser import NatsParser
+from liftlog.real.nats_server import NatsServer, free_port
+from liftlog.real.nats_wire import parse_url
+from liftlog.real.network import TcpNetwork, listen
+from liftlog.types import LiftlogError, PartitionId
+
+pytestmark = [pytest.mark.real, pytest.mark.trio]
+
+PARTITION = PartitionId(5, 0)
+
+
+class Sink:
+    """Collects events; waits for one that fits."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._moved = trio.Event()
+
+    async def put(self, event: Event) -> None:
+        self.post(event)
+        await trio.lowlevel.checkpoint()
+
+    def post(self, event: Event) -> None:
+        self.events.append(event)
+        self._moved.set()
+
+    async def wait_for(self, kind: type[Event], count: int = 1) -> list[Event]:
+        """The events of this kind, once there are so many."""
+        with trio.fail_after(15):
+            while True:
+                found = [event for event in self.events if type(event) is kind]
+                if len(found) >= count:
+                    return found
+                self._moved = trio.Event()
+                await self._moved.wait()
+
+
+# -- TCP ---------------------------------------------------------------------------------------------------
+
+
+class TcpNode:
+    """A network with its sink and registry."""
+
+    def __init__(self, node: int, peers: dict[int, str], cluster: str = "c") -> None:
+        self.sink = Sink()
+        self.clients = ClientRegistry()
+        self.address = peers[node]
+        self.network = TcpNetwork(
+            cluster=cluster,
+            node=node,
+            peers=peers,
+            put=self.sink.put,
+            post=self.sink.post,
+            clients=self.clients,
+        )
+
+    async def run(self) -> None:
+        await self.network.run(await listen(self.address))
+
+
+def two_addresses() -> dict[int, str]:
+    return {node: f"127.0.0.1:{free_port()}" for node in (1, 2)}
+
+
+async def connected(network: TcpNetwork) -> None:
+    with trio.fail_after(15):
+        while not network.counters["network.connects"]:
+            await trio.sleep(0.01)
+
+
+def heartbeat(sequence: int) -> Heartbeat:
+    return Heartbeat(incarnation=1, sequence=sequence, applied=0)
+
+
+async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_of_the_peer() -> None:
+    peers = two_addresses()
+    first, second = TcpNode(1, peers), TcpNode(2, peers)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(first.run)
+        async with trio.open_nursery() as short:
+            short.start_soon(second.run)
+            await connected(first.network)
+            for sequence in range(100):
+                first.network.send(2, heartbeat(sequence))
+            received = await second.sink.wait_for(Received, 100)
+            assert received == [Received(1, heartbeat(sequence)) for sequence in range(100)]
+            short.cancel_scope.cancel()
+        again = TcpNode(2, peers)
+        nursery.start_soon(again.run)
+        with trio.fail_after(15):
+            while not again.sink.events:
+                first.network.send(2, heartbeat(7))
+                await trio.sleep(0.02)
+        nursery.cancel_scope.cancel()
+
+
+async def test_messages_to_a_peer_that_is_away_are_dropped_and_counted() -> None:
+    first = TcpNode(1, two_addresses())
+    first.network.send(2, heartbeat(1))
+    first.network.send(9, heartbeat(2))
+    assert first.network.counters["network.dropped"] == 2
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "another", 2)),
+        wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", 77)),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["cluster", "node", "http"],
+)
+async def test_a_stranger_is_hung_up_on_and_the_node_goes_on(greeting: bytes) -> None:
+    peers = two_addresses()
+    first = TcpNode(1, peers)
+    host, _, port = peers[1].rpartition(":")
+    async with trio.open_nursery() as nursery:
+        listeners = await listen(peers[1])
+        nursery.start_soon(first.network.run, listeners)
+        for _ in range(2):
+            stream = await trio.open_tcp_stream(host, int(port))
+            with trio.fail_after(10):
+                await stream.send_all(greeting)
+                assert await stream.receive_some(100) == b""
+            await stream.aclose()
+        assert first.network.counters["network.refused"] == 2
+        nursery.cancel_scope.cancel()
+    assert first.sink.events == []
+
+
+async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -> None:
+    peers = two_addresses()
+    first = TcpNode(1, peers)
+    host, _, port = peers[1].rpartition(":")
+    async with trio.open_nursery() as nursery:
+        listeners = await listen(peers[1])
+        nursery.start_soon(first.network.run, listeners)
+        stream = await trio.open_tcp_stream(host, int(port))
+        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
+        for number in (11, 12):
+            await stream.send_all(wire.encode_frame((number, ClusterStatusRequest())))
+        requests = await first.sink.wait_for(ClientRequest, 2)
+        second = requests[1]
+        assert isinstance(second, ClientRequest)
+        first.clients.reply(second.client, DoneReply("yes"))
+        splitter = wire.FrameSplitter()
+        with trio.fail_after(10):
+            answers = [
+                wire.answer_decoder.decode(frame) for frame in splitter.feed(await stream.receive_some(1000))
+            ]
+        assert answers == [wire.ClientAnswer(12, DoneReply("yes"))]
+        await stream.aclose()
+        (gone,) = await first.sink.wait_for(ClientGone)
+        waiting = requests[0]
+        assert isinstance(gone, ClientGone)
+        assert isinstance(waiting, ClientRequest)
+        assert gone.client == waiting.client
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_taken_port_is_named() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    holder = await listen(address)
+    with pytest.raises(LiftlogError, match=address):
+        await listen(address)
+    for listener in holder:
+        await listener.aclose()
+
+
+# -- NATS --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    server = NatsServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+class Publisher:
+    """A bare NATS connection that publishes and listens, without any library."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._parser = NatsParser()
+
+    @classmethod
+    async def open(cls, server: NatsServer) -> Publisher:
+        stream = await trio.open_tcp_stream(server.host, server.port)
+        await stream.send_all(
+            b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB _IN.> 1\r\nPING\r\n'
+        )
+        publisher = cls(stream)
+        with trio.fail_after(10):
+            while b"PONG" not in publisher._parser.feed(bytes(await stream.receive_some(65536))).controls:
+                pass
+        return publisher
+
+    async def close(self) -> None:
+        await self._stream.aclose()
+
+    async def publish(self, lines: bytes) -> None:
+        await self._stream.send_all(lines)
+
+    async def answers(self, count: int) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        with trio.fail_after(10):
+            while len(found) < count:
+                parsed = self._parser.feed(bytes(await self._stream.receive_some(65536)))
+                for group in parsed.groups.values():
+                    found += [json.loads(message.value) for message in group]
+        return found
+
+
+def make_bus(url: str, sink: Sink) -> NatsBus:
+    return NatsBus(parse_url(url), "test", "0", sink.put, RealClock())
+
+
+async def test_a_subscription_is_confirmed_then_one_read_is_one_event_and_acks_go_back(
+    server: NatsServer,
+) -> None:
+    sink = Sink()
+    bus = make_bus(server.url, sink)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bus.run)
+        await sink.wait_for(BusUp)
+        bus.subscribe(Subscribe(PARTITION, 3, "s.*", 10, True))
+        assert await sink.wait_for(Subscribed) == [Subscribed(PARTITION, 3)]
+        publisher = await Publisher.open(server)
+        lines = b"".join(b"PUB s.x _IN.%d 5\r\nhello\r\n" % number for number in range(100))
+        await publisher.publish(lines + b"PUB s.x _IN.big 11\r\nhello world\r\n")
+        with trio.fail_after(10):
+            while sum(len(e.messages) for e in sink.events if isinstance(e, Published)) < 100:
+                await trio.sleep(0.01)
+        events = [event for event in sink.events if isinstance(event, Published)]
+        assert len(events) < 10
+        messages = [message for event in events for message in event.messages]
+        assert {message.value for message in messages} == {b"hello"}
+        (refused,) = await publisher.answers(1)
+        assert refused["error"] == {
+            "code": 400,
+            "err_code": 10054,
+            "description": "message exceeds the stream's limit of 10 bytes (headers and payload)",
+        }
+        bus.acknowledge(AckPublishes(PARTITION, "s", 3, 0, [message.reply for message in messages]))
+        answers = await publisher.answers(100)
+        assert sorted(str(answer["offset"]) for answer in answers) == sorted(map(str, range(100)))
+        await publisher.close()
+        nursery.cancel_scope.cancel()
+
+
+async def test_after_unsubscribing_requesters_get_no_responders_and_the_core_nothing(
+    server: NatsServer,
+) -> None:
+    sink = Sink()
+    bus = make_bus(server.url, sink)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bus.run)
+        await sink.wait_for(BusUp)
+        bus.subscribe(Subscribe(PARTITION, 1, "s", 10, True))
+        await sink.wait_for(Subscribed)
+        bus.unsubscribe(PARTITION)
+        bus.subscribe(Subscribe(PartitionId(6, 0), 1, "other", 10, True))
+        await sink.wait_for(Subscribed, 2)
+        publisher = await Publisher.open(server)
+        await publisher.publish(b"PUB s _IN.1 1\r\nx\r\n")
+        with trio.fail_after(10):
+            parsed = publisher._parser.feed(bytes(await publisher._stream.receive_some(65536)))
+        (message,) = parsed.groups[b"1"]
+        assert message.headers.startswith(b"NATS/1.0 503")
+        await publisher.close()
+        assert not [event for event in sink.events if isinstance(event, Published)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_bus_reconnects_and_says_so(server: NatsServer) -> None:
+    sink = Sink()
+    bus = make_bus(server.url, sink)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bus.run)
+        await sink.wait_for(BusUp)
+        server.kill()
+        await sink.wait_for(BusDown)
+        server.start()
+        await sink.wait_for(BusUp, 2)
+        kinds = [type(event) for event in sink.events]
+        assert kinds == [BusUp, BusDown, BusUp]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("options", "login", "wrong"),
+    [
+        (("--user", "u", "--pass", "secret"), "u:secret@", "u:guess@"),
+        (("--auth", "token1"), "token1@", "token2@"),
+    ],
+    ids=["password", "token"],
+)
+async def test_the_bus_logs_in_and_says_when_it_is_refused(
+    tmp_path: Path, options: tuple[str, ...], login: str, wrong: str
+) -> None:
+    server = NatsServer(tmp_path, extra=options)
+    server.start()
+    try:
+        sink = Sink()
+        async with trio.open_nursery() as nursery:
+            bus = make_bus(f"nats://{login}{server.host}:{server.port}", sink)
+            nursery.start_soon(bus.run)
+            await sink.wait_for(BusUp)
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            bus = make_bus(f"nats://{wrong}{server.host}:{server.port}", Sink())
+            nursery.start_soon(bus.run)
+            with trio.fail_after(10):
+                while "Authorization" not in bus.last_error:
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        assert not bus.connected
+    finally:
+        server.stop()
