@@ -98,6 +98,7 @@ class Faults:
         self.world = world
         self.plan = plan
         self.active = True
+        self.on_fault: Callable[[str, str, int], None] | None = None
         self._ordinal = 0
         self._hunter = random.Random(f"{world.seed}/hunter")
         self._quiet_until_us = 0
@@ -194,14 +195,14 @@ class Faults:
             pending = replica.leading.pending if replica.leading is not None else None
             if pending is None or pending.joiner in (0, controller):
                 continue
-            self._ordinal += 1
-            duration_us = draw.randrange(600, 2500) * MILLISECOND
-            at_us = world.kernel.now_us + draw.randrange(50 * MILLISECOND)
-            fault = Fault(at_us, "wipe", str(pending.joiner), draw.randrange(10, 100) * MILLISECOND, -self._ordinal)
+            joiner = world.machines[pending.joiner]
+            if not self._may_wipe(joiner):
+                continue
             links = [(leader.number, controller)]
-            self._block(links, Fault(at_us, "one_way", "", duration_us))
-            self.done(Fault(at_us, "one_way"), f"links {links} are cut")
-            world.kernel.at(at_us, self._apply, fault)
+            fault = Fault(world.kernel.now_us, "one_way", "", draw.randrange(600, 2500) * MILLISECOND)
+            self._block(links, fault)
+            self.done(fault, f"links {links} are cut")
+            world.kernel.after(draw.randrange(50 * MILLISECOND), self._wipe_now, joiner, draw.randrange(10, 300))
             return
 
     # -- applying ------------------------------------------------------------------------------------------
@@ -217,6 +218,8 @@ class Faults:
         """A fault has struck: count it and show it."""
         self.world.observer.count(f"fault {fault.kind}")
         self.world.observer.row(fault.kind, detail)
+        if self.on_fault is not None:
+            self.on_fault(fault.kind, detail, fault.duration_us)
 
     def _target(self, fault: Fault, draws: random.Random) -> Machine:
         """The machine a fault strikes."""
@@ -485,16 +488,23 @@ class Faults:
     def _wipe(self, fault: Fault, draws: random.Random) -> None:
         """One machine comes back with a new, empty disk."""
         machine = self._target(fault, draws)
+        if self._may_wipe(machine):
+            self._wipe_now(machine, min(fault.duration_us // MILLISECOND, 2000))
+
+    def _may_wipe(self, machine: Machine) -> bool:
         minority = (self.world.knobs.nodes - 1) // 2
-        if self._spent_wipes >= minority or not self.may_damage(machine) or not self._quorum_without(machine):
+        return self._spent_wipes < minority and self.may_damage(machine) and self._quorum_without(machine)
+
+    def _wipe_now(self, machine: Machine, down_ms: int) -> None:
+        if not self.active or machine.damaged_run >= 0 or self.world.kernel.now_us < self._quiet_until_us:
             return
         self._spent_wipes += 1
         machine.kill()
         machine.disk.wipe()
         machine.damaged_run = machine.restarts
         self._snapshots.pop(machine.number, None)
-        self.done(fault, f"node {machine.number} gets an empty disk")
-        self._restart_later(machine, min(fault.duration_us, 2 * SECOND))
+        self.done(Fault(self.world.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
+        self._restart_later(machine, down_ms * MILLISECOND)
 
     def _remember(self, machine: Machine) -> None:
         """Take a copy of a disk while its node dies: an old state for a later rollback."""
@@ -513,14 +523,7 @@ class Faults:
             if snapshot is None or newest is None:
                 continue
             state = newest.nodes.get(machine.number)
-            minority = (world.knobs.nodes - 1) // 2
-            if (
-                state is None
-                or state.confirmed <= snapshot[0]
-                or self._spent_wipes >= minority
-                or not self.may_damage(machine)
-                or not self._quorum_without(machine)
-            ):
+            if state is None or state.confirmed <= snapshot[0] or not self._may_wipe(machine):
                 continue
             self._spent_wipes += 1
             machine.kill()

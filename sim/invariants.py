@@ -258,13 +258,15 @@ class PartitionTruth:
 class RaftTruth:
     """The truth about the metadata group."""
 
-    __slots__ = ("checks", "committed_terms", "elected_with", "entries", "leaders")
+    __slots__ = ("checks", "committed_in", "committed_terms", "elected_with", "entries", "leaders")
 
     def __init__(self, checks: Checks) -> None:
         self.checks = checks.counts
         self.leaders: dict[int, int] = {}
         self.entries: dict[tuple[int, int], tuple[int, bytes]] = {}
         self.committed_terms: list[int] = []
+        self.committed_in: dict[int, int] = {}
+        """The commit index that each term has reached."""
         self.elected_with: dict[int, list[int]] = {}
         """For each term that had a leader, the terms of the entries in that leader's log when it was elected."""
 
@@ -298,9 +300,12 @@ class RaftTruth:
                 )
 
     def elected(self, node: int, term: int, log: Sequence[Entry]) -> None:
-        """A node begins to lead: it must have every entry that is committed. LeaderCompleteness."""
+        """A node begins to lead: it must have every entry committed in earlier terms. LeaderCompleteness.
+
+        Later ones may have been committed already, if this node learns late that it was elected.
+        """
         self.elected_with[term] = [entry.term for entry in log]
-        self._complete(node, term, len(self.committed_terms))
+        self._complete(node, term, max((i for before, i in self.committed_in.items() if before < term), default=0))
 
     def _complete(self, node: int, term: int, index: int) -> None:
         """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then, too."""
@@ -339,6 +344,7 @@ class RaftTruth:
                     f"where one of term {terms[index - 1]} is committed",
                 )
         if commit > known:
+            self.committed_in[term] = commit
             for newer, leader in self.leaders.items():
                 if newer > term:
                     self._complete(leader, newer, commit)

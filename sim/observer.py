@@ -38,7 +38,7 @@ CRC_FIELD = slice(16, 20)
 class _Seen:
     """What was last seen of one replica."""
 
-    __slots__ = ("durable_leo", "epoch", "hw", "leading", "leo", "opened")
+    __slots__ = ("durable_leo", "epoch", "hw", "leading", "leo")
 
     def __init__(self) -> None:
         self.epoch = -1
@@ -46,7 +46,6 @@ class _Seen:
         self.durable_leo = -1
         self.hw = 0
         self.leading = False
-        self.opened = False
 
 
 class _View:

@@ -23,6 +23,12 @@ from sim.storage import StorageTimes
 MAX_STREAMS = 4
 
 
+def profile_of(seed: int) -> str:
+    """The profile that a seed draws."""
+    draws = random.Random(f"{seed}/knobs")
+    return draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
+
+
 def draw_knobs(
     seed: int,
     *,
@@ -39,7 +45,7 @@ def draw_knobs(
     """
     draws = random.Random(f"{seed}/knobs")
     names = [name for name, _ in WEIGHTS]
-    drawn = draws.choices(names, [weight for _, weight in WEIGHTS])[0]
+    drawn = draws.choices(names, [weight for _, weight in WEIGHTS])[0]  # As in `profile_of`.
     wanted = [part.strip() for part in faults.split(",") if part.strip()]
     if not profile and len(wanted) == 1 and wanted[0] in PROFILES:
         profile = wanted[0]
@@ -230,19 +236,19 @@ def _terms(draws: random.Random) -> Knobs:
     """
     return _base(
         draws,
-        nodes=draws.choice((3, 3, 3, 5)),
+        nodes=3,
         streams=draw_streams(draws, 3, 1),
         faults=(("isolate", 2), ("link", 1), ("kill", 1)),
         tick_ms=100,
         election_spread_ticks=draws.choice((2, 5)),
         raft_append_max_bytes=1,
-        network=NetworkOptions(draws.choice((1_000, 10_000)), draws.choice((1_000, 20_000)), 0.0, 0.0, 0.0, 0),
+        network=NetworkOptions(draws.choice((5_000, 10_000)), 20_000, 0.0, 0.0, 0.0, 0),
         storage_times=StorageTimes(100, 1_000, draws.choice((10_000, 50_000)), 0, 0.3, draws.choice((100_000, 400_000))),
         fault_interval_us=4 * SECOND,
-        fault_duration_us=draws.choice((700, 1200, 2000)) * MILLISECOND,
-        hunt_controller=draws.choice((0.8, 1.0)),
-        hunt_kinds=draws.choice((("isolate",), ("isolate", "isolate", "kill"), ("isolate", "power"))),
-        hunt_within_us=draws.choice((50, 150, 400)) * MILLISECOND,
+        fault_duration_us=draws.choice((1000, 1500)) * MILLISECOND,
+        hunt_controller=draws.choice((0.9, 1.0)),
+        hunt_kinds=draws.choice((("isolate",), ("isolate",), ("isolate", "isolate", "kill"))),
+        hunt_within_us=draws.choice((100, 150, 400)) * MILLISECOND,
         publish_interval_us=3 * SECOND,
         publishers=1,
         readers=1,
@@ -338,10 +344,10 @@ WEIGHTS: tuple[tuple[str, float], ...] = (
     ("power", 2.0),
     ("partitions", 2.0),
     ("elections", 2.0),
-    ("terms", 1.5),
+    ("terms", 2.0),
     ("reorder", 2.0),
     ("shrinking", 2.0),
     ("disk", 1.5),
-    ("wipes", 1.0),
+    ("wipes", 1.5),
     ("calm", 0.3),
 )

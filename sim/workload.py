@@ -48,6 +48,7 @@ OnReply = Callable[[Any], None]
 ACK_TIMEOUT_US = 5 * SECOND
 REQUEST_TIMEOUT_US = 4 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
+CONSUMER_STRIDE = 100
 
 
 class _Pending:
@@ -294,13 +295,16 @@ class Publisher:
 class Reader:
     """Reads one partition after the other from any replica, forward, and sometimes asks for the latest offset."""
 
-    __slots__ = ("_operation", "_positions", "_random", "_seen", "_server", "_target", "number", "workload", "world")
+    __slots__ = (
+        "_operation", "_positions", "_process", "_random", "_seen", "_server", "_target", "number", "workload", "world",
+    )  # fmt: skip
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
         self.world = workload.world
         self.number = number
         self._random = random.Random(f"{self.world.seed}/reader/{number}")
+        self._process = number
         self._positions: dict[PartitionId, int] = {}
         self._seen: dict[PartitionId, tuple[int, int]] = {}
         self._server = 0
@@ -324,14 +328,16 @@ class Reader:
             self._ask_latest(target)
             return
         if choice > 0.97:
+            # It reads from the front again; in the history it is another consumer from now on.
             self._positions[partition] = 0
+            self._process += CONSUMER_STRIDE
         self._server = self.workload.random_node()
         seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
         wait_ms = 400 if draw.random() < 0.3 else 0
         request = ReadRequest(
             partition, self._positions.get(partition, 0), self.world.knobs.read_bytes, wait_ms, seen_epoch, seen_hw
         )
-        self._operation = Operation("poll", self.number, target, self.world.kernel.now_us)
+        self._operation = Operation("poll", self._process, target, self.world.kernel.now_us)
         self.world.clients.request(self._server, request, self._read, REQUEST_TIMEOUT_US)
 
     def _read(self, reply: object) -> None:

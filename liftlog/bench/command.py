@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -115,7 +116,8 @@ def _print(
 ) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
-    table = Table(title=title + f"{options.window} in flight, median of {options.rounds}")
+    title += f"{options.window} in flight, median of {options.rounds}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE)
     table.add_column("system", no_wrap=True)
     for column in ("acked msg/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk B"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -6,11 +6,13 @@ Where there is no terminal, lines take the bar's place. All of it goes to stderr
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 PLAIN_STEP = 0.25
 """Without a terminal a line is printed each time this share of the work is done."""
@@ -59,6 +61,14 @@ class Display:
 
     def line(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False, soft_wrap=True)
+
+    def table(self, header: tuple[str, str], rows: Sequence[tuple[str, str]]) -> None:
+        table = Table(box=box.SIMPLE, padding=(0, 1))
+        table.add_column(header[0])
+        table.add_column(header[1], justify="right")
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
 
     @contextmanager
     def bar(self, text: str, total: int) -> Iterator[Bar]:

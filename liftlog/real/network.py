@@ -134,6 +134,10 @@ class TcpNetwork:
                 await trio.sleep(backoff_s)
                 backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
                 continue
+            if stream.socket.getsockname() == stream.socket.getpeername():
+                # Nobody listens there, and the kernel happened to connect us to ourselves. Let the port go.
+                await trio.aclose_forcefully(stream)
+                continue
             backoff_s = BACKOFF_MIN_S
             self.counters["network.connects"] += 1
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -317,6 +319,43 @@ async def test_the_bus_reconnects_and_says_so(server: NatsServer) -> None:
         kinds = [type(event) for event in sink.events]
         assert kinds == [BusUp, BusDown, BusUp]
         nursery.cancel_scope.cancel()
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for localhost, and its key."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate, key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command to make a certificate")
+async def test_the_bus_speaks_tls_and_refuses_a_certificate_it_cannot_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = make_certificate(tmp_path)
+    server = NatsServer(tmp_path, extra=("--tls", "--tlscert", str(certificate), "--tlskey", str(key)))
+    server.start()
+    try:
+        async with trio.open_nursery() as nursery:
+            stranger = make_bus(f"tls://localhost:{server.port}", Sink())
+            nursery.start_soon(stranger.run)
+            with trio.fail_after(10):
+                while "CERTIFICATE_VERIFY_FAILED" not in stranger.last_error:
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        sink = Sink()
+        async with trio.open_nursery() as nursery:
+            bus = make_bus(f"tls://localhost:{server.port}", sink)
+            nursery.start_soon(bus.run)
+            await sink.wait_for(BusUp)
+            bus.subscribe(Subscribe(PARTITION, 1, "s", 10, True))
+            assert await sink.wait_for(Subscribed) == [Subscribed(PARTITION, 1)]
+            nursery.cancel_scope.cancel()
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,202 @@
+"""Runs many seeds on several processes and says what they reached.
+
+A sweep proves little if the interesting cases never came up, so it counts them: elections, truncations, ISR
+changes, every fault, and every case of a protocol rule that the node marks as reached. From `FULL_SEEDS` seeds on,
+with all faults, a sweep in which one of the required cases stayed at zero fails; a smaller one must have reached
+the basic ones from `BASIC_SEEDS` seeds on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from sim.faults import KINDS
+from sim.invariants import FINAL_INVARIANTS, STEP_INVARIANTS
+from sim.runner import Options, Result, run_seed
+
+BASIC_SEEDS = 50
+FULL_SEEDS = 500
+
+BASIC = ("elections", "raft elections", "truncations", "ISR changes", "fault kill", "fault power", "acks", "reads")
+"""Counters that any sweep with all faults must have moved."""
+
+REQUIRED_COUNTERS = (
+    *BASIC,
+    *(f"fault {kind}" for kind in KINDS),
+    "raft truncations",
+    "crashes inside",
+    "rebuilds",
+    "refusals",
+    "no responders",
+    "latest offsets",
+    "messages duplicated",
+    "messages lost",
+    "repairs",
+)
+
+REQUIRED_MARKS = (
+    "I1.trash",
+    "I2.birth",
+    "I2.other-incarnation",
+    "I2.reset",
+    "I2.stale-registration",
+    "I2.wiped",
+    "I2.withheld",
+    "ISR.removal",
+    "M1.checkquorum",
+    "M1.commit",
+    "M1.election",
+    "M1.prevote",
+    "M1.readindex",
+    "M1.stepdown",
+    "M1.sticky",
+    "M1.transfer",
+    "M1.truncate",
+    "M1.vote",
+    "M3.repeat",
+    "N1.ready",
+    "N2.fenced",
+    "N3.step-down",
+    "N4.refused",
+    "N5.handover",
+    "N5.resign",
+    "R1.lead",
+    "R1.new-incarnation",
+    "R2.commit",
+    "R3.behind",
+    "R3.latest",
+    "R3.read",
+    "R4.ack",
+    "R5.failed",
+    "R5.failed-sync",
+    "R6.diverged",
+    "R6.duplicate-answer",
+    "R6.fenced",
+    "R6.late-answer",
+    "R6.mismatch",
+    "R6.truncate",
+    "R6.unknown",
+    "R8.commit",
+    "R9.addition",
+    "R9.removal",
+    "R9.stale",
+    "R10.join",
+    "R11.removal",
+    "R13.below-minimum",
+    "R13.elected",
+    "R13.eligible",
+    "R14.last-known",
+    "R14.suspect",
+    "R15.back",
+    "R15.election",
+    "R15.expire",
+    "R15.expiry",
+    "R15.report",
+    "D5.refused",
+)
+"""Cases of the rules (Node.marks) that a full sweep must have reached."""
+
+
+class SweepResult(msgspec.Struct, kw_only=True):
+    """What a sweep found. `failed` lists the seeds that violated an invariant."""
+
+    seeds: int
+    good: bool
+    failed: list[Result]
+    unreached: list[str]
+    simulated_s: float
+    seconds: float
+    cpu_s: float
+    events: int
+    counters: dict[str, int]
+    marks: dict[str, int]
+    checks: dict[str, int]
+    profiles: dict[str, int]
+
+
+Progress = Callable[[int, int, Result], None]
+"""Called after each seed with (done, total, its result)."""
+
+
+def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None = None) -> SweepResult:
+    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
+    started = time.monotonic()
+    failed: list[Result] = []
+    counters: dict[str, int] = {}
+    marks: dict[str, int] = {}
+    checks = dict.fromkeys((*STEP_INVARIANTS, *FINAL_INVARIANTS), 0)
+    profiles: dict[str, int] = {}
+    simulated_s = cpu_s = 0.0
+    events = 0
+    for done, result in enumerate(results_of(options, jobs), 1):
+        if not result.good:
+            failed.append(result)
+        for total, found in ((counters, result.counters), (marks, result.marks), (checks, result.checks)):
+            for name, number in found.items():
+                total[name] = total.get(name, 0) + number
+        profiles[result.profile] = profiles.get(result.profile, 0) + 1
+        simulated_s += result.simulated_s
+        cpu_s += result.seconds
+        events += result.events
+        if progress is not None:
+            progress(done, len(options), result)
+    unreached = _unreached(options, counters, marks, checks)
+    failed.sort(key=lambda result: result.seed)
+    return SweepResult(
+        seeds=len(options),
+        good=not failed and not unreached,
+        failed=failed,
+        unreached=unreached,
+        simulated_s=simulated_s,
+        seconds=time.monotonic() - started,
+        cpu_s=cpu_s,
+        events=events,
+        counters=dict(sorted(counters.items())),
+        marks=dict(sorted(marks.items())),
+        checks=checks,
+        profiles=dict(sorted(profiles.items())),
+    )
+
+
+def _unreached(
+    options: Sequence[Options], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
+) -> list[str]:
+    """Required cases that never came up, as far as a sweep of this size and kind must reach them."""
+    if any(each.faults != "all" or each.profile or each.duration_s or each.mutant for each in options):
+        return []
+    missing: list[str] = []
+    if len(options) >= BASIC_SEEDS:
+        missing += [name for name in BASIC if not counters.get(name)]
+        missing += [f"invariant {name}" for name, number in checks.items() if not number and name in STEP_INVARIANTS]
+    if len(options) >= FULL_SEEDS:
+        missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
+        missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
+    return missing
+
+
+def results_of(options: Sequence[Options], jobs: int) -> Iterator[Result]:
+    """Results in the order in which they are done; on one process if `jobs` is 1."""
+    if jobs <= 1 or len(options) <= 1:
+        yield from map(run_seed, options)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(jobs, len(options)), initializer=_quiet) as pool:
+        yield from pool.imap_unordered(run_seed, options, chunksize=max(1, min(8, len(options) // (4 * jobs))))
+
+
+def _quiet() -> None:
+    """A worker leaves Ctrl-C to its parent and imports from the same folders."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def default_jobs() -> int:
+    """One process for each core that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
