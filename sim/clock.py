@@ -38,8 +38,8 @@ class SimClock:
         return WALL_START_MS + self._kernel.now_us // 1000 + self.skew_ms
 
     def simulated_us(self, monotonic_ms: float) -> int:
-        """The simulated time, rounded up, at which this clock shows `monotonic_ms`."""
-        return int(monotonic_ms * 1000.0 / self.rate) + 1
+        """The simulated time at which this clock shows `monotonic_ms`, to the nearest microsecond."""
+        return round(monotonic_ms * 1000.0 / self.rate)
 
 
 class SimRandom:

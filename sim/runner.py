@@ -9,7 +9,7 @@ replicas must hold the same bytes, among them every acknowledged value at the ac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -122,24 +122,25 @@ def run_world(
         from sim.trio_gear import run_on_trio
 
         return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
-    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
-    return conclude(options, world, watch, world.kernel.run_until)
-
-
-def conclude(options: Options, world: World, watch: Watch | None, run_until: Callable[[int], None]) -> Result:
-    """Drive a world through its phases by `run_until(end_us)` and state the verdict."""
     started = time.perf_counter()
+    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
     if watch is not None:
         watch(world)
     violation: Violation | None = None
     try:
-        world.start()
-        run_until(world.knobs.duration_us)
-        heal(world, run_until)
-        compare_copies(world)
+        for end_us in phases(world):
+            world.kernel.run_until(end_us)
     except Violation as found:
         violation = found
     return verdict(options, world, violation, time.perf_counter() - started)
+
+
+def phases(world: World) -> Iterator[int]:
+    """Drive a world through its life; yields the simulated time up to which to run it next. Raises Violation."""
+    world.start()
+    yield world.knobs.duration_us
+    yield from heal(world)
+    compare_copies(world)
 
 
 def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> Result:
@@ -178,7 +179,7 @@ def verdict(options: Options, world: World, violation: Violation | None, seconds
 # -- healing -----------------------------------------------------------------------------------------------
 
 
-def heal(world: World, run_until: Callable[[int], None]) -> None:
+def heal(world: World) -> Iterator[int]:
     """End all faults, then wait until the cluster is whole. Raises Violation(Convergence)."""
     world.faults.end()
     world.workload.stop()
@@ -188,7 +189,7 @@ def heal(world: World, run_until: Callable[[int], None]) -> None:
     probes: dict[PartitionId, int] = {}
     problem = "nothing ran"
     while world.kernel.now_us < end_us:
-        run_until(world.kernel.now_us + HEAL_STEP_US)
+        yield world.kernel.now_us + HEAL_STEP_US
         _operate(world)
         problem = unhealed(world)
         if problem:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import base64
 import datetime
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 
@@ -22,6 +23,7 @@ from liftlog.commands.common import (
 from liftlog.types import LiftlogError, Record
 
 WINDOW = 5000
+STDIN_BYTES = 256 * 1024
 TIME_FORMS = "earliest, latest, new, an offset, or a time such as 2026-01-31T12:00:00+00:00"
 
 
@@ -53,14 +55,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 # -- pub ---------------------------------------------------------------------------------------------------
 
 
-def _values(args: argparse.Namespace) -> Iterator[bytes]:
-    for message in args.messages:
-        yield message.encode()
+def _values(args: argparse.Namespace) -> Iterator[list[bytes]]:
+    """The messages, in groups: what is there at once, so that a slow pipe is not waited for."""
+    yield [message.encode() for message in args.messages]
     if args.file:
-        yield read_file(args.file)
+        yield [read_file(args.file)]
     if args.stdin:
-        for line in sys.stdin.buffer:
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+        rest = b""
+        while data := os.read(sys.stdin.fileno(), STDIN_BYTES):
+            *lines, rest = (rest + data).split(b"\n")
+            yield [line.removesuffix(b"\r") for line in lines]
+        if rest:
+            yield [rest]
 
 
 async def _publish(args: argparse.Namespace) -> int:
@@ -72,10 +78,11 @@ async def _publish(args: argparse.Namespace) -> int:
         timeout_ms = int(args.timeout * 1000)
         async with client.publisher(results.add, window=WINDOW, ack_timeout_ms=timeout_ms) as publisher:
             tag = 0
-            # Lines may come slowly, from a pipe: acks must arrive while we wait for the next one.
-            while (value := await asyncio.to_thread(next, values, None)) is not None:
-                await publisher.send(tag, args.subject, value)
-                tag += 1
+            # Lines may come slowly, from a pipe: acks must arrive while we wait for the next ones.
+            while (group := await asyncio.to_thread(next, values, None)) is not None:
+                for value in group:
+                    await publisher.send(tag, args.subject, value)
+                    tag += 1
     return results.finish(args.subject)
 
 

@@ -72,7 +72,7 @@ def _serve(args: argparse.Namespace) -> int:
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
 
     def build() -> tuple[StoppableNode, Engine]:
-        engine = StorageEngine(RealDisk(config.data))
+        engine = StorageEngine(RealDisk(str(config.data)))
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
@@ -96,7 +96,17 @@ def _serve(args: argparse.Namespace) -> int:
 def _dev(args: argparse.Namespace) -> int:
     if args.nodes > 9:
         raise LiftlogError(f"--nodes {args.nodes}: a local cluster has 1 to 9 nodes")
+    for name, port, last in (
+        ("--port", args.port, 65536 - args.nodes),
+        ("--nats-port", args.nats_port, 65535),
+    ):
+        if not 0 <= port <= last:
+            raise LiftlogError(f"{name} {port}: use a port from 1 to {last}, or 0 for any free one")
     folder = Path(args.data) if args.data else Path(tempfile.mkdtemp(prefix="liftlog-dev-"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LiftlogError(f"cannot use --data {folder}: {error.strerror}; choose another folder") from None
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster = LocalCluster(
         folder,

@@ -66,7 +66,16 @@ from liftlog.messages import (
     StorageFailed,
     TruncateLog,
 )
-from liftlog.types import Batch, EpochStart, LogSummary, PartitionId, TailState, Ticket, invariant
+from liftlog.types import (
+    NO_TICKET,
+    Batch,
+    EpochStart,
+    LogSummary,
+    PartitionId,
+    TailState,
+    Ticket,
+    invariant,
+)
 
 if TYPE_CHECKING:
     from liftlog.core.metadata import PartitionState
@@ -104,6 +113,7 @@ class Replica:
         "pending",
         "readers",
         "reopen_ticks",
+        "reopening",
         "shortfall",
         "state",
         "tail",
@@ -132,6 +142,7 @@ class Replica:
         self.shortfall: tuple[RequestId, LogSummary] | None = None
         self.barred_epoch = 0
         self.reopen_ticks = 0
+        self.reopening = False
 
     # -- what others look at ----------------------------------------------------------------------
 
@@ -163,6 +174,7 @@ class Replica:
 
     def opened(self, summary: LogSummary) -> None:
         """Storage has opened the log; everything in the summary is durable (R7)."""
+        self.reopening = False
         if self.state == FAILED and summary.leo < self.failed_durable:
             self._confess(summary)
             return
@@ -292,6 +304,8 @@ class Replica:
         doubt. A leader must not lead the same epoch again: its followers may hold what it has cut (R1).
         """
         if self.state == FAILED:
+            if event.ticket == NO_TICKET:
+                self.reopening = False
             return
         ctx = self.ctx
         ctx.mark("R5.failed" if event.sync else "D5.refused")
@@ -357,8 +371,10 @@ class Replica:
                 self.opened(summary)
             return
         self.reopen_ticks -= 1
-        if self.reopen_ticks > 0:
+        if self.reopen_ticks > 0 or self.reopening:
             return
+        # One attempt at a time: a second rebuild would cut what was appended after the first.
+        self.reopening = True
         self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
         ctx.effects.append(
             OpenLog(self.id) if self.never_opened else RebuildLog(self.id, self.failed_durable)

@@ -8,7 +8,6 @@ import msgspec
 
 from liftlog.checkout import source_module
 from liftlog.demo.display import Display
-from liftlog.types import LiftlogError
 
 PLANTED = "truncate_to_hw"
 PLANTED_SEEDS_MAX = 1000
@@ -88,24 +87,23 @@ def catch_planted_bug(display: Display) -> PlantedResult:
     runner = source_module("sim.runner")
     with display.busy(f"looking for a seed that shows '{PLANTED}'"):
         for seed in range(PLANTED_SEEDS_MAX):
-            caught = runner.run_seed(runner.Options(seed=seed, mutant=PLANTED))
-            if not caught.good:
+            found = runner.run_seed(runner.Options(seed=seed, mutant=PLANTED))
+            if not found.good:
                 break
-        else:
-            raise LiftlogError(
-                f"the planted bug {PLANTED} stayed hidden in {PLANTED_SEEDS_MAX} seeds: the simulator is blunt; "
-                "run 'liftlog sim mutants'"
-            )
         clean = runner.run_seed(runner.Options(seed=seed))
-    display.line(f"caught by {caught.invariant} at {caught.at_s:.1f} s of seed {seed}: {caught.finding}")
-    display.line(f"without the bug seed {seed} is {'clean' if clean.good else 'NOT clean'}; replay with:")
-    display.line(f"    {caught.replay}")
-    return PlantedResult(
+    result = PlantedResult(
         mutant=PLANTED,
-        caught=True,
+        caught=not found.good,
         seed=seed,
-        invariant=caught.invariant,
-        finding=caught.finding,
-        replay=caught.replay,
+        invariant=found.invariant,
+        finding=found.finding,
+        replay=found.replay,
         clean_without=clean.good,
     )
+    if not result.caught:
+        display.line(f"NOT caught in {PLANTED_SEEDS_MAX} seeds: the simulator has become blunt")
+        return result
+    display.line(f"caught by {found.invariant} at {found.at_s:.1f} s of seed {seed}: {found.finding}")
+    display.line(f"without the bug, seed {seed} is {'clean' if clean.good else 'NOT clean'}; replay it with:")
+    display.line(f"    {found.replay}")
+    return result

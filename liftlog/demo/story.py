@@ -68,6 +68,7 @@ def run_demo(options: DemoOptions, display: Display) -> Summary:
     violated = bool(
         simulation.violations > 0
         or simulation.unreached
+        or not planted.caught
         or not planted.clean_without
         or real.lost > 0
         or (spark is not None and spark.verdict != "valid")

@@ -50,15 +50,21 @@ def replace_segment(
     LiftlogError if the disk returned other bytes than it did when they were verified.
     """
     temporary = path + TEMPORARY_SUFFIX
-    source = disk.open(path)
     target = create_empty(disk, temporary)
-    copied = copy_bytes(source, target, 0, size)
-    source.close()
-    if checksum is not None and copied != checksum:
-        raise LiftlogError(f"{path}: two reads of the same bytes differ; replace this disk and start empty")
-    if tail:
-        target.append(tail)
-    target.sync()
-    disk.rename(temporary, path)
+    try:
+        source = disk.open(path)
+        copied = copy_bytes(source, target, 0, size)
+        source.close()
+        if checksum is not None and copied != checksum:
+            raise LiftlogError(f"{path}: two reads of the same bytes differ; replace this disk, start empty")
+        if tail:
+            target.append(tail)
+        target.sync()
+        disk.rename(temporary, path)
+    except OSError:
+        # A disk that is full must not stay full because of a copy that did not fit.
+        target.close()
+        disk.remove(temporary)
+        raise
     disk.sync_directory(parent(path))
     return target

@@ -18,6 +18,7 @@ an `InvariantViolation` means that the core asked for something that cannot be.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -55,9 +56,10 @@ from liftlog.storage.layout import (
     parent,
 )
 from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions, create_log
-from liftlog.storage.recovery import CleanLog, clear_verdict
+from liftlog.storage.recovery import CleanLog
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.statefile import PreparedState, write_state
+from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
     NO_MUTANTS,
     NO_TICKET,
@@ -66,7 +68,6 @@ from liftlog.types import (
     Mutants,
     PartitionId,
     Recovered,
-    TailState,
     Ticket,
     invariant,
 )
@@ -96,6 +97,8 @@ class StorageEngine:
         self._mutants = mutants
         self._logs: dict[PartitionId, Log] = {}
         self._identity = Identity(0, "")
+        self._with_verdicts: list[Log] = []
+        """Logs whose tail the metadata group has not heard of yet."""
         self._pending: list[_Pending] = []
         self._states: dict[str, PreparedState] = {}
         self._state_failures: dict[str, Failure] = {}
@@ -124,6 +127,7 @@ class StorageEngine:
         self._logs = found.logs
         self._hw = found.hw
         self._identity = found.identity
+        self._with_verdicts = [log for log in found.logs.values() if log.tail in WORTH_TELLING]
         return Recovered(
             identity=found.identity,
             hard_state=found.hard_state,
@@ -187,40 +191,37 @@ class StorageEngine:
                 marker = [
                     CleanLog(log.id, log.durable_leo, log.summary(0).epochs) for log in self._logs.values()
                 ]
-                try:
+                # Without the marker the next start takes this stop for an unclean one, which is always safe.
+                with suppress(OSError):
                     write_state(self._disk, CLEAN, _encode(marker))
-                except OSError:
-                    # Without the marker the next start takes this stop for an unclean one, which is always safe.
-                    self._logs = dict(self._logs)
         for log in self._logs.values():
             log.close()
 
     def _sync_log(self, log: Log) -> None:
-        try:
-            log.sync()
-        except OSError as error:
-            if self._mutants.sync_failure_retried:
-                log.sync()
-            else:
-                log.fail(Failure(True, str(error)))
+        failure = self._attempt(log.sync)
+        if failure is not None:
+            log.fail(failure)
 
     def _commit_states(self) -> None:
         for path, state in self._states.items():
-            try:
-                state.commit()
-            except OSError as error:
-                if not self._retried(error, state):
-                    self._state_failures[path] = Failure(isinstance(error, SyncFailed), str(error))
-            else:
-                if path == IDENTITY:
-                    self._clear_verdicts()
+            failure = self._attempt(state.commit)
+            if failure is not None:
+                self._state_failures[path] = failure
+            elif path == IDENTITY:
+                self._clear_verdicts()
         self._states.clear()
 
-    def _retried(self, error: OSError, state: PreparedState) -> bool:
-        if not (self._mutants.sync_failure_retried and isinstance(error, SyncFailed)):
-            return False
-        state.commit()
-        return True
+    def _attempt(self, work: Callable[[], None]) -> Failure | None:
+        """Do it once: a sync that failed would succeed the second time without having done anything (R5)."""
+        failure = None
+        for _ in range(2 if self._mutants.sync_failure_retried else 1):
+            try:
+                work()
+            except OSError as error:
+                failure = Failure(isinstance(error, SyncFailed), str(error))
+            else:
+                return None
+        return failure
 
     # ----- jobs on one log -----
 
@@ -381,10 +382,9 @@ class StorageEngine:
 
     def _clear_verdicts(self) -> None:
         """A new incarnation is durable: the metadata group has this start's registration, tail states included."""
-        for log in self._logs.values():
-            if log.failure is None and log.tail is not TailState.CLEAN:
-                try:
-                    clear_verdict(self._disk, log)
-                except OSError:
-                    continue
-                log.tail = TailState.CLEAN
+        for log in self._with_verdicts:
+            if self._logs.get(log.id) is log:
+                # If it cannot be removed, the next start tells the same once more: safe.
+                with suppress(OSError):
+                    clear_verdict(self._disk, log.id)
+        self._with_verdicts = []

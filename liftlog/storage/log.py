@@ -38,6 +38,7 @@ from liftlog.storage.layout import (
     segment_name,
 )
 from liftlog.storage.segment import BadBytes, Segment, scan
+from liftlog.storage.verdict import remember_verdict
 from liftlog.types import Batch, InvariantViolation, LogSummary, PartitionId, TailState
 
 
@@ -312,7 +313,8 @@ class Log:
     def rebuild(self, keep_below: int) -> Log:
         """A new log over a durable copy of what is good below `keep_below`; this one is to be forgotten.
 
-        Its tail is DAMAGED if anything was cut. Raises DiskError, SyncFailed.
+        Its tail is DAMAGED if anything was cut; that is remembered if it was to be kept (R14). Raises
+        DiskError, SyncFailed, LiftlogError.
         """
         self._file.close()
         had = self.leo
@@ -329,6 +331,9 @@ class Log:
             file.close()
             if bad is not None or segment.end_offset < old.end_offset:
                 break
+        if segments[-1].end_offset < min(keep_below, had):
+            # The next start would find a shorter log without a bad byte: it must know better.
+            remember_verdict(self._disk, self.id, TailState.DAMAGED, rewrite=True)
         self._remove_segments_after(segments[-1].base_offset)
         file = replace_segment(
             self._disk, segments[-1].path, segments[-1].size, checksum=segments[-1].checksum

@@ -9,9 +9,8 @@ came there:
   once durable: *damage*; else they lie in the last group, where a torn write and a lost sector look alike:
   the tail is *suspect*.
 
-What is bad is copied to quarantine/, synced, and only then cut off. Before anything is cut the verdict itself is made
-durable, in the log's `tail` file: a node that dies between the cut and its registration would otherwise find a
-log without a bad byte and call it intact. The verdict stays until `clear_verdict`.
+What is bad is copied to quarantine/, synced, and only then cut off. Before anything is cut the verdict itself
+is made durable (see `liftlog.storage.verdict`).
 
 After an unclean stop everything that is kept is made durable before it is reported, by a copy of the last segment
 (see `liftlog.storage.copying`). The Raft log is never repaired beyond its last group: a voter that forgot what it
@@ -27,7 +26,6 @@ from liftlog.storage.copying import copy_bytes, create_empty, replace_segment
 from liftlog.storage.epochs import EpochHistory
 from liftlog.storage.layout import (
     QUARANTINE,
-    TAIL,
     TEMPORARY_SUFFIX,
     log_directory,
     make_directory_durable,
@@ -37,10 +35,9 @@ from liftlog.storage.layout import (
 )
 from liftlog.storage.log import Log, StorageOptions, create_log
 from liftlog.storage.segment import BadBytes, Segment, scan, synced_evidence
-from liftlog.storage.statefile import CorruptState, read_state, write_state
+from liftlog.storage.verdict import remember_verdict
 from liftlog.types import RAFT_LOG, EpochStart, LiftlogError, Mutants, PartitionId, TailState
 
-_SEVERITY = (TailState.CLEAN, TailState.INTACT, TailState.SUSPECT, TailState.DAMAGED)
 
 
 class CleanLog(msgspec.Struct, frozen=True, array_like=True):
@@ -91,7 +88,7 @@ def recover_log(
     if log == RAFT_LOG and verdict is TailState.DAMAGED:
         raise damaged_metadata(str(found.bad or f"{directory}: entries that a clean stop had recorded are gone"))
     if log != RAFT_LOG:
-        verdict = _remember_verdict(disk, log, verdict, clean is not None)
+        verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
     if found.bad is not None:
         _quarantine_and_drop(disk, log, found)
     if not found.segments:
@@ -192,35 +189,6 @@ def remove_temporary_files(disk: Disk, directory: str) -> None:
     for name in disk.list(directory):
         if name.endswith(TEMPORARY_SUFFIX):
             disk.remove(f"{directory}/{name}" if directory else name)
-
-
-# ---------------------------------------------------------------------------------------------------------
-# Verdicts outlive the process that found them
-# ---------------------------------------------------------------------------------------------------------
-
-
-def _remember_verdict(disk: Disk, log: PartitionId, verdict: TailState, clean: bool) -> TailState:
-    """The worse of this verdict and an earlier one that nobody has heard of yet; durable if it tells of a cut."""
-    path = f"{log_directory(log)}/{TAIL}"
-    try:
-        content = read_state(disk, path)
-        earlier = TailState.CLEAN if content is None else TailState(content.decode())
-    except (CorruptState, ValueError):
-        # It was there, so something had been cut; which of the two verdicts it was makes no difference to safety.
-        content, earlier = None, TailState.DAMAGED
-    worse = max(verdict, earlier, key=_SEVERITY.index)
-    if worse in (TailState.SUSPECT, TailState.DAMAGED) and (not clean or content != worse.value.encode()):
-        make_directory_durable(disk, log_directory(log))
-        write_state(disk, path, worse.value.encode())
-    return worse
-
-
-def clear_verdict(disk: Disk, log: Log) -> None:
-    """The verdict is known to the metadata group: a later start need not repeat it. Raises DiskError."""
-    path = f"{log_directory(log.id)}/{TAIL}"
-    if log.tail in (TailState.SUSPECT, TailState.DAMAGED) and disk.exists(path):
-        disk.remove(path)
-        disk.sync_directory(log_directory(log.id))
 
 
 def damaged_metadata(what: str) -> LiftlogError:

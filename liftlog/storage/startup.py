@@ -75,14 +75,12 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
     clean_logs: dict[PartitionId, CleanLog] = {}
     if marker is not None:
         clean_logs = {entry.log: entry for entry in marker}
-        partitions = sorted({*partitions, *clean_logs} - {RAFT_LOG})
+        gone = [log for log in clean_logs if log != RAFT_LOG and log not in partitions]
+        partitions = sorted(partitions + gone)
     logs: dict[PartitionId, Log] = {}
     for log in (RAFT_LOG, *partitions):
-        clean = clean_logs.get(log)
-        if marker is not None and clean is None:
-            # Created while the marker was written? That cannot be; all that is known of it is that it is empty.
-            clean = CleanLog(log, 0, ())
-        logs[log] = recover_log(disk, log, options, clean, mutants)
+        # A folder that the marker does not name could not be moved to the trash: nothing is known of it.
+        logs[log] = recover_log(disk, log, options, clean_logs.get(log), mutants)
     entries = _raft_entries(logs[RAFT_LOG])
     hw = _recover_hw(disk, logs, mutants, marker is not None)
     if disk.exists(CLEAN):
@@ -112,6 +110,8 @@ def _read_or_create_identity(
         write_state(disk, VOTE, _encode(hard_state))
         write_state(disk, IDENTITY, _encode(identity))
         return identity, hard_state
+    if hard_state is not None and hard_state != HardState() and not segment_bases(disk, RAFT):
+        raise damaged_metadata(f"{RAFT}: the log is missing although this disk has voted")
     if hard_state is None:
         raise damaged_metadata(f"{VOTE} byte 0: the file is missing although this disk was in use")
     if identity.node != node:

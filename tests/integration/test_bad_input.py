@@ -150,6 +150,21 @@ def test_serve_refuses_a_data_folder_of_another_node(tmp_path: Path) -> None:
     assert "node 1" in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--nodes", "12"], ["--nodes 12", "1 to 9"]),
+        (["--port", "70000"], ["--port 70000", "65533"]),
+        (["--nats-port", "-1"], ["--nats-port -1"]),
+        (["--data", "/dev/null"], ["/dev/null"]),
+    ],
+)
+def test_dev_refuses_what_it_cannot_run(arguments: list[str], words: list[str]) -> None:
+    line = refused("dev", *arguments)
+    for word in words:
+        assert word in line
+
+
 def test_dev_refuses_a_taken_nats_port(nats_url: str) -> None:
     port = nats_url.rpartition(":")[2]
     line = refused("dev", "--nodes", "1", "--port", "0", "--nats-port", port)

@@ -324,7 +324,18 @@ async def test_the_bus_reconnects_and_says_so(server: NatsServer) -> None:
 def make_certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate for localhost, and its key."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
     command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     return certificate, key

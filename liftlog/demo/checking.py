@@ -1,0 +1,53 @@
+"""The demo's last part: the history of the real run, checked on Spark in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from liftlog.checkout import source_module
+from liftlog.demo.display import Display
+from liftlog.types import LiftlogError
+
+VERDICT_CODES = (0, 1)
+CHECK_TIMEOUT_S = 600.0
+
+
+class SparkResult(msgspec.Struct):
+    """The verdict ("valid", "invalid", "unknown"), what it rests on, and where the report is."""
+
+    verdict: str
+    anomalies: list[str]
+    operations: int
+    records_read: int
+    seconds: float
+    report: str
+
+
+def java_problem() -> str:
+    """Why Spark cannot run here, with what to install; empty if it can."""
+    session = source_module("jepsen.spark.session")
+    try:
+        session.require_packages()
+        session.require_java()
+    except LiftlogError as error:
+        return str(error)
+    return ""
+
+
+def check_on_spark(folder: Path, display: Display) -> SparkResult:
+    """Run ``liftlog jepsen check`` on the run in `folder`. Raises LiftlogError if it reaches no verdict."""
+    command = [sys.executable, "-m", "liftlog", "jepsen", "check", str(folder), "--json"]
+    with display.busy("starting Spark and checking"):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False)
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        words = done.stderr.strip().splitlines()
+        raise LiftlogError(f"the check on Spark failed: {words[-1] if words else 'it said nothing'}") from None
+    return answer  # type: ignore[return-value]
