@@ -166,7 +166,7 @@ class CheckResult(NamedTuple):
                             "key": anomaly.key,
                             "ops": list(anomaly.ops),
                             "words": explain(anomaly),
-                            **{k: v for k, v in anomaly.evidence._asdict().items() if v is not None},
+                            **_plain_evidence(anomaly.evidence),
                         }
                         for anomaly in finding.examples
                     ],
@@ -195,6 +195,15 @@ def decide(
     if any(finding.failing for finding in findings):
         return INVALID, reasons
     return (UNKNOWN if reasons else VALID), reasons
+
+
+def _plain_evidence(evidence: Evidence) -> dict[str, int | str]:
+    """The facts that apply, values in their own type."""
+    plain: dict[str, int | str] = {}
+    for name, fact in evidence._asdict().items():
+        if fact is not None:
+            plain[name] = original(fact) if isinstance(fact, str) else fact
+    return plain
 
 
 def explain(anomaly: Anomaly) -> str:
@@ -233,11 +242,21 @@ def explain(anomaly: Anomaly) -> str:
     return sentences[anomaly.name]
 
 
+def original(text: str) -> int | str:
+    """The value that a check's text form stands for: integers are digits there, doubtful strings have quotes."""
+    if text.startswith('"'):
+        return text[1:-1]
+    return int(text) if text[:1] in set("-0123456789") else text
+
+
 def shorten(value: str | None, limit: int = 60) -> str:
-    """A value for a table cell or a sentence: long ones are cut in the middle."""
+    """A value's text form for a table cell or a sentence: long strings are cut in the middle."""
     if value is None:
         return "nothing"
-    if len(value) <= limit:
-        return f"{value!r}"
+    plain = original(value)
+    if isinstance(plain, int):
+        return str(plain)
+    if len(plain) <= limit:
+        return f"{plain!r}"
     half = (limit - 1) // 2
-    return f"{value[:half] + '…' + value[-half:]!r}"
+    return f"{plain[:half] + '…' + plain[-half:]!r}"

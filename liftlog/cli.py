@@ -43,6 +43,7 @@ GROUPS: dict[str, Group] = {
     "pub": Group("liftlog.commands.pubsub", "publish messages and wait for their acks"),
     "sub": Group("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": Group("liftlog.commands.cluster", "who is alive, who leads what"),
+    "config": Group("liftlog.commands.config", "check a node's configuration"),
     "bench": Group("liftlog.bench.command", "measure, against JetStream on the same machine"),
     "sim": Group("sim.command", "simulate a cluster with faults, from a seed", in_wheel=False),
     "jepsen": Group("jepsen.command", "check histories on Spark", in_wheel=False),

@@ -208,7 +208,7 @@ def stamp(data: bytes, synced_below: int) -> bytes:
 
 
 def frame_bytes(data: bytes, position: int = 0) -> int:
-    """Length of the frame that begins at `position`, as its prefix claims. Raises CorruptBatch if it is cut off."""
+    """Length of the frame that begins at `position`, as its prefix claims. Raises CorruptBatch."""
     if len(data) - position < HEADER_BYTES:
         raise CorruptBatch(f"{len(data) - position} bytes are too few for a batch header of {HEADER_BYTES}")
     return int(_U32.unpack_from(data, position + LENGTH_POSITION)[0]) + PREFIX_BYTES

@@ -10,18 +10,18 @@ Mirrors `liftlog/real/disk.py`. The model, and what it may do to a program (its 
 - `kill()`: the process dies. Its handles and locks die; caches and waiting names stay, as with SIGKILL.
 - `power_loss(random)`: caches die too. Each un-synced sector of 512 bytes is, independently, kept, lost (old
   content, or zeros where there was none) or torn (part new, part garbage); synced bytes of the same sector
-  survive. The size is the old one, the new one or one between. Each waiting folder operation is kept or lost; a
-  rename is atomic, and operations on the same file keep their order.
+  survive. The size is the old one, the new one or one between. Each waiting folder operation is kept or lost;
+  a rename is atomic, and operations on the same file keep their order.
 - `fail_next_sync()` has the semantics of Linux after a write-back error ("fsyncgate"): the sync raises once,
   the pages are marked clean and stay readable but are *not* durable, and a second sync succeeds without
   writing them.
 - `fail_next()` makes one later call fail with any errno; a failed append has written a prefix. `fill()` makes
   every append fail with ENOSPC. `flip()` flips one bit in cache and platter alike.
-- `crash_after(n)` kills the process *instead of* the n-th call from now (an append may have written a prefix);
-  from then on every call raises `SimulatedCrash` until `kill()`, `power_loss()` or `attach()`.
+- `crash_after(n)` kills the process *instead of* the n-th call from now (an append may have written a
+  prefix); from then on every call raises `SimulatedCrash` until `kill()`, `power_loss()` or `attach()`.
 
-`calls` counts every call of the Disk port. Nothing here reads a clock; all randomness is given. Speed matters:
-an append and a sync of one small batch cost about two microseconds.
+`calls` counts every call of the Disk port. Nothing here reads a clock; all randomness is given. Speed
+matters: an append and a sync of one small batch cost about two microseconds.
 """
 
 from __future__ import annotations
@@ -325,13 +325,14 @@ class SimDisk:
         self._rearm()
 
     def fail_next_sync(self, matching: str = "") -> None:
-        """The next sync of a file or folder whose path contains `matching` fails; the one after it lies (R5)."""
+        """The next sync of a file or folder whose path contains `matching` fails; the one after it lies."""
         self.fail_next("sync", errno.EIO, matching)
 
     def fail_next(self, operation: str, error: int = errno.EIO, matching: str = "") -> None:
         """The next such call on a path that contains `matching` fails with errno `error`.
 
-        `operation` is the name of a method of the port, "read" for `read_at`; "sync" means `sync_directory` too.
+        `operation` is the name of a method of the port, "read" for `read_at`; "sync" includes
+        `sync_directory`.
         """
         self._failures.append((operation, error, matching))
         self._rearm()

@@ -38,6 +38,8 @@ class Fault(msgspec.Struct, frozen=True):
     target: str = "any"
     duration_us: int = 0
     ordinal: int = 0
+    links: tuple[tuple[int, int], ...] = ()
+    """For cuts: exactly these directed links, instead of drawn ones."""
 
 
 KINDS = (
@@ -183,7 +185,7 @@ class Faults:
             self.world.kernel.at(at_us, self._apply, fault)
 
     def _joining(self, leader: Machine) -> None:
-        """A leader asks for a replica's return to the ISR: hold that back, and wipe the replica meanwhile."""
+        """A leader asks for a replica's return to the ISR: hold that back, and strike the replica meanwhile."""
         draw = self._hunter
         world = self.world
         if not self.active or draw.random() >= world.knobs.hunt_joiner or leader.node is None:
@@ -196,13 +198,18 @@ class Faults:
             if pending is None or pending.joiner in (0, controller):
                 continue
             joiner = world.machines[pending.joiner]
-            if not self._may_wipe(joiner):
+            wipes = world.knobs.hunt_joiner_kind == "wipe"
+            if wipes and not self._may_wipe(joiner):
                 continue
             links = [(leader.number, controller)]
+            if wipes:
+                delay_us = draw.randrange(50 * MILLISECOND)
+                world.kernel.after(delay_us, self._wipe_now, joiner, draw.randrange(10, 300))
+            else:
+                links.append((joiner.number, leader.number))
             fault = Fault(world.kernel.now_us, "one_way", "", draw.randrange(600, 2500) * MILLISECOND)
             self._block(links, fault)
-            self.done(fault, f"links {links} are cut")
-            world.kernel.after(draw.randrange(50 * MILLISECOND), self._wipe_now, joiner, draw.randrange(10, 300))
+            self.done(fault, f"links {[list(link) for link in links]} are cut")
             return
 
     # -- applying ------------------------------------------------------------------------------------------
@@ -313,7 +320,11 @@ class Faults:
     # -- network and bus -----------------------------------------------------------------------------------
 
     def _partition(self, fault: Fault, draws: random.Random) -> None:
-        """The nodes fall into two groups that do not hear each other."""
+        """The nodes fall into two groups that do not hear each other; a scenario may state the links."""
+        if fault.links:
+            self._block(list(fault.links), fault)
+            self.done(fault, f"links {[list(link) for link in fault.links]} are cut")
+            return
         numbers = list(self.world.machines)
         draws.shuffle(numbers)
         cut = draws.randrange(1, len(numbers))

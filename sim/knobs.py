@@ -69,7 +69,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     hunt_voter: float = 0.0
     """Probability that a node dies shortly after it gave its vote."""
     hunt_joiner: float = 0.0
-    """Probability that a replica's disk is wiped while its return to the ISR is being decided."""
+    """Probability that a replica is struck while its return to the ISR is being decided, and that is held back."""
+    hunt_joiner_kind: str = "wipe"
+    """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
 
     def node_config(self, node: int) -> NodeConfig:
         """Limits and times of one node."""

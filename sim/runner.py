@@ -122,7 +122,7 @@ def run_world(
         from sim.trio_gear import run_on_trio
 
         return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
-    started = time.perf_counter()
+    started = time.process_time()
     world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
     if watch is not None:
         watch(world)
@@ -132,7 +132,7 @@ def run_world(
             world.kernel.run_until(end_us)
     except Violation as found:
         violation = found
-    return verdict(options, world, violation, time.perf_counter() - started)
+    return verdict(options, world, violation, time.process_time() - started)
 
 
 def phases(world: World) -> Iterator[int]:
@@ -225,7 +225,7 @@ def _probe(world: World, probes: dict[PartitionId, int]) -> str:
         before = probes.get(target.partition)
         if before is None or (acked <= before and world.kernel.now_us % SECOND == 0):
             probes[target.partition] = acked if before is None else before
-            world.workload.probe(target)
+            world.workload.publish(target, 1, True)
     for target in world.workload.targets:
         if world.observer.truth(target.partition).acked_end <= probes[target.partition]:
             return f"partition {target.partition} acknowledges nothing"

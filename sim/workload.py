@@ -153,9 +153,9 @@ class Workload:
         """No new load; what is under way may end."""
         self.stopping = True
 
-    def probe(self, target: Target) -> None:
-        """Publish one message that asks for an ack."""
-        self._publishers[0].publish(target, 1, True)
+    def publish(self, target: Target, count: int, with_reply: bool) -> None:
+        """Publish a burst now, outside of the drawn load."""
+        self._publishers[0].publish(target, count, with_reply)
 
     def random_node(self) -> int:
         return self._random.randrange(self.world.knobs.nodes) + 1
@@ -235,7 +235,8 @@ class Publisher:
 
     def _schedule(self) -> None:
         mean_us = self.world.knobs.publish_interval_us
-        self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        if mean_us:
+            self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
 
     def _fire(self, first: object, second: object) -> None:
         if self.workload.stopping:

@@ -72,9 +72,10 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 
 # Core and storage see the world through events, effects and ports only.
 PURE_ROOMS = ("liftlog.core", "liftlog.storage", "liftlog.format", "liftlog.types", "liftlog.messages")
-PURE_STDLIB = {"__future__", "abc", "array", "bisect", "collections", "contextlib", "dataclasses", "enum", "errno"} | {
-    "functools", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types", "typing"
-}
+PURE_STDLIB = {"__future__", "abc", "array", "bisect", "collections", "contextlib", "dataclasses"} | {
+    "enum", "errno", "functools", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct",
+    "types", "typing",
+}  # fmt: skip
 PURE_LIBRARIES = frozenset(("msgspec", "google_crc32c"))
 
 # Calls whose result does not depend on the order in which they walk their argument.

@@ -175,3 +175,27 @@ def test_in_a_checkout_the_source_folders_are_found_from_any_directory(tmp_path:
         [sys.executable, "-I", "-c", source], capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
     assert done.stdout.strip() == str(ROOT / "sim" / "__init__.py"), done.stderr
+
+
+def test_a_good_configuration_is_shown_as_it_is_in_force(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIFTLOG_NATS_URL", "nats://10.0.0.9:4222")
+    path = tmp_path / "liftlog.toml"
+    path.write_text(
+        '[node]\nid = 1\ndata = "/data"\nlisten = "127.0.0.1:4701"\n[peers]\n1 = "127.0.0.1:4701"\n'
+    )
+    assert cli.main(["config", "check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert 'data = "/data"' in shown and "nats://10.0.0.9:4222" in shown
+
+
+@pytest.mark.parametrize("text", ["[node]\nidd = 1\n", "[node\n", "[protocol]\ntick_ms = -1\n"])
+def test_a_broken_configuration_is_one_line_that_names_the_file(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "liftlog.toml"
+    path.write_text(text)
+    assert cli.main(["config", "check", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert str(path) in error and error.count("\n") == 1

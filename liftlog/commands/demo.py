@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from liftlog.demo.checking import SparkResult
 from liftlog.demo.display import Display
 from liftlog.demo.story import DemoOptions, Summary, run_demo
 from liftlog.types import LiftlogError
@@ -26,8 +27,8 @@ def add_parser(subparsers: Any) -> None:
         "demo",
         help="the whole story in one go",
         description=(
-            "Simulates clusters under faults, catches a planted bug, runs three real nodes on NATS, kills the "
-            "leader in mid-stream, reads everything back from every replica and checks the history on Spark. "
+            "Simulates clusters under faults, catches a planted bug, runs three real nodes on NATS, kills "
+            "the leader in mid-stream, reads every replica back and checks the history on Spark. "
             "Exit codes: 0 all good, 1 a violation was found, 2 something was missing (Java, say)."
         ),
     )
@@ -62,31 +63,40 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(summary: Summary) -> None:
-    real, simulation = summary.real, summary.simulation
-    console = Console(file=sys.stdout, highlight=False)
-    table = Table(title="liftlog demo", show_header=False, title_justify="left")
-    rows = {
-        "simulated": f"{simulation.seeds} clusters, {simulation.simulated_seconds:,.0f} s of cluster time, "
-        f"{simulation.faults:,} faults",
-        "invariants checked": f"{simulation.checks:,} times, {simulation.violations} violations",
-        "planted bug": f"{'caught by ' + summary.planted.invariant if summary.planted.caught else 'NOT caught'}"
-        f"  ({summary.planted.replay})",
-        "messages": f"{real.messages:,}",
-        "acked": f"{real.acked:,}",
-        "lost": f"{real.lost}",
-        "sent again": f"{real.attempts - real.messages:,} ({real.unknown:,} unanswered, {real.refused:,} refused)",
-        "fail-over": f"{real.failover_ms:,.0f} ms from SIGKILL of the leader (node {real.killed_node}) to the next ack",
-        "throughput": f"{real.acked_per_second:,.0f} acked msg/s with the fail-over, "
-        f"{real.acked_per_second_before_kill:,.0f} before it",
-        "Spark": _verdict(summary.spark) if summary.spark is not None else summary.missing,
-        "report": summary.spark.report if summary.spark is not None else f"none; summary in {summary.folder}",
-        "took": f"{summary.seconds:.0f} s",
-    }
-    for name, text in rows.items():
+    table = Table(title="liftlog demo", title_justify="left", show_header=False, box=box.ROUNDED)
+    for name, text in _rows(summary):
         table.add_row(name, text)
-    console.print(table)
+    Console(file=sys.stdout, highlight=False).print(table)
 
 
-def _verdict(spark: SparkResult) -> str:
-    anomalies = ", ".join(spark.anomalies) or "no anomaly"
-    return f"{spark.verdict}: {spark.operations:,} operations, {anomalies}"
+def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
+    simulation, planted, real, spark = summary.simulation, summary.planted, summary.real, summary.spark
+    yield (
+        "simulated",
+        f"{simulation.seeds} clusters, {simulation.simulated_seconds:,.0f} s of their time, "
+        f"{simulation.faults:,} faults",
+    )
+    yield "invariants", f"checked {simulation.checks:,} times, {simulation.violations} violations"
+    yield "planted bug", f"caught by {planted.invariant}" if planted.caught else "NOT caught"
+    yield "messages", f"{real.messages:,}"
+    yield "acked", f"{real.acked:,}"
+    yield "lost", f"{real.lost}"
+    again = real.attempts - real.messages
+    yield "sent again", f"{again:,}: {real.unknown:,} unanswered, {real.refused:,} with nobody to take them"
+    yield (
+        "fail-over",
+        f"{real.failover_ms:,.0f} ms from the SIGKILL of node {real.killed_node} to the next ack",
+    )
+    yield (
+        "throughput",
+        f"{real.acked_per_second:,.0f} acked msg/s with the fail-over, "
+        f"{real.acked_per_second_before_kill:,.0f} before it; {real.read_per_second:,.0f} read/s",
+    )
+    if spark is None:
+        yield "Spark", summary.missing
+        yield "summary", f"{summary.folder}/summary.json"
+    else:
+        found = ", ".join(spark.anomalies) or "no anomaly"
+        yield "Spark", f"{spark.verdict}: {spark.operations:,} operations, {found}"
+        yield "report", spark.report
+    yield "took", f"{summary.seconds:.0f} s"

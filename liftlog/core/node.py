@@ -84,6 +84,7 @@ class Node:
             self.ctx.new_ticket,
             self.ctx.mark,
             mutants,
+            recovered.nonce,
         )
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.submit = self.proposals.submit

@@ -49,5 +49,7 @@ def check_on_spark(folder: Path, display: Display) -> SparkResult:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         words = done.stderr.strip().splitlines()
-        raise LiftlogError(f"the check on Spark failed: {words[-1] if words else 'it said nothing'}") from None
+        raise LiftlogError(
+            f"the check on Spark failed: {words[-1] if words else 'it said nothing'}"
+        ) from None
     return answer  # type: ignore[return-value]

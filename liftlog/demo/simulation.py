@@ -65,11 +65,13 @@ def sweep(seeds: int, jobs: int, display: Display) -> SimulationResult:
 
 def _tell(result: SimulationResult, display: Display) -> None:
     display.line(
-        f"{result.seeds} clusters, {result.simulated_seconds:,.0f} s of their time in {result.seconds:.0f} s: "
-        f"{result.faults:,} faults, {_count(result, 'elections')} elections, "
+        f"{result.seeds} clusters, {result.simulated_seconds:,.0f} s of their time in "
+        f"{result.seconds:.0f} s: {result.faults:,} faults, {_count(result, 'elections')} elections, "
         f"{_count(result, 'truncations')} truncations, {_count(result, 'acks received')} acks"
     )
-    display.table(("invariant", "checked"), [(n, f"{c:,}") for n, c in result.checks_by_invariant.items() if c])
+    display.table(
+        ("invariant", "checked"), [(n, f"{c:,}") for n, c in result.checks_by_invariant.items() if c]
+    )
     if result.failures:
         display.line(f"{result.violations} violations; the first replays with: {result.failures[0]}")
     elif result.unreached:

@@ -168,6 +168,12 @@ class RealDisk:
             ) from error
         self._locks.append(descriptor)
 
+    def close(self) -> None:
+        """Release the locks before the process ends, so that another may take the folder."""
+        for descriptor in self._locks:
+            os.close(descriptor)
+        self._locks.clear()
+
     def free_bytes(self) -> int:
         status = os.statvfs(self._root)
         return status.f_bavail * status.f_frsize

@@ -1,8 +1,9 @@
 """Copies of segments: the only way to be sure of bytes that a sync may have failed for.
 
-After a failed sync the kernel may mark pages clean without having written them: they read back well from the
-page cache, and syncing again does nothing (R5, R7). A process cannot know whether the one before it died of that. So
-what is to be kept is written once more, into a new file, which is synced and renamed over the old one.
+After a failed sync the kernel may mark pages clean without having written them: they read back well from
+the page cache, and syncing again does nothing (R5, R7). A process cannot know whether the one before it
+died of that. So what is to be kept is written once more, into a new file, which is synced and renamed over
+the old one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def replace_segment(
     checksum: int | None = None,
     tail: Sequence[bytes | memoryview] = (),
 ) -> DiskFile:
-    """Put a durable copy of the first `size` bytes, followed by `tail`, in place of the file; return it, open.
+    """Put a durable copy of the first `size` bytes, followed by `tail`, in place of the file; return it,
+    open.
 
     With `checksum`, the copy must have it: what was verified is what is kept. Raises DiskError, SyncFailed;
     LiftlogError if the disk returned other bytes than it did when they were verified.

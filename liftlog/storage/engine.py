@@ -1,8 +1,8 @@
 """Storage of one node: carries out the core's storage jobs on a Disk, the same code in both worlds.
 
 A *group* of jobs goes through two phases. `write` carries out the writes of all jobs, in order; `sync` then
-makes them durable with one sync per touched file, however many jobs touched it (group commit). Between the two
-the process may die at any call. A ticket is reported durable only by `sync`, in the order of the jobs.
+makes them durable with one sync per touched file, however many jobs touched it (group commit). Between the
+two the process may die at any call. A ticket is reported durable only by `sync`, in the order of the jobs.
 
     write([AppendLog a, AppendLog a, SaveHardState]) ->  events of jobs that need no sync, or that failed
     sync()                                           ->  Durable x 3
@@ -11,8 +11,8 @@ State files follow the same two phases: the temporary file is written in the fir
 second. Truncation, opening, rebuilding and trashing are durable before the next job, since later jobs stand
 on them.
 
-Failures stay with the log they belong to: see `liftlog.storage.log`. Nothing here raises for a disk that fails;
-an `InvariantViolation` means that the core asked for something that cannot be.
+Failures stay with the log they belong to: see `liftlog.storage.log`. Nothing here raises for a disk that
+fails; an `InvariantViolation` means that the core asked for something that cannot be.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ from liftlog.types import (
     NO_TICKET,
     RAFT_LOG,
     Identity,
+    LiftlogError,
     Mutants,
     PartitionId,
     Recovered,
@@ -120,8 +121,9 @@ class StorageEngine:
     def recover(self, node: int, new_disk_id: str, nonce: int) -> Recovered:
         """Lock the folder, read and repair what is there, make durable what is kept (R7, R14, M4).
 
-        On an empty disk an identity with `new_disk_id` is created. Raises LiftlogError that names the file and the
-        remedy: another process has the folder, it belongs to another node, metadata is damaged, the disk fails.
+        On an empty disk an identity with `new_disk_id` is created. Raises LiftlogError that names the file
+        and the remedy: another process has the folder, it belongs to another node, metadata is damaged, the
+        disk fails.
         """
         found = startup.recover(self._disk, self._options, self._mutants, node, new_disk_id)
         self._logs = found.logs
@@ -157,7 +159,7 @@ class StorageEngine:
         return events
 
     def sync(self) -> list[Event]:
-        """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs (R5)."""
+        """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""
         pending, self._pending = self._pending, []
         for waiting in pending:
             if waiting.log is not None and waiting.log.dirty:
@@ -169,10 +171,7 @@ class StorageEngine:
         events: list[Event] = []
         for waiting in pending:
             log = waiting.log
-            if log is None:
-                failure = self._state_failures.get(waiting.path)
-            else:
-                failure = log.failure
+            failure = self._state_failures.get(waiting.path) if log is None else log.failure
             if failure is None:
                 events.append(Durable(waiting.ticket))
             else:
@@ -182,7 +181,7 @@ class StorageEngine:
         return events
 
     def close(self, clean: bool) -> None:
-        """Stop. `clean`: sync what is left, then write the clean-stop marker, unless a log has failed (R14)."""
+        """Stop. `clean`: sync what is left, then write the clean-stop marker unless a log failed (R14)."""
         if clean:
             self.sync()
             for log in self._logs.values():
@@ -249,7 +248,7 @@ class StorageEngine:
         return None
 
     def _fail(self, log: Log, ticket: Ticket, error: Exception) -> Event:
-        """The log cannot go on: this job fails, and with it every other one of its group that stands on it."""
+        """The log cannot go on: this job fails, and with it every other one that stands on it (R5)."""
         failure = Failure(True, str(error))
         log.fail(failure)
         return self._failed(log.id, ticket, failure)
@@ -309,7 +308,7 @@ class StorageEngine:
         log.fail(log.failure or Failure(True, "the log was rebuilt"))
         try:
             rebuilt = log.rebuild(job.keep_below)
-        except OSError as error:
+        except (OSError, LiftlogError) as error:
             return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
         self._logs[job.log] = rebuilt
         return LogOpened(rebuilt.summary(self._hw_of(rebuilt)))
@@ -351,7 +350,7 @@ class StorageEngine:
         return hw if self._mutants.hw_not_clamped else min(hw, log.durable_leo)
 
     def _write_hw(self) -> None:
-        """R8: a checkpoint is never above the durable LEO. One that could not be written is written next time."""
+        """R8: a checkpoint is never above the durable LEO. One that failed is written next time."""
         for log_id, hw in self._hw.items():
             log = self._logs.get(log_id)
             if log is not None:
@@ -381,7 +380,7 @@ class StorageEngine:
         return None
 
     def _clear_verdicts(self) -> None:
-        """A new incarnation is durable: the metadata group has this start's registration, tail states included."""
+        """A new incarnation is durable: the metadata group has heard of the tails that this start found."""
         for log in self._with_verdicts:
             if self._logs.get(log.id) is log:
                 # If it cannot be removed, the next start tells the same once more: safe.

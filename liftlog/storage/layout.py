@@ -1,7 +1,7 @@
 """Names in a node's data folder. Everything that storage reads or writes is named here and nowhere else.
 
     lock                             held by the running process
-    identity, vote                   state files (M1, I2): who this disk is, what its Raft voter must not forget
+    identity, vote                   state files (I2, M1): who this disk is, what its voter must not forget
     hw                               state file: HW checkpoints of all partitions (R8)
     clean                            state file: there exactly while the last stop was a clean one (R14)
     raft/<base offset>.log           the metadata group's log

@@ -1,14 +1,15 @@
 """One open log: a row of segments, of which the last one grows.
 
-Theory. `leo` is the next offset to write and `durable_leo` how far a sync is known to have reached; only the latter
-may be reported (R5). Each append stamps `durable_leo` into its batches as `synced_below`, which later tells
-damage from a torn write (R14). Segments before the last are synced before the next one is created, so only the
-last can hold bytes that are not durable.
+Theory. `leo` is the next offset to write and `durable_leo` how far a sync is known to have reached; only
+the latter may be reported (R5). Each append stamps `durable_leo` into its batches as `synced_below`, which
+later tells damage from a torn write (R14). Segments before the last are synced before the next one is
+created, so only the last can hold bytes that are not durable.
 
-After a sync failed nothing that follows the last good one can be trusted, and trying again would succeed without
-doing anything. The log then carries a `failure` and refuses everything until it is rebuilt from a copy (R5).
-A refused *write* is different: what it wrote is cut off and the log goes on (D5). Appends that were meant to
-follow the refused one are recognised by their base offset and refused as well, so that no gap can arise.
+After a sync failed nothing that follows the last good one can be trusted, and trying again would succeed
+without doing anything. The log then carries a `failure` and refuses everything until it is rebuilt from a
+copy (R5). A refused *write* is different: what it wrote is cut off and the log goes on (D5). Appends that
+were meant to follow the refused one are recognised by their base offset and refused as well, so that no gap
+can arise.
 """
 
 from __future__ import annotations
@@ -100,8 +101,9 @@ class Log:
     def append(self, batches: Sequence[Batch]) -> None:
         """Write batches at the LEO, in one vectored write; they are durable after `sync`.
 
-        Raises AppendRefused after an earlier append was refused, DiskError if the write was refused and cut off
-        again, SyncFailed if the log cannot go on, InvariantViolation if the batches do not continue the log.
+        Raises AppendRefused after an earlier append was refused, DiskError if the write was refused and cut
+        off again, SyncFailed if the log cannot go on, InvariantViolation if the batches do not continue the
+        log.
         """
         leo = self.leo
         last_epoch = self._epochs.last_epoch
@@ -230,8 +232,8 @@ class Log:
     def read(self, offset: int, limit: int, max_bytes: int) -> list[Batch]:
         """Whole, verified batches from the one that holds `offset`, all below `limit`.
 
-        At least one if one is there, else about `max_bytes`. Raises BadBytes if the first of them is damaged or
-        lies below the log's start, DiskError.
+        At least one if one is there, else about `max_bytes`. Raises BadBytes if the first of them is
+        damaged or lies below the log's start, DiskError.
         """
         if offset < self.log_start:
             raise BadBytes(self._directory, 0, f"offset {offset} lies below the log start {self.log_start}")

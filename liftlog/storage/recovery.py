@@ -1,20 +1,20 @@
 """What a starting node does with a log it finds on its disk (R7, R14, D2, D4, M4).
 
-Each log is scanned. The first byte that does not continue the log ends its good part, and the question is how it
-came there:
+Each log is scanned. The first byte that does not continue the log ends its good part, and the question is
+how it came there:
 
 - after a clean stop nothing may be bad: *damage*;
 - in a segment that is not the last: it was synced before the next one was created: *damage*;
-- in the last segment after an unclean stop: if a later batch says, by its `synced_below`, that the bad bytes were
-  once durable: *damage*; else they lie in the last group, where a torn write and a lost sector look alike:
-  the tail is *suspect*.
+- in the last segment after an unclean stop: if a later batch says, by its `synced_below`, that the bad
+  bytes were once durable: *damage*; else they lie in the last group, where a torn write and a lost sector
+  look alike: the tail is *suspect*.
 
 What is bad is copied to quarantine/, synced, and only then cut off. Before anything is cut the verdict itself
 is made durable (see `liftlog.storage.verdict`).
 
-After an unclean stop everything that is kept is made durable before it is reported, by a copy of the last segment
-(see `liftlog.storage.copying`). The Raft log is never repaired beyond its last group: a voter that forgot what it
-promised must not vote, so damage there is an error that tells to wipe the node (M4).
+After an unclean stop everything that is kept is made durable before it is reported, by a copy of the last
+segment (see `liftlog.storage.copying`). The Raft log is never repaired beyond its last group: a voter that
+forgot what it promised must not vote, so damage there is an error that tells to wipe the node (M4).
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from liftlog.storage.log import Log, StorageOptions, create_log
 from liftlog.storage.segment import BadBytes, Segment, scan, synced_evidence
 from liftlog.storage.verdict import remember_verdict
 from liftlog.types import RAFT_LOG, EpochStart, LiftlogError, Mutants, PartitionId, TailState
-
 
 
 class CleanLog(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +85,7 @@ def recover_log(
     if mutants.damage_as_torn_tail and verdict is TailState.DAMAGED:
         verdict = TailState.INTACT
     if log == RAFT_LOG and verdict is TailState.DAMAGED:
-        raise damaged_metadata(str(found.bad or f"{directory}: entries that a clean stop had recorded are gone"))
+        raise damaged_metadata(str(found.bad or f"{directory}: entries are gone that the last stop recorded"))
     if log != RAFT_LOG:
         verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
     if found.bad is not None:
@@ -116,7 +115,7 @@ def _scan_all(disk: Disk, log: PartitionId, clean: CleanLog | None) -> _Scanned:
 
 
 def _scan_segments(disk: Disk, log: PartitionId, *, payloads: bool) -> _Scanned:
-    """Scan segment after segment up to the first bad byte. The last segment's payloads are always verified."""
+    """Scan segment after segment up to the first bad byte; the last one's payloads are always verified."""
     directory = log_directory(log)
     found = _Scanned(segment_bases(disk, directory))
     for base in found.bases:
@@ -127,9 +126,7 @@ def _scan_segments(disk: Disk, log: PartitionId, *, payloads: bool) -> _Scanned:
         found.segments.append(segment)
         file = disk.open(segment.path)
         try:
-            found.bad = scan(
-                file, log, segment, found.epochs, payloads=payloads or base == found.bases[-1]
-            )
+            found.bad = scan(file, log, segment, found.epochs, payloads=payloads or base == found.bases[-1])
         finally:
             file.close()
         if found.bad is not None:
@@ -155,7 +152,7 @@ def _verdict(disk: Disk, log: PartitionId, found: _Scanned, clean: CleanLog | No
 
 
 def _quarantine_and_drop(disk: Disk, log: PartitionId, found: _Scanned) -> None:
-    """Copy everything from the first bad byte on to quarantine/, then remove the segments that are all bad."""
+    """Copy everything from the first bad byte on to quarantine/, then remove segments that are all bad."""
     directory = log_directory(log)
     good = {segment.base_offset: segment.size for segment in found.segments}
     make_directory_durable(disk, QUARANTINE)

@@ -1,8 +1,9 @@
 """One file of a log, and the scan that finds out what is in it.
 
-A segment holds batches one after the other and nothing else; its name is its base offset. In memory each batch has
-one line of the index: base offset, position, and the greatest timestamp up to here, so that offsets and times
-are found by bisection without reading anything. The index is derived from the batches by `scan`, never stored.
+A segment holds batches one after the other and nothing else; its name is its base offset. In memory each
+batch has one line of the index: base offset, position, and the greatest timestamp up to here, so that
+offsets and times are found by bisection without reading anything. The index is derived from the batches by
+`scan`, never stored.
 """
 
 from __future__ import annotations
@@ -130,9 +131,9 @@ def scan(
                 header = read_header(chunk, at)
                 if header.frame_bytes > size - position:
                     raise CorruptBatch(f"a batch of {header.frame_bytes} bytes ends after the file")
-            if header.base_offset != segment.end_offset:
-                expected = segment.end_offset
-                raise CorruptBatch(f"base offset {header.base_offset} does not continue the log at {expected}")
+            base_offset, leo = header.base_offset, segment.end_offset
+            if base_offset != leo:
+                raise CorruptBatch(f"base offset {base_offset} does not continue the log at {leo}")
             if header.epoch < epochs.last_epoch:
                 raise CorruptBatch(f"epoch {header.epoch} follows epoch {epochs.last_epoch}")
         except CorruptBatch as error:
@@ -147,9 +148,10 @@ def scan(
 def synced_evidence(file: DiskFile, position: int, leo: int) -> int:
     """How far the log is known to have been durable when something behind `position` was written (R14).
 
-    Looks for batch headers behind bad bytes that begin at `position`, where the good part of the log ends at
-    `leo`. A header above `leo` means that bytes were destroyed that a sync had made safe: no torn write. A header
-    whose own records are bad still counts, because the prefix has its own checksum. Raises DiskError.
+    Looks for batch headers behind bad bytes that begin at `position`, where the good part of the log ends
+    at `leo`. A header above `leo` means that bytes were destroyed that a sync had made safe: no torn write.
+    A header whose own records are bad still counts, because the prefix has its own checksum. Raises
+    DiskError.
     """
     size = file.size()
     greatest = 0

@@ -1,9 +1,9 @@
 """The start of a node: who am I, what did I promise, what do I hold (I2, M1, M4, R7, R14).
 
-Order matters. The lock comes first. State files and logs are read, and after an unclean stop written anew, before
-anything is reported. The clean-stop marker is removed last: a start that dies half-way finds it again. An
-empty disk gets its `vote` file first and its `identity` last, so that a disk with an identity always has a
-vote: a missing one means that something was lost, and is never taken for a fresh start.
+Order matters. The lock comes first. State files and logs are read, and after an unclean stop written anew,
+before anything is reported. The clean-stop marker is removed last: a start that dies half-way finds it
+again. An empty disk gets its `vote` file first and its `identity` last, so that a disk with an identity
+always has a vote: a missing one means that something was lost, and is never taken for a fresh start.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _read_or_create_identity(
     identity = _read_metadata(disk, IDENTITY, Identity)
     hard_state = _read_metadata(disk, VOTE, HardState)
     if identity is None:
-        if segment_bases(disk, RAFT) or partitions_on_disk(disk) or (hard_state or HardState()) != HardState():
+        has_voted = hard_state is not None and hard_state != HardState()
+        if has_voted or segment_bases(disk, RAFT) or partitions_on_disk(disk):
             raise damaged_metadata(f"{IDENTITY} byte 0: the file is missing although this disk was in use")
         identity, hard_state = Identity(node, new_disk_id), HardState()
         write_state(disk, VOTE, _encode(hard_state))
@@ -153,7 +154,7 @@ def _raft_entries(log: Log) -> list[Entry]:
 def _recover_hw(
     disk: Disk, logs: dict[PartitionId, Log], mutants: Mutants, clean: bool
 ) -> dict[PartitionId, int]:
-    """HW checkpoints, clamped to what the logs hold (R8). They only save time: unreadable ones count as 0 (D3)."""
+    """HW checkpoints, clamped to the logs (R8); unreadable ones count as 0: they only save time (D3)."""
     try:
         content = read_state(disk, HW)
         saved = [] if content is None else msgspec.msgpack.decode(content, type=list[tuple[PartitionId, int]])

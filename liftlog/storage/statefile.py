@@ -1,9 +1,9 @@
 """Small files that are replaced as a whole: identity, vote, HW checkpoints, the clean-stop marker, verdicts.
 
-A state file is never written in place. The new content goes into `<name>.tmp`, is synced, renamed over the old
-one, and the folder is synced: at every instant, whatever fails, the name holds either the old content or the
-new, and never an empty file. A checksum over the file's name and content tells a damaged or misplaced file, which
-is an error and never taken for "nothing was there" (M4).
+A state file is never written in place. The new content goes into `<name>.tmp`, is synced, renamed over the
+old one, and the folder is synced: at every instant, whatever fails, the name holds either the old content or
+the new, and never an empty file. A checksum over the file's name and content tells a damaged or misplaced
+file, which is an error and never taken for "nothing was there" (M4).
 
      0  8 bytes  magic
      8  u32      length of the content
@@ -79,7 +79,7 @@ def read_state(disk: Disk, path: str) -> bytes | None:
         raise CorruptState(f"{path} byte 0: not a liftlog state file")
     content = data[_HEAD.size :]
     if length != len(content):
-        raise CorruptState(f"{path} byte {_HEAD.size}: {len(content)} bytes of content, {length} were written")
+        raise CorruptState(f"{path} byte {_HEAD.size}: {len(content)} bytes, {length} were written")
     if _checksum(path, content) != crc:
         raise CorruptState(f"{path} byte {_HEAD.size}: the checksum does not match")
     return content

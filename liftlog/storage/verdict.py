@@ -1,8 +1,9 @@
 """The verdict on a log's tail outlives the process that found it (R14).
 
-Whoever cuts bytes that a sync may have made safe first writes why into the log's `tail` file, durably. Otherwise a
-node that dies between the cut and its registration would start again, find a log without a bad byte, and call it
-intact although committed records are gone. The file is removed once the metadata group has heard of it.
+Whoever cuts bytes that a sync may have made safe first writes why into the log's `tail` file, durably.
+Otherwise a node that dies between the cut and its registration would start again, find a log without a bad
+byte, and call it intact although committed records are gone. The file is removed once the metadata group has
+heard of it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,14 @@ class Cluster:
                 if node in partition.replicas
             ]
         command = RegisterNode(
-            self.request(), node, known.incarnation if known else 0, disk or f"disk-{node}", remembered, 1000 + self.counter, f"h{node}:1", tails
+            self.request(),
+            node,
+            known.incarnation if known else 0,
+            disk or f"disk-{node}",
+            remembered,
+            1000 + self.counter,
+            f"h{node}:1",
+            tails,
         )
         self.apply(command)
         return self.metadata.nodes[node].incarnation

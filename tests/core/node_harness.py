@@ -139,7 +139,9 @@ class World:
         self.held.pop(node, None)
         for log in self.disks[node].logs.values():
             log.batches = log.batches[: log.durable]
-        self.subscriptions = {key: value for key, value in self.subscriptions.items() if value[0] != node}
+        self.subscriptions = {
+            key: value for key, value in self.subscriptions.items() if value[0] != node
+        }
 
     def restart(self, node: int, tail: TailState = TailState.INTACT) -> None:
         disk = self.disks[node]
@@ -259,7 +261,9 @@ class World:
             case _:
                 raise AssertionError(f"unexpected job {job}")
 
-    def _sync(self, node: int, run: int, job: AppendLog | TruncateLog | SaveHardState | SaveIdentity) -> None:
+    def _sync(
+        self, node: int, run: int, job: AppendLog | TruncateLog | SaveHardState | SaveIdentity
+    ) -> None:
         if run != self.runs[node]:
             return
         disk = self.disks[node]

@@ -92,7 +92,9 @@ def test_I2_a_registration_that_was_under_way_since_an_earlier_start_means_nothi
     cluster = Cluster()
     partition = cluster.create()
     state = cluster.metadata.nodes[2]
-    late = RegisterNode(cluster.request(), 2, state.incarnation, "disk-2", state.confirmed, 7, "h2:1", [])
+    late = RegisterNode(
+        cluster.request(), 2, state.incarnation, "disk-2", state.confirmed, 7, "h2:1", []
+    )
     cluster.register(2)
     cluster.confirm(2)
     assert cluster.apply(late).code == "stale"
@@ -186,7 +188,9 @@ def test_R9_an_older_version_is_refused_without_a_trace() -> None:
     assert (partition.version, set(partition.isr)) == (new_version, {leader, others[0]})
 
 
-def test_R9_an_addition_of_an_older_incarnation_is_rejected_at_commit_and_answers_with_a_version() -> None:
+def test_R9_an_addition_of_an_older_incarnation_is_rejected_at_commit_and_answers_with_a_version() -> (
+    None
+):
     cluster = Cluster()
     partition = cluster.create()
     leader = partition.leader
@@ -390,7 +394,9 @@ def test_creating_the_same_stream_again_is_idempotent_and_another_config_is_refu
         (StreamConfig("s", "a", max_payload_bytes=0), "max_payload_bytes"),
     ],
 )
-def test_N7_a_stream_that_cannot_work_is_refused_with_the_reason(config: StreamConfig, word: str) -> None:
+def test_N7_a_stream_that_cannot_work_is_refused_with_the_reason(
+    config: StreamConfig, word: str
+) -> None:
     cluster = Cluster()
     result = cluster.apply(CreateStream(cluster.request(), config))
     assert result.code == "invalid"

@@ -75,7 +75,9 @@ def test_R1_every_batch_carries_the_epoch_that_ordered_it() -> None:
     world, partition = ready()
     first = world.leader(partition)
     world.kill(first)
-    assert world.run_until(lambda: partition in world.subscriptions and world.leader(partition) not in (0, first))
+    assert world.run_until(
+        lambda: partition in world.subscriptions and world.leader(partition) not in (0, first)
+    )
     world.publish(partition, b"d")
     survivor = world.leader(partition)
     assert world.run_until(lambda: world.replica(survivor, partition).leo == 4)
@@ -195,7 +197,9 @@ def test_R6_a_diverged_tail_is_cut_and_replaced() -> None:
     world.publish(partition, b"stored by the old leader only")
     world.run(0.2)
     assert world.replica(old, partition).leo == 4
-    assert world.run_until(lambda: world.leader(partition) not in (0, old) and partition in world.subscriptions)
+    assert world.run_until(
+        lambda: world.leader(partition) not in (0, old) and partition in world.subscriptions
+    )
     world.publish(partition, b"kept", b"kept too")
     assert world.run_until(lambda: world.replica(world.leader(partition), partition).hw == 5)
     world.drop = lambda sender, to, message: False
@@ -215,7 +219,9 @@ def test_R6_truncation_goes_back_over_several_epochs_in_rounds() -> None:
     own = leader.epochs[-1].epoch
     # What two unlucky leaders in a row may have left: a record of the common epoch, then one of a later one.
     for epoch, offset in ((own, 3), (own + 1, 4)):
-        log.batches.append(encode_messages(partition, offset, epoch, 1, [Message(b"orders", b"", b"", b"x")]))
+        log.batches.append(
+            encode_messages(partition, offset, epoch, 1, [Message(b"orders", b"", b"", b"x")])
+        )
     log.durable = len(log.batches)
     leader.history.note(own + 2, 3)
     leader.history.truncate(3)
@@ -273,7 +279,9 @@ def test_R10_R11_a_lagging_replica_leaves_and_joins_again_when_it_has_caught_up(
     world.publish(partition, b"d")
     leader = world.leader(partition)
     assert world.run_until(lambda: lagging not in world.replica(leader, partition).isr)
-    assert world.run_until(lambda: world.replica(leader, partition).hw == 4), "the others commit without it"
+    assert world.run_until(lambda: world.replica(leader, partition).hw == 4), (
+        "the others commit without it"
+    )
     world.release_storage(lagging)
     assert world.run_until(lambda: lagging in world.replica(leader, partition).isr)
 

@@ -11,7 +11,7 @@ import nats.js.errors
 import pytest
 
 from liftlog.types import LiftlogError, StreamConfig
-from tests.integration.cluster import Harness, with_cluster
+from tests.integration.cluster import Harness, until, with_cluster
 
 pytestmark = pytest.mark.real
 
@@ -116,7 +116,12 @@ def test_a_deleted_and_recreated_name_is_another_stream(tmp_path: Path) -> None:
         first = await client.create_stream(StreamConfig("again", "again", replication_factor=3))
         await client.publish("again", b"old")
         await client.delete_stream("again")
-        assert (await client.publish("again", b"nobody", timeout_ms=2000)).outcome == "fail"
+
+        async def nobody_listens() -> bool:
+            # The leader hears of the removal a moment after the node that answered us.
+            return (await client.publish("again", b"nobody", timeout_ms=500)).outcome == "fail"
+
+        await until(nobody_listens, "the old leader has unsubscribed")
         second = await client.create_stream(StreamConfig("again", "again", replication_factor=3))
         assert second.id != first.id
         assert (await client.publish("again", b"new")).offset == 0

@@ -1,0 +1,35 @@
+"""`liftlog config check`: read a configuration as `liftlog serve` would, and say what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from liftlog.config import load
+
+
+def add_parser(subparsers: Any) -> None:
+    config = subparsers.add_parser("config", help="check a node's configuration")
+    kinds = config.add_subparsers(dest="kind", required=True)
+    check = kinds.add_parser(
+        "check",
+        help="read FILE and the environment as 'liftlog serve' does",
+        description="Prints the settings in force. Exit code 2 and one line for the first one that is wrong.",
+    )
+    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("--json", action="store_true", help="print the settings as JSON")
+    check.set_defaults(run=run_check)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    config = load(options.file, os.environ)
+    if options.json:
+        peers = {str(peer): address for peer, address in sorted(config.peers.items())}
+        settings = {name: getattr(config, name) for name in config.__struct_fields__}
+        print(json.dumps(settings | {"data": str(config.data), "peers": peers}))
+    else:
+        print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
+    return 0

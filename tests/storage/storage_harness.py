@@ -1,0 +1,108 @@
+"""What the storage tests share: an engine on a simulated disk, and short words for jobs and what is on disk."""
+
+from __future__ import annotations
+
+from random import Random
+
+from liftlog.format import decode_records, decode_values, encode_values
+from liftlog.messages import (
+    AppendLog,
+    Durable,
+    Event,
+    LogOpened,
+    LogRead,
+    OpenLog,
+    ReadLog,
+    StorageFailed,
+    StorageJob,
+)
+from liftlog.storage.engine import StorageEngine
+from liftlog.storage.log import StorageOptions
+from liftlog.types import NO_MUTANTS, Batch, LogSummary, Mutants, PartitionId, Recovered, Ticket
+from sim.disk import SimDisk
+
+LOG = PartitionId(7, 0)
+OTHER = PartitionId(7, 1)
+SMALL = StorageOptions(segment_bytes=600)
+"""A few batches fill a segment."""
+
+
+def new_disk(seed: int = 0) -> SimDisk:
+    return SimDisk(Random(seed))
+
+
+def start(
+    disk: SimDisk, mutants: Mutants = NO_MUTANTS, options: StorageOptions = SMALL
+) -> tuple[StorageEngine, Recovered]:
+    engine = StorageEngine(disk, options, mutants)
+    return engine, engine.recover(1, "disk-1", 99)
+
+
+def restart(disk: SimDisk, mutants: Mutants = NO_MUTANTS) -> tuple[StorageEngine, Recovered]:
+    """The process is killed and a new one starts."""
+    disk.kill()
+    return start(disk, mutants)
+
+
+def batch(base: int, values: list[bytes], epoch: int = 1, log: PartitionId = LOG) -> Batch:
+    return encode_values(log, base, epoch, 1000 + base, values)
+
+
+def append(
+    base: int, values: list[bytes], ticket: int, epoch: int = 1, log: PartitionId = LOG
+) -> AppendLog:
+    return AppendLog(log, [batch(base, values, epoch, log)], Ticket(ticket))
+
+
+def run(engine: StorageEngine, *jobs: StorageJob) -> list[Event]:
+    """One group, both phases."""
+    return engine.write(jobs) + engine.sync()
+
+
+def opened(engine: StorageEngine, log: PartitionId = LOG, fresh: bool = False) -> LogSummary:
+    (event,) = run(engine, OpenLog(log, fresh))
+    assert isinstance(event, LogOpened), event
+    return event.summary
+
+
+def store(engine: StorageEngine, count: int, base: int = 0, epoch: int = 1, size: int = 60) -> None:
+    """Append `count` batches of one record, each synced on its own."""
+    for offset in range(base, base + count):
+        events = run(engine, append(offset, [b"%d" % offset + b"." * size], offset + 1, epoch))
+        assert events == [Durable(Ticket(offset + 1))], events
+
+
+def values(engine: StorageEngine, log: PartitionId = LOG, offset: int = 0) -> list[bytes]:
+    """All values from `offset` on, read job by job."""
+    found: list[bytes] = []
+    while True:
+        (event,) = run(engine, ReadLog(log, 1, offset, 1 << 60, 300))
+        assert isinstance(event, LogRead), event
+        assert event.error == "", event.error
+        if not event.batches:
+            return found
+        for one in event.batches:
+            found += [r.value or b"" for r in decode_records(one) if r.offset >= offset]
+        offset = event.batches[-1].end_offset
+
+
+def raw_values(one: Batch) -> list[bytes]:
+    return decode_values(one)
+
+
+def durable(*tickets: int) -> list[Event]:
+    return [Durable(Ticket(ticket)) for ticket in tickets]
+
+
+def failures(events: list[Event]) -> list[tuple[int, bool]]:
+    """(ticket, sync) of every failure."""
+    return [(event.ticket, event.sync) for event in events if isinstance(event, StorageFailed)]
+
+
+def segments(disk: SimDisk, log: PartitionId = LOG) -> list[str]:
+    folder = f"streams/{log[0]}/{log[1]}/"
+    return [path for path in disk.files() if path.startswith(folder) and path.endswith(".log")]
+
+
+def quarantined(disk: SimDisk) -> list[str]:
+    return [path for path in disk.files() if path.startswith("quarantine/")]
