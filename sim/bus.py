@@ -1,12 +1,12 @@
 """The simulated NATS: one server, and a connection to it per node; mirrors `liftlog/real/bus.py`.
 
 What matters of NATS to the protocol: a message goes to the subscriptions that the server knows at that moment
-and is then forgotten; a subscription is confirmed some time after it was asked for; each connection carries its
-messages in order; a requester without any subscriber is told so at once ("no responders"); a connection that
-breaks loses what is under way in both directions, and both sides notice only later.
+and is then forgotten; a subscription is confirmed some time after it was asked for; each connection carries
+its messages in order; a requester without any subscriber is told so at once ("no responders"); a connection
+that breaks loses what is under way in both directions, and both sides notice only later.
 
-Clients sit at the server: `publish` is the instant at which the server has read their messages. What comes back
-to them (acks, refusals, no responders) goes through `on_reply`, may be late and may get lost.
+Clients sit at the server: `publish` is the instant at which the server has read their messages. What comes
+back to them (acks, refusals, no responders) goes through `on_reply`, may be late and may get lost.
 """
 
 from __future__ import annotations
@@ -75,11 +75,19 @@ class SimBus:
     """The server: who is subscribed to what."""
 
     __slots__ = (
-        "_cut", "_kernel", "_matches", "_random", "_subscriptions", "on_acks", "on_refusals", "options",
-        "published", "unheard",
-    )  # fmt: skip
+        "_cut",
+        "_kernel",
+        "_matches",
+        "_random",
+        "_subscriptions",
+        "on_acks",
+        "on_refusals",
+        "options",
+        "published",
+        "unheard",
+    )
 
-    def __init__(self, kernel: Kernel, seed: int, options: BusOptions) -> None:
+    def __init__(self, kernel: Kernel, seed: int | str, options: BusOptions) -> None:
         self._kernel = kernel
         self._random = random.Random(f"{seed}/bus").random
         self._subscriptions: list[_Subscription] = []
@@ -161,8 +169,17 @@ class BusConnection:
     """
 
     __slots__ = (
-        "_attached", "_bus", "_clock", "_cut_seen", "_free_at_us", "_kernel", "_mine", "_node", "_post", "_up",
-    )  # fmt: skip
+        "_attached",
+        "_bus",
+        "_clock",
+        "_cut_seen",
+        "_free_at_us",
+        "_kernel",
+        "_mine",
+        "_node",
+        "_post",
+        "_up",
+    )
 
     def __init__(self, bus: SimBus, kernel: Kernel, node: int, clock: SimClock, post: Post) -> None:
         self._bus = bus
@@ -275,5 +292,3 @@ class BusConnection:
 
     def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
         self._bus.on_refusals(refusal)
-
-

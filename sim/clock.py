@@ -1,8 +1,8 @@
 """Clocks and randomness of a simulated node; mirrors `liftlog/real/clock.py`.
 
-A node's monotonic clock runs faster or slower than simulated time by a constant rate, and its wall clock is off
-by a constant: no rule of the protocol may need more. While a process is paused (SIGSTOP, a stalled virtual
-machine) it executes nothing, so its clock is not asked; afterwards it finds that time has passed.
+A node's monotonic clock runs faster or slower than simulated time by a constant rate, and its wall clock is
+off by a constant: no rule of the protocol may need more. While a process is paused (SIGSTOP, a stalled
+virtual machine) it executes nothing, so its clock is not asked; afterwards it finds that time has passed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ STANDSTILL_MS = -1e12
 
 
 class SimClock:
-    """`Clock` port. `rate`: seconds of this clock in a simulated second; `skew_ms`: error of the wall clock."""
+    """`Clock` port. `rate`: seconds of this clock in a simulated second; `skew_ms`: error of the wall
+    clock.
+    """
 
     __slots__ = ("_kernel", "paused", "rate", "skew_ms")
 

@@ -1,7 +1,7 @@
 """`liftlog sim`: run one seed, sweep many, plant bugs, replay, run directed scenarios.
 
-Exit codes: 0 nothing was violated; 1 an invariant was violated, a sweep reached too little, or a mutant survived;
-2 wrong use. Every failure prints the one command that replays it.
+Exit codes: 0 nothing was violated; 1 an invariant was violated, a sweep reached too little, or a mutant
+survived; 2 wrong use. Every failure prints the one command that replays it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def add_parser(subparsers: Any) -> None:
     _add_world(sweep)
     sweep.set_defaults(run=_sweep)
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
-    mutants.add_argument("--only", default="", metavar="NAME", help="one mutant, or several separated by commas")
+    mutants.add_argument(
+        "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
+    )
     mutants.add_argument("--list", action="store_true", help="only list them")
     mutants.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
     mutants.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -51,10 +53,18 @@ def add_parser(subparsers: Any) -> None:
 def _add_run(verbs: Any, name: str, summary: str) -> None:
     parser = verbs.add_parser(name, help=summary)
     parser.add_argument("--seed", type=int, required=True, metavar="N")
-    parser.add_argument("--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')")
-    parser.add_argument("--trace", type=Path, default=None, metavar="FILE", help="write every step as a JSON line")
     parser.add_argument(
-        "--history", type=Path, default=None, metavar="PATH", help="write what clients saw: FILE.jsonl or a Parquet folder"
+        "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"
+    )
+    parser.add_argument(
+        "--trace", type=Path, default=None, metavar="FILE", help="write every step as a JSON line"
+    )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        default=None,
+        metavar="PATH",
+        help="write what clients saw: FILE.jsonl or a Parquet folder",
     )
     parser.add_argument("--quiet", action="store_true", help="no status rows")
     _add_world(parser)
@@ -66,10 +76,17 @@ def _add_world(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--streams", type=int, default=0, metavar="N", help="default: drawn from the seed")
     parser.add_argument("--duration", type=float, default=0, metavar="SECONDS", help="simulated; default 60")
     parser.add_argument(
-        "--faults", default="all", metavar="LIST", help="all, none, a profile, or fault kinds separated by commas"
+        "--faults",
+        default="all",
+        metavar="LIST",
+        help="all, none, a profile, or fault kinds separated by commas",
     )
-    parser.add_argument("--profile", default="", metavar="NAME", help="fault profile; default: drawn from the seed")
-    parser.add_argument("--gear", choices=("step", "trio"), default="step", help="trio: run the production driver")
+    parser.add_argument(
+        "--profile", default="", metavar="NAME", help="fault profile; default: drawn from the seed"
+    )
+    parser.add_argument(
+        "--gear", choices=("step", "trio"), default="step", help="trio: run the production driver"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -105,10 +122,14 @@ class _Rows:
     def __init__(self, world: World) -> None:
         self._world = world
         world.observer.on_row = self._row
-        print(f"seed {world.seed}: {world.knobs.nodes} nodes, {len(world.knobs.streams)} streams, "
-              f"profile {world.knobs.profile}, {world.knobs.duration_us // SECOND} s and healing")  # fmt: skip
-        print("a cell is: node, * controller, t term, c commit, then per partition its role (L leader, f follower), "
-              "e epoch, HW/LEO")  # fmt: skip
+        print(
+            f"seed {world.seed}: {world.knobs.nodes} nodes, {len(world.knobs.streams)} streams, "
+            f"profile {world.knobs.profile}, {world.knobs.duration_us // SECOND} s and healing"
+        )
+        print(
+            "a cell is: node, * controller, t term, c commit, then per partition its role "
+            "(L leader, f follower), e epoch, HW/LEO"
+        )
 
     def _row(self, what: str, detail: str) -> None:
         now_s = self._world.kernel.now_us / SECOND
@@ -169,7 +190,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     again = run_seed(options)
     same = result.trace_hash == again.trace_hash
     if arguments.json:
-        _print_json({"same": same, "trace_hash": result.trace_hash, "again": again.trace_hash, "result": result})
+        _print_json(
+            {"same": same, "trace_hash": result.trace_hash, "again": again.trace_hash, "result": result}
+        )
     else:
         _print_verdict(result)
         print(f"replayed: {'the same' if same else 'NOT the same'} ({result.trace_hash}, {again.trace_hash})")
@@ -178,7 +201,10 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _print_verdict(result: Result) -> None:
     counters = ", ".join(f"{name} {number}" for name, number in result.counters.items())
-    print(f"\n{result.simulated_s:.1f} s simulated in {result.seconds:.2f} s: {result.events} events, {result.steps} steps")
+    print(
+        f"\n{result.simulated_s:.1f} s simulated in {result.seconds:.2f} s: "
+        f"{result.events} events, {result.steps} steps"
+    )
     print(f"happened: {counters}")
     print(f"checked: {', '.join(f'{name} {number}' for name, number in result.checks.items() if number)}")
     print(f"trace hash {result.trace_hash}")
@@ -189,7 +215,8 @@ def _print_verdict(result: Result) -> None:
         print(f"replay with: {result.replay}")
 
 
-# -- many seeds ------------------------------------------------------------------------------------------------
+# -- many seeds
+# ------------------------------------------------------------------------------------------------
 
 
 def parse_seeds(text: str) -> range:
@@ -214,7 +241,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
     with _progress(len(options), enabled=not arguments.json) as advance:
 
         def step(done: int, total: int, result: Result) -> None:
-            advance("" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}")
+            advance(
+                "" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}"
+            )
 
         result = run_sweep(options, jobs, step)
     if arguments.json:
@@ -231,10 +260,23 @@ def _progress(total: int, *, enabled: bool) -> Iterator[Any]:
         yield lambda line: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("seeds", total=total)
 
@@ -266,7 +308,8 @@ def _print_sweep(result: Any) -> None:
     print("verdict: " + ("no invariant was violated" if result.good else "FAILED"))
 
 
-# -- mutants and scenarios ---------------------------------------------------------------------------------------
+# -- mutants and scenarios
+# ---------------------------------------------------------------------------------------
 
 
 def _mutants(arguments: argparse.Namespace) -> int:
@@ -285,10 +328,20 @@ def _mutants(arguments: argparse.Namespace) -> int:
     with _progress(len(chosen), enabled=not arguments.json) as advance:
         found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
     if arguments.json:
-        _print_json({"mutants": found, "caught": sum(one.caught for one in found), "survived": sum(not one.caught for one in found)})
+        _print_json(
+            {
+                "mutants": found,
+                "caught": sum(one.caught for one in found),
+                "survived": sum(not one.caught for one in found),
+            }
+        )
     else:
         for caught in found:
-            how = f"{caught.invariant} in seed {caught.seed} ({caught.profile})" if caught.caught else "SURVIVED"
+            how = (
+                f"{caught.invariant} in seed {caught.seed} ({caught.profile})"
+                if caught.caught
+                else "SURVIVED"
+            )
             print(f"{caught.name:<34} {caught.row:<3} {how}, {caught.searched} seeds, {caught.seconds:.1f} s")
             if caught.caught:
                 print(f"    {caught.replay}")
@@ -314,7 +367,9 @@ def _scenario(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             print(f"{'ok  ' if not problems else 'FAIL'} {name:<36} {scenario.title}")
             for problem in problems:
-                print(f"     {problem}\n     replay with: liftlog sim scenario {name} --gear {arguments.gear}")
+                print(
+                    f"     {problem}\n     replay with: liftlog sim scenario {name} --gear {arguments.gear}"
+                )
     if arguments.json:
         _print_json({"scenarios": rows, "good": good})
     return 0 if good else 1

@@ -1,16 +1,17 @@
 """What goes wrong in a simulated world, when, to whom; and what must not go wrong at once (the atlas, D3).
 
-A fault plan is a list of `Fault`s drawn from the seed before the world starts, so that it can be written down,
-shortened and replayed. Whom a fault strikes is decided when it happens ("the controller", "a leader"), by a
-random stream of its own, so that leaving one fault out does not change what the others draw. Besides the plan,
-the *hunter* strikes nodes shortly after they were elected: many protocols break when the new leader dies next.
+A fault plan is a list of `Fault`s drawn from the seed before the world starts, so that it can be written
+down, shortened and replayed. Whom a fault strikes is decided when it happens ("the controller", "a leader"),
+by a random stream of its own, so that leaving one fault out does not change what the others draw. Besides the
+plan, the *hunter* strikes nodes shortly after they were elected: many protocols break when the new leader
+dies next.
 
-The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a minority
-of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the next one only
-after the metadata group has judged the last (a newer incarnation of that node is registered and each of its
-replicas is back in its ISR), and never a disk that fails already; streams with a minimum of one in-sync replica exclude them. A rolled-back voter while no
-Raft leader exists is a stated gap of the protocol, so a rollback needs a standing controller and quiet until the
-node is back.
+The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a
+minority of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the
+next one only after the metadata group has judged the last (a newer incarnation of that node is registered
+and each of its replicas is back in its ISR), and never a disk that fails already; streams with a minimum of
+one in-sync replica exclude them. A rolled-back voter while no Raft leader exists is a stated gap of the
+protocol, so a rollback needs a standing controller and quiet until the node is back.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One planned fault. `target`: who it strikes; `duration_us`: until it is taken back, where that applies."""
+    """One planned fault. `target`: who it strikes; `duration_us`: until it is taken back, where that
+    applies.
+    """
 
     at_us: int
     kind: str
@@ -125,7 +128,9 @@ class Faults:
         self.active = False
         world = self.world
         world.network.heal()
-        world.network.options = msgspec.structs.replace(world.knobs.network, loss=0.0, duplicate=0.0, delay=0.0)
+        world.network.options = msgspec.structs.replace(
+            world.knobs.network, loss=0.0, duplicate=0.0, delay=0.0
+        )
         world.bus.heal()
         for machine in world.machines.values():
             machine.disk.fill(False)
@@ -185,7 +190,9 @@ class Faults:
             self.world.kernel.at(at_us, self._apply, fault)
 
     def _joining(self, leader: Machine) -> None:
-        """A leader asks for a replica's return to the ISR: hold that back, and strike the replica meanwhile."""
+        """A leader asks for a replica's return to the ISR: hold that back, and strike the replica
+        meanwhile.
+        """
         draw = self._hunter
         world = self.world
         if not self.active or draw.random() >= world.knobs.hunt_joiner or leader.node is None:
@@ -292,7 +299,9 @@ class Faults:
         machine.kill()
         self.done(fault, f"node {machine.number} is killed, and will lose power")
         self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
-        self.world.kernel.after(draws.randrange(1, 2 * SECOND), self._power_follows, machine, fault.duration_us)
+        self.world.kernel.after(
+            draws.randrange(1, 2 * SECOND), self._power_follows, machine, fault.duration_us
+        )
 
     def _power_follows(self, machine: Machine, duration_us: int) -> None:
         if self.active:
@@ -486,7 +495,9 @@ class Faults:
         machine = self._target(fault, draws)
         if not self.may_damage(machine):
             return
-        files = [path for path in machine.disk.files() if path.startswith("streams/") and path.endswith(".log")]
+        files = [
+            path for path in machine.disk.files() if path.startswith("streams/") and path.endswith(".log")
+        ]
         files = [path for path in files if machine.disk.content(path)]
         if not files:
             return
@@ -507,7 +518,7 @@ class Faults:
         return self._spent_wipes < minority and self.may_damage(machine) and self._quorum_without(machine)
 
     def _wipe_now(self, machine: Machine, down_ms: int) -> None:
-        if not self.active or machine.damaged_run >= 0 or self.world.kernel.now_us < self._quiet_until_us:
+        if not self.active or self.world.kernel.now_us < self._quiet_until_us or not self.may_damage(machine):
             return
         self._spent_wipes += 1
         machine.kill()
@@ -519,14 +530,14 @@ class Faults:
 
     def _remember(self, machine: Machine) -> None:
         """Take a copy of a disk while its node dies: an old state for a later rollback."""
-        if machine.number not in self._snapshots and machine.node is not None and machine.node.incarnation:
-            if any(kind == "rollback" for kind, _ in self.world.knobs.faults):
-                disk = machine.disk
-                content = {path: disk.content(path) for path in disk.files()}
-                self._snapshots[machine.number] = (machine.node.incarnation, content)
+        wanted = any(kind == "rollback" for kind, _ in self.world.knobs.faults)
+        node = machine.node
+        if wanted and machine.number not in self._snapshots and node is not None and node.incarnation:
+            content = {path: machine.disk.content(path) for path in machine.disk.files()}
+            self._snapshots[machine.number] = (node.incarnation, content)
 
     def _rollback(self, fault: Fault, draws: random.Random) -> None:
-        """One machine comes back with an old state of its disk, from before an earlier start of its process."""
+        """One machine comes back with an old state of its disk, from before an earlier start."""
         world = self.world
         for machine in world.machines.values():
             snapshot = self._snapshots.get(machine.number)

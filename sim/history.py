@@ -1,8 +1,8 @@
 """Turns what simulated clients did into a history that `liftlog jepsen check` judges.
 
-One send a value; a poll carries what it returned. After the run a final read of every copy of every partition is
-added, one process a copy, as a real test does when its cluster has healed. Times are simulated; order follows
-from them (`History.order_by_time`).
+One send a value; a poll carries what it returned. After the run a final read of every copy of every
+partition is added, one process a copy, as a real test does when its cluster has healed. Times are simulated;
+order follows from them (`History.order_by_time`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _op(number: int, operation: Operation) -> Op:
     offset = operation.offset if operation.offset >= 0 else None
     if operation.kind == "send":
         epoch = operation.epoch or None
-        mops = (Mop("send", key, offset, operation.value.decode(), epoch),)
+        mops: tuple[Mop, ...] = (Mop("send", key, offset, operation.value.decode(), epoch),)
     else:
         mops = tuple(Mop("poll", key, at, value.rstrip(b".").decode()) for at, value in operation.values)
     returned = operation.returned_us * NANOSECONDS_PER_US if operation.returned_us >= 0 else None
@@ -90,9 +90,18 @@ def _final_polls(history: History, world: World) -> None:
                 for record in decode_records(batch)
             )
             op = Op(
-                len(history), NULL, None, FINAL_PROCESS + number, f"node {number}", FINAL_POLL, "ok",
-                now_ns + 1, now_ns + 2, None, mops,
-            )  # fmt: skip
+                len(history),
+                NULL,
+                None,
+                FINAL_PROCESS + number,
+                f"node {number}",
+                FINAL_POLL,
+                "ok",
+                now_ns + 1,
+                now_ns + 2,
+                None,
+                mops,
+            )
             history.append(op)
 
 
@@ -108,4 +117,6 @@ def write(history: History, path: Path) -> None:
 
             write_parquet(history, path)
     except OSError as error:
-        raise LiftlogError(f"cannot write the history {path}: {error.strerror}; choose another path") from error
+        raise LiftlogError(
+            f"cannot write the history {path}: {error.strerror}; choose another path"
+        ) from error

@@ -1,8 +1,8 @@
 """What must always hold, each condition under its own name, checked against what *should* be so.
 
-The simulator sees everything, so it can keep the truth that no node has: which records are committed, in which
-order, who was told so, and what readers saw. That truth ("ghost state") is built only from what nodes do: the
-first node that claims a record committed makes it so, and from then on every other claim must agree.
+The simulator sees everything, so it can keep the truth that no node has: which records are committed, in
+which order, who was told so, and what readers saw. That truth ("ghost state") is built only from what nodes
+do: the first node that claims a record committed makes it so, and from then on every other claim must agree.
 
 A log is compared by its *epoch history*: at which offset each epoch begins, and where the log ends. That is
 enough, because `PartitionTruth.appended` verifies for each (epoch, offset) that only one content was ever
@@ -11,18 +11,18 @@ histories costs the length of the list of epochs, not of the log, and is done on
 
     OneLeaderPerEpoch    an epoch is led by one incarnation of one node, and has one content (R1)
     LogMatching          logs agree below every HW that anybody claims (R2, R6, R8)
-    CommittedOnISR       every member of the committed ISR has the committed prefix durable (R2, R5, R7, R9, R10)
-    NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
-    ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
-    ElectionSafety       a Raft term has one leader (M1)
+    CommittedOnISR       every member of the committed ISR has the committed prefix durable (R2, R5, R7, R9,
+    R10) NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4,
+    R16) ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward
+    (R3) ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
     NodeInvariant        no node finds a condition of its own violated
     NodeError            no node raises anything else
 
-and, once everything has been healed: Convergence (every partition led, writable, with all its replicas in sync)
-and ReplicasEqual (the same bytes on each).
+and, once everything has been healed: Convergence (every partition led, writable, with all its replicas in
+sync) and ReplicasEqual (the same bytes on each).
 """
 
 from __future__ import annotations
@@ -89,9 +89,20 @@ class PartitionTruth:
     """The truth about one partition. `hw` and `history`: the committed prefix; it only ever grows."""
 
     __slots__ = (
-        "acked", "acked_end", "checks", "committed_in", "contents", "elected_with", "history", "hw", "id", "isr", "leaders",
-        "seen", "version",
-    )  # fmt: skip
+        "acked",
+        "acked_end",
+        "checks",
+        "committed_in",
+        "contents",
+        "elected_with",
+        "history",
+        "hw",
+        "id",
+        "isr",
+        "leaders",
+        "seen",
+        "version",
+    )
 
     def __init__(self, partition: PartitionId, checks: Checks) -> None:
         self.id = partition
@@ -141,15 +152,17 @@ class PartitionTruth:
             )
 
     def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int) -> None:
-        """A node begins to lead: it must have what earlier epochs acknowledged and committed. NoAckedRecordLost.
+        """A node begins to lead: it must have what was acknowledged and committed before. NoAckedRecordLost.
 
-        Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and what
-        its successors committed it need not have.
+        Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and
+        what its successors committed it need not have.
         """
         self.checks["NoAckedRecordLost"] += 1
         for acked_epoch, first, end in self.acked:
             if acked_epoch < epoch and (
-                leo < end or epoch_at(history, first) != acked_epoch or epoch_at(history, end - 1) != acked_epoch
+                leo < end
+                or epoch_at(history, first) != acked_epoch
+                or epoch_at(history, end - 1) != acked_epoch
             ):
                 raise Violation(
                     "NoAckedRecordLost",
@@ -161,13 +174,16 @@ class PartitionTruth:
         self._complete(node, epoch, committed)
 
     def _complete(self, node: int, epoch: int, committed: int) -> None:
-        """The leader of `epoch` began with everything that was committed, in earlier epochs, below `committed`."""
+        """The leader of `epoch` began with everything that was committed, in earlier epochs, below
+        `committed`.
+        """
         self.checks["NoAckedRecordLost"] += 1
         history, leo = self.elected_with[epoch]
         if leo < committed or prefix_of(history, committed) != prefix_of(self.history, committed):
             raise Violation(
                 "NoAckedRecordLost",
-                f"partition {self.id}: node {node} leads epoch {epoch} from the log {describe(history, leo)}, but "
+                f"partition {self.id}: node {node} leads epoch {epoch} from the log "
+                f"{describe(history, leo)}, but "
                 f"{describe(prefix_of(self.history, committed), committed)} was committed in earlier epochs",
             )
 
@@ -210,7 +226,9 @@ class PartitionTruth:
     # -- what clients saw ----------------------------------------------------------------------------------
 
     def acknowledged(self, epoch: int, first: int, end: int) -> None:
-        """A leader tells publishers that it stored ``first .. end - 1``. Bookkeeping for NoAckedRecordLost."""
+        """A leader tells publishers that it stored ``first .. end - 1``. Bookkeeping for
+        NoAckedRecordLost.
+        """
         if self.acked and self.acked[-1][0] == epoch and self.acked[-1][2] == first:
             self.acked[-1] = (epoch, self.acked[-1][1], end)
         else:
@@ -241,7 +259,8 @@ class PartitionTruth:
         if hw < seen_hw:
             raise Violation(
                 "ConsistentRead",
-                f"partition {self.id}: node {server} answers with HW {hw} to a reader that has seen {seen_hw}",
+                f"partition {self.id}: node {server} answers with HW {hw} to a reader "
+                f"that has seen {seen_hw}",
             )
 
     def latest(self, server: int, latest: int, acked_before: int) -> None:
@@ -268,7 +287,9 @@ class RaftTruth:
         self.committed_in: dict[int, int] = {}
         """The commit index that each term has reached."""
         self.elected_with: dict[int, list[int]] = {}
-        """For each term that had a leader, the terms of the entries in that leader's log when it was elected."""
+        """For each term that had a leader, the terms of the entries in that leader's log when it was
+        elected.
+        """
 
     def led(self, term: int, node: int) -> bool:
         """A node acts as Raft leader of `term`; True the first time. ElectionSafety."""
@@ -278,7 +299,9 @@ class RaftTruth:
             self.leaders[term] = node
             return True
         if known != node:
-            raise Violation("ElectionSafety", f"term {term} was led by node {known}, now node {node} leads it")
+            raise Violation(
+                "ElectionSafety", f"term {term} was led by node {known}, now node {node} leads it"
+            )
         return False
 
     def appended(self, node: int, log: Sequence[Entry], first: int) -> None:
@@ -305,10 +328,14 @@ class RaftTruth:
         Later ones may have been committed already, if this node learns late that it was elected.
         """
         self.elected_with[term] = [entry.term for entry in log]
-        self._complete(node, term, max((i for before, i in self.committed_in.items() if before < term), default=0))
+        self._complete(
+            node, term, max((i for before, i in self.committed_in.items() if before < term), default=0)
+        )
 
     def _complete(self, node: int, term: int, index: int) -> None:
-        """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then, too."""
+        """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then,
+        too.
+        """
         self.checks["LeaderCompleteness"] += 1
         if index == 0:
             return
@@ -333,7 +360,9 @@ class RaftTruth:
         for index in range(before + 1, commit + 1):
             self.checks["StateMachineSafety"] += 1
             if index > len(log):
-                raise Violation("StateMachineSafety", f"node {node} commits index {index}, which it does not have")
+                raise Violation(
+                    "StateMachineSafety", f"node {node} commits index {index}, which it does not have"
+                )
             entry_term = log[index - 1].term
             if index > len(terms):
                 terms.append(entry_term)

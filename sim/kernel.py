@@ -1,10 +1,11 @@
 """The simulator's heart: a heap of things to do, ordered by simulated time.
 
-Time is an integer number of microseconds, so that nothing depends on floating point. Two things due at the same
-microsecond happen in the order in which they were scheduled. Nothing else decides an order anywhere in the
-simulator: no thread, no clock of the machine, no hash, no set. A seed therefore determines a run completely,
-and `trace_hash` proves it: it swallows the time and the sequence number of everything that happens. The
-sequence number counts all scheduling done so far, so the slightest difference between two runs shows in it.
+Time is an integer number of microseconds, so that nothing depends on floating point. Two things due at the
+same microsecond happen in the order in which they were scheduled. Nothing else decides an order anywhere in
+the simulator: no thread, no clock of the machine, no hash, no set. A seed therefore determines a run
+completely, and `trace_hash` proves it: it swallows the time and the sequence number of everything that
+happens. The sequence number counts all scheduling done so far, so the slightest difference between two runs
+shows in it.
 
 An entry is a plain tuple ``(time_us, sequence, action, first, second)``; the action is called with the two
 arguments. That is ugly and fast: a seed runs some ten thousand of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.storage.engine import StorageOptions
+from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
 from sim.bus import BusOptions
 from sim.kernel import MILLISECOND, SECOND
@@ -69,7 +69,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     hunt_voter: float = 0.0
     """Probability that a node dies shortly after it gave its vote."""
     hunt_joiner: float = 0.0
-    """Probability that a replica is struck while its return to the ISR is being decided, and that is held back."""
+    """Probability that a replica is struck while its return to the ISR is being decided, and that is held
+    back.
+    """
     hunt_joiner_kind: str = "wipe"
     """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
 

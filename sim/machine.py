@@ -5,9 +5,9 @@
       ports                network, bus, storage, clients: detached *before* a crashed process is taken down,
                            so that nothing it does while dying reaches the disk or the wire
 
-The ways to stop: `kill` (SIGKILL: the page cache survives), `lose_power` (what was not synced is kept, lost or torn,
-sector by sector; it may follow a kill), `stop` after the node asked for it. `pause` is SIGSTOP: nothing executes,
-what arrives waits.
+The ways to stop: `kill` (SIGKILL: the page cache survives), `lose_power` (what was not synced is kept, lost
+or torn, sector by sector; it may follow a kill), `stop` after the node asked for it. `pause` is SIGSTOP:
+nothing executes, what arrives waits.
 """
 
 from __future__ import annotations
@@ -71,9 +71,27 @@ class Machine:
     """See the module. `number` is the node id."""
 
     __slots__ = (
-        "_backlog", "_crash_power", "_draws", "_power", "bus", "clients", "clock", "damaged_run", "disk", "engine",
-        "network", "node", "number", "paused", "process", "recovered", "restarts", "storage", "timer_random", "world",
-    )  # fmt: skip
+        "_backlog",
+        "_crash_power",
+        "_draws",
+        "_power",
+        "bus",
+        "clients",
+        "clock",
+        "damaged_run",
+        "disk",
+        "engine",
+        "network",
+        "node",
+        "number",
+        "paused",
+        "process",
+        "recovered",
+        "restarts",
+        "storage",
+        "timer_random",
+        "world",
+    )
 
     def __init__(self, world: World, number: int) -> None:
         self.world = world

@@ -1,9 +1,9 @@
 """The planted bugs and how the simulator catches them: the proof that the invariants can fail.
 
-Each mutant is a switch in liftlog's own code (`liftlog.types.Mutants`), off everywhere but here. It counts as caught
-when a *named* invariant is violated, not when the node merely raises, in a seed that is clean without the mutant.
-Seeds are those of the default sweep, from 0 on, restricted to the profiles that stress what the mutant breaks; so each
-is found within the first thousand seeds that everybody sweeps.
+Each mutant is a switch in liftlog's own code (`liftlog.types.Mutants`), off everywhere but here. It counts
+as caught when a *named* invariant is violated, not when the node merely raises, in a seed that is clean
+without the mutant. Seeds are those of the default sweep, from 0 on, restricted to the profiles that stress
+what the mutant breaks; so each is found within the first thousand seeds that everybody sweeps.
 """
 
 from __future__ import annotations
@@ -47,25 +47,61 @@ class Caught(msgspec.Struct, kw_only=True):
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("raft_vote_before_sync", "1", "a vote is answered before it is synced (M1)", ("elections", "terms")),
+    Mutant(
+        "raft_vote_before_sync", "1", "a vote is answered before it is synced (M1)", ("elections", "terms")
+    ),
     Mutant("raft_ack_before_sync", "2", "entries count before they are synced (M1)", ("power", "elections")),
-    Mutant("raft_commit_old_term", "3", "an older term's entry is committed by counting (M1)", ("terms", "elections")),
+    Mutant(
+        "raft_commit_old_term",
+        "3",
+        "an older term's entry is committed by counting (M1)",
+        ("terms", "elections"),
+    ),
     Mutant("raft_quorum_half", "4", "half of the voters are a quorum (M1)", ("partitions", "terms")),
-    Mutant("raft_length_before_term", "11", "the longer log wins votes, not the newer (M1)", ("terms", "elections")),
+    Mutant(
+        "raft_length_before_term",
+        "11",
+        "the longer log wins votes, not the newer (M1)",
+        ("terms", "elections"),
+    ),
     Mutant("raft_vote_forgotten", "12", "a second vote is given in one term (M1)", ("elections", "reorder")),
     Mutant("truncate_to_hw", "15", "a new follower cuts its log to its HW (R6)", ("partitions", "kills")),
-    Mutant("end_of_requested_epoch", "16", "the end of an epoch the leader never had (R6)", ("reorder", "kills", "partitions")),
+    Mutant(
+        "end_of_requested_epoch",
+        "16",
+        "the end of an epoch the leader never had (R6)",
+        ("reorder", "kills", "partitions"),
+    ),
     Mutant("fetch_not_fenced", "22", "fetches count whatever their epoch (R6)", ("partitions", "kills")),
-    Mutant("hw_over_shrunk_isr", "24", "a pending removal no longer counts for the HW (R2)", ("partitions", "shrinking")),
+    Mutant(
+        "hw_over_shrunk_isr",
+        "24",
+        "a pending removal no longer counts for the HW (R2)",
+        ("partitions", "shrinking"),
+    ),
     Mutant("wiped_replica_rejoins", "27", "a wiped disk stays in the ISR (I2)", ("wipes",)),
     Mutant("ack_at_append", "29", "acks go out when a record is appended (R4)", ("partitions", "kills")),
     Mutant("sync_failure_retried", "35", "a failed sync is tried again and believed (R5)", ("disk",)),
     Mutant("damage_as_torn_tail", "36", "damage is taken for a torn tail (R14)", ("disk",)),
     Mutant("hw_not_clamped", "39", "a remembered HW above the log is believed (R8)", ("disk", "power")),
-    Mutant("restarted_leader_keeps_epoch", "R1", "a restarted leader goes on in its epoch", ("kills", "partitions")),
-    Mutant("recovery_reports_unsynced", "R7", "recovery reports what it did not sync", ("power", "kills", "disk")),
-    Mutant("pending_ended_by_timeout", "R2", "a pending ISR addition ends by a timeout", ("shrinking", "reorder")),
-    Mutant("late_addition_of_old_incarnation", "R9", "an ISR addition of a replaced process is accepted", ("wipes",)),
+    Mutant(
+        "restarted_leader_keeps_epoch",
+        "R1",
+        "a restarted leader goes on in its epoch",
+        ("kills", "partitions"),
+    ),
+    Mutant(
+        "recovery_reports_unsynced", "R7", "recovery reports what it did not sync", ("power", "kills", "disk")
+    ),
+    Mutant(
+        "pending_ended_by_timeout", "R2", "a pending ISR addition ends by a timeout", ("shrinking", "reorder")
+    ),
+    Mutant(
+        "late_addition_of_old_incarnation",
+        "R9",
+        "an ISR addition of a replaced process is accepted",
+        ("wipes",),
+    ),
 )
 
 
@@ -116,7 +152,9 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
     )
 
 
-def catch_all(mutants: Sequence[Mutant], jobs: int, progress: Callable[[Caught], None] | None = None) -> list[Caught]:
+def catch_all(
+    mutants: Sequence[Mutant], jobs: int, progress: Callable[[Caught], None] | None = None
+) -> list[Caught]:
     """`catch` for each, `jobs` at a time; results in the order of `mutants`."""
     import multiprocessing
 

@@ -1,8 +1,8 @@
 """The simulated network between nodes; mirrors `liftlog/real/network.py`.
 
-A message may be lost, delayed, duplicated or overtaken by later ones, and it may arrive at the next process on
-the same node: TCP would prevent some of that, but the protocol claims not to need it. Every message is encoded
-and decoded on its way, so that no two nodes ever share an object.
+A message may be lost, delayed, duplicated or overtaken by later ones, and it may arrive at the next process
+on the same node: TCP would prevent some of that, but the protocol claims not to need it. Every message is
+encoded and decoded on its way, so that no two nodes ever share an object.
 
 Partitions are kept as blocked directed links. A link is looked at when a message leaves and again when it
 arrives, so a partition also swallows what is under way.
@@ -40,10 +40,18 @@ class SimNetwork:
     """All links of a cluster. One method call per message; nothing here scales with the number of nodes."""
 
     __slots__ = (
-        "_blocked", "_kernel", "_post", "_random", "_slow", "delivered", "dropped", "duplicated", "options",
-    )  # fmt: skip
+        "_blocked",
+        "_kernel",
+        "_post",
+        "_random",
+        "_slow",
+        "delivered",
+        "dropped",
+        "duplicated",
+        "options",
+    )
 
-    def __init__(self, kernel: Kernel, seed: int, options: NetworkOptions, post: PostToNode) -> None:
+    def __init__(self, kernel: Kernel, seed: int | str, options: NetworkOptions, post: PostToNode) -> None:
         self._kernel = kernel
         self._random = random.Random(f"{seed}/network").random
         self._post = post
@@ -125,7 +133,9 @@ class SimNetwork:
 
 
 class NetworkPort:
-    """`Network` port of one process. `detach` comes first when the process dies: nothing leaves afterwards."""
+    """`Network` port of one process. `detach` comes first when the process dies: nothing leaves
+    afterwards.
+    """
 
     __slots__ = ("_attached", "_network", "_node")
 

@@ -1,7 +1,7 @@
 """Watches every step of every node, keeps the truth up to date and checks the invariants on what was touched.
 
-Both gears call `Observer.stepped` after each `Node.step`, before any effect of the step is carried out. Only what
-changed is looked at: the effects of this step, and those replicas of this node whose position moved.
+Both gears call `Observer.stepped` after each `Node.step`, before any effect of the step is carried out. Only
+what changed is looked at: the effects of this step, and those replicas of this node whose position moved.
 """
 
 from __future__ import annotations
@@ -253,12 +253,16 @@ class Observer:
             assert machine.node is not None
             if truth.led(replica.epoch, number, machine.node.incarnation):
                 self.count("elections")
-                self.row("leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}")
+                self.row(
+                    "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
+                )
                 truth.elected(number, replica.epoch, replica.epochs, replica.leo)
                 self.world.faults.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
-        if replica.hw > seen.hw and truth.claimed(number, replica.epoch, replica.epochs, replica.hw, replica.leo):
+        if replica.hw > seen.hw and truth.claimed(
+            number, replica.epoch, replica.epochs, replica.hw, replica.leo
+        ):
             self.world.kernel.note(truth.hw)
             self._check_isr(truth)
         seen.hw = replica.hw
@@ -278,7 +282,9 @@ class Observer:
             truth.on_isr_member(number, *self._durable(machine, node.replicas.get(truth.id), truth.id))
 
     def _durable(self, machine: Machine, replica: Replica | None, partition: PartitionId) -> Durable:
-        """A replica's durable log, as the node knows it or, before it began its run, as its recovery found it."""
+        """A replica's durable log, as the node knows it or, before it began its run, as its recovery found
+        it.
+        """
         if replica is None:
             return self._recovered_log(machine, partition)
         if replica.state == "opening":
@@ -286,7 +292,9 @@ class Observer:
         return replica.epochs, replica.durable_leo
 
     def _registered(self, machine: Machine, view: _View) -> None:
-        """The process knows its incarnation, so the metadata group has judged what its disk still has (I2)."""
+        """The process knows its incarnation, so the metadata group has judged what its disk still has
+        (I2).
+        """
         view.registered = True
         if 0 <= machine.damaged_run < machine.restarts:
             machine.damaged_run = -1

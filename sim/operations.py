@@ -1,7 +1,7 @@
 """What simulated clients did, one object per operation: the raw material of a history (`sim/history.py`).
 
-An operation ends with one of three outcomes: `ok`, it happened; `fail`, it did certainly not; `info`, nobody knows.
-An operation that has not ended when the run is over counts as `info`.
+An operation ends with one of three outcomes: `ok`, it happened; `fail`, it did certainly not; `info`, nobody
+knows. An operation that has not ended when the run is over counts as `info`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,18 @@ class Operation:
     """One client operation. `kind` is "send" or "poll"; times are simulated microseconds."""
 
     __slots__ = (
-        "client", "epoch", "error", "invoked_us", "kind", "offset", "outcome", "returned_us", "target", "value", "values",
-    )  # fmt: skip
+        "client",
+        "epoch",
+        "error",
+        "invoked_us",
+        "kind",
+        "offset",
+        "outcome",
+        "returned_us",
+        "target",
+        "value",
+        "values",
+    )
 
     def __init__(self, kind: str, client: int, target: Target, invoked_us: int, value: bytes = b"") -> None:
         self.kind = kind

@@ -1,9 +1,9 @@
 """Swarm testing: each seed draws its own world, and each profile stresses another part of the protocol.
 
 A simulator that always mixes everything finds little, because faults hide one another: a cluster that has no
-leader most of the time commits nothing that could get lost. So a seed first draws a profile, and the profile draws
-all knobs: how many nodes and streams, how fast disks and links are, which faults strike and how often. The default
-sweep draws every profile; mutants say which profile catches them.
+leader most of the time commits nothing that could get lost. So a seed first draws a profile, and the profile
+draws all knobs: how many nodes and streams, how fast disks and links are, which faults strike and how often.
+The default sweep draws every profile; mutants say which profile catches them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def draw_knobs(
         profile = wanted[0]
         wanted = ["all"]
     if profile and profile not in PROFILES:
-        raise LiftlogError(f"there is no fault profile '{profile}'; choose from {', '.join(sorted(PROFILES))}")
+        raise LiftlogError(
+            f"there is no fault profile '{profile}'; choose from {', '.join(sorted(PROFILES))}"
+        )
     knobs = PROFILES[profile or drawn](draws)
     knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
     changes: dict[str, object] = {}
@@ -180,7 +182,13 @@ def _power(draws: random.Random) -> Knobs:
     """Power losses, of one machine and of the room, with slow disks so that much is un-synced."""
     return _base(
         draws,
-        faults=(("power", 5), ("power_all", 2), ("kill_then_power", 4), ("crash_inside", 2), ("slow_disk", 2)),
+        faults=(
+            ("power", 5),
+            ("power_all", 2),
+            ("kill_then_power", 4),
+            ("crash_inside", 2),
+            ("slow_disk", 2),
+        ),
         storage_times=StorageTimes(200, 5_000, 60_000, 2_000, 0.2, 400_000),
         fault_interval_us=draws.choice((1500, 2500)) * MILLISECOND,
         fault_duration_us=draws.choice((300, 1500, 4000)) * MILLISECOND,
@@ -193,29 +201,48 @@ def _partitions(draws: random.Random) -> Knobs:
     return _base(
         draws,
         faults=(
-            ("partition", 4), ("isolate", 3), ("one_way", 3), ("cut_bus", 2), ("cut_both", 2), ("pause", 2), ("kill", 1),
+            ("partition", 4),
+            ("isolate", 3),
+            ("one_way", 3),
+            ("cut_bus", 2),
+            ("cut_both", 2),
+            ("pause", 2),
+            ("kill", 1),
         ),
         fault_interval_us=draws.choice((1500, 2500, 4000)) * MILLISECOND,
         fault_duration_us=draws.choice((1, 4, 7)) * SECOND,
         hunt_leader=0.2,
-    )  # fmt: skip
+    )
 
 
 def _elections(draws: random.Random) -> Knobs:
     """Whoever is elected is struck, whoever votes dies: the metadata group goes through many short terms.
 
-    There is much metadata traffic, sent an entry at a time, so that logs differ in length and in their last term.
+    There is much metadata traffic, sent an entry at a time, so that logs differ in length and in their last
+    term.
     """
     return _base(
         draws,
         nodes=draws.choice((3, 3, 3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
-        faults=(("kill", 2), ("isolate", 3), ("link", 3), ("one_way", 1), ("partition", 2), ("power", 2), ("slow_disk", 1)),
+        faults=(
+            ("kill", 2),
+            ("isolate", 3),
+            ("link", 3),
+            ("one_way", 1),
+            ("partition", 2),
+            ("power", 2),
+            ("slow_disk", 1),
+        ),
         tick_ms=draws.choice((100, 150)),
         election_spread_ticks=draws.choice((1, 5)),
         raft_append_max_bytes=1,
-        network=NetworkOptions(draws.choice((1_000, 20_000)), draws.choice((1_000, 30_000)), 0.0, 0.01, 0.01, 300_000),
-        storage_times=StorageTimes(100, 1_000, draws.choice((5_000, 40_000)), 0, 0.2, draws.choice((50_000, 600_000))),
+        network=NetworkOptions(
+            draws.choice((1_000, 20_000)), draws.choice((1_000, 30_000)), 0.0, 0.01, 0.01, 300_000
+        ),
+        storage_times=StorageTimes(
+            100, 1_000, draws.choice((5_000, 40_000)), 0, 0.2, draws.choice((50_000, 600_000))
+        ),
         fault_interval_us=draws.choice((1000, 2000)) * MILLISECOND,
         fault_duration_us=draws.choice((300, 1000, 2500)) * MILLISECOND,
         hunt_controller=draws.choice((0.5, 0.9)),
@@ -243,7 +270,9 @@ def _terms(draws: random.Random) -> Knobs:
         election_spread_ticks=draws.choice((2, 5)),
         raft_append_max_bytes=1,
         network=NetworkOptions(draws.choice((5_000, 10_000)), 20_000, 0.0, 0.0, 0.0, 0),
-        storage_times=StorageTimes(100, 1_000, draws.choice((10_000, 50_000)), 0, 0.3, draws.choice((100_000, 400_000))),
+        storage_times=StorageTimes(
+            100, 1_000, draws.choice((10_000, 50_000)), 0, 0.3, draws.choice((100_000, 400_000))
+        ),
         fault_interval_us=4 * SECOND,
         fault_duration_us=draws.choice((1000, 1500)) * MILLISECOND,
         hunt_controller=draws.choice((0.9, 1.0)),
@@ -262,7 +291,9 @@ def _reorder(draws: random.Random) -> Knobs:
     """Messages come late, twice and out of order, while leaders change."""
     return _base(
         draws,
-        network=NetworkOptions(1_000, 20_000, 0.02, 0.1, draws.choice((0.05, 0.15)), draws.choice((1, 3)) * SECOND),
+        network=NetworkOptions(
+            1_000, 20_000, 0.02, 0.1, draws.choice((0.05, 0.15)), draws.choice((1, 3)) * SECOND
+        ),
         faults=(("storm", 3), ("slow_node", 3), ("kill", 2), ("isolate", 2), ("pause", 2), ("power", 1)),
         fault_interval_us=2 * SECOND,
         fault_duration_us=draws.choice((1, 3)) * SECOND,
@@ -279,7 +310,15 @@ def _shrinking(draws: random.Random) -> Knobs:
         streams=draw_streams(draws, nodes, 2),
         lag_ticks=draws.choice((3, 6)),
         network=NetworkOptions(1_000, 5_000, 0.0, 0.02, 0.02, 500_000),
-        faults=(("slow_node", 4), ("slow_disk", 4), ("isolate", 3), ("pause", 2), ("kill", 2), ("one_way", 2), ("power", 2)),
+        faults=(
+            ("slow_node", 4),
+            ("slow_disk", 4),
+            ("isolate", 3),
+            ("pause", 2),
+            ("kill", 2),
+            ("one_way", 2),
+            ("power", 2),
+        ),
         fault_interval_us=1200 * MILLISECOND,
         fault_duration_us=draws.choice((1, 2)) * SECOND,
         hunt_leader=0.3,
@@ -296,12 +335,18 @@ def _disk(draws: random.Random) -> Knobs:
         draws,
         streams=(StreamConfig("s0", "s0.in", 1, 3), StreamConfig("s1", "s1.in", 1, 3)),
         faults=(
-            ("sync_failure", 5), ("write_failure", 1), ("flip", 2), ("power", 4), ("kill_then_power", 2), ("power_all", 1),
-            ("kill", 1), ("crash_inside", 1),
+            ("sync_failure", 5),
+            ("write_failure", 1),
+            ("flip", 2),
+            ("power", 4),
+            ("kill_then_power", 2),
+            ("power_all", 1),
+            ("kill", 1),
+            ("crash_inside", 1),
         ),
         fault_interval_us=1500 * MILLISECOND,
         fault_duration_us=draws.choice((500, 2000)) * MILLISECOND,
-    )  # fmt: skip
+    )
 
 
 def _wipes(draws: random.Random) -> Knobs:
@@ -311,7 +356,11 @@ def _wipes(draws: random.Random) -> Knobs:
         streams=(StreamConfig("s0", "s0.in", 1, 3),),
         nodes=draws.choice((3, 3, 5)),
         faults=(
-            ("wipe", draws.choice((0, 3))), ("rollback", draws.choice((0, 3))), ("kill", 4), ("isolate", 2), ("cut_bus", 1),
+            ("wipe", draws.choice((0, 3))),
+            ("rollback", draws.choice((0, 3))),
+            ("kill", 4),
+            ("isolate", 2),
+            ("cut_bus", 1),
             ("slow_disk", 1),
         ),
         lag_ticks=6,

@@ -1,9 +1,10 @@
 """Runs one seed: draw the world, run it under faults, heal it, see that it converges, compare all copies.
 
-The verdict is a `Result`. A violation of an invariant ends the run where it is found; what raises it is described
-in `sim/invariants.py`. After the fault phase everything is healed and every node started; then the cluster must
-within a bounded time have a leader for each partition, all replicas in sync, and acknowledge new messages, and all
-replicas must hold the same bytes, among them every acknowledged value at the acknowledged offset.
+The verdict is a `Result`. A violation of an invariant ends the run where it is found; what raises it is
+described in `sim/invariants.py`. After the fault phase everything is healed and every node started; then the
+cluster must within a bounded time have a leader for each partition, all replicas in sync, and acknowledge new
+messages, and all replicas must hold the same bytes, among them every acknowledged value at the acknowledged
+offset.
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ def run_world(
 
 
 def phases(world: World) -> Iterator[int]:
-    """Drive a world through its life; yields the simulated time up to which to run it next. Raises Violation."""
+    """Drive a world through its life; yields the simulated time up to which to run it next. Raises
+    Violation.
+    """
     world.start()
     yield world.knobs.duration_us
     yield from heal(world)
@@ -201,7 +204,7 @@ def heal(world: World) -> Iterator[int]:
 
 
 def _operate(world: World) -> None:
-    """What an operator does where nothing was ever stored and no copy can prove it (R14): an explicit election.
+    """What an operator does where nothing was ever stored and no copy can prove it (R14): elect explicitly.
 
     A partition with committed records must never need that: the atlas leaves enough copies.
     """
@@ -265,7 +268,9 @@ def unhealed(world: World) -> str:
             if replica is None or replica.state != "ready":
                 return f"node {number} has no open replica of {partition}"
             if replica.hw != leo or replica.leo != leo or replica.durable_leo != leo:
-                return f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
+                return (
+                    f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
+                )
     return ""
 
 
@@ -288,7 +293,8 @@ def compare_copies(world: World) -> None:
                 _check_acked(world, number, partition, batches)
             elif frames != first:
                 raise Violation(
-                    "ReplicasEqual", f"partition {partition} differs between nodes {state.replicas[0]} and {number}"
+                    "ReplicasEqual",
+                    f"partition {partition} differs between nodes {state.replicas[0]} and {number}",
                 )
 
 
@@ -305,7 +311,9 @@ def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
         found = [event for event in events if isinstance(event, LogRead)]
         if not found or found[0].error or not found[0].batches:
             error = found[0].error if found else "no answer"
-            raise Violation("ReplicasEqual", f"node {number} cannot read {partition} from {position} on: {error}")
+            raise Violation(
+                "ReplicasEqual", f"node {number} cannot read {partition} from {position} on: {error}"
+            )
         batches.extend(found[0].batches)
         position = batches[-1].end_offset
     return batches

@@ -1,9 +1,9 @@
 """Directed fault scenarios: small stories with fixed latencies, played in either gear.
 
-A scenario is a TOML file in `sim/scenarios/`: a cluster, a load, faults at stated times, and what must come of it.
-All latencies are constant, so that the step gear and the trio gear go through the same events; after healing, both
-must end in the same logs, HW, epochs and ISR (`compare`). That is how the fast gear stays an honest stand-in for the
-production driver.
+A scenario is a TOML file in `sim/scenarios/`: a cluster, a load, faults at stated times, and what must come
+of it. All latencies are constant, so that the step gear and the trio gear go through the same events; after
+healing, both must end in the same logs, HW, epochs and ISR (`compare`). That is how the fast gear stays an
+honest stand-in for the production driver.
 
     title = "..."            one line
     nodes = 3                default 3
@@ -35,8 +35,9 @@ from sim.world import World
 
 FOLDER = Path(__file__).parent / "scenarios"
 OFF_GRID_US = 337
-"""Load and faults happen this far beside the full millisecond: nothing coincides with the tick of a node, and so
-nothing depends on the order of things that are due at the same instant, which a scenario does not state."""
+"""Load and faults happen this far beside the full millisecond: nothing coincides with the tick of a node, and
+so nothing depends on the order of things that are due at the same instant, which a scenario does not say.
+"""
 
 
 class StreamPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +70,9 @@ class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExpectPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`acked`: least number of acknowledged messages; `at_least`: counters; `marks`: rule cases to be reached."""
+    """`acked`: least number of acknowledged messages; `at_least`: counters; `marks`: rule cases to be
+    reached.
+    """
 
     acked: int = 1
     at_least: dict[str, int] = {}
@@ -132,10 +135,14 @@ def load(name: str) -> Scenario:
     except OSError:
         raise LiftlogError(f"there is no scenario '{name}'; choose from {', '.join(names())}") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise LiftlogError(f"scenario {path} cannot be read: {error}; see the format in sim/scenario.py") from error
+        raise LiftlogError(
+            f"scenario {path} cannot be read: {error}; see the format in sim/scenario.py"
+        ) from error
     for fault in scenario.fault:
         if fault.kind not in KINDS:
-            raise LiftlogError(f"scenario {path}: there is no fault '{fault.kind}'; choose from {', '.join(KINDS)}")
+            raise LiftlogError(
+                f"scenario {path}: there is no fault '{fault.kind}'; choose from {', '.join(KINDS)}"
+            )
     return scenario
 
 
@@ -164,7 +171,14 @@ def knobs_of(scenario: Scenario) -> Knobs:
 def plan_of(scenario: Scenario) -> list[Fault]:
     """The stated faults."""
     return [
-        Fault(part.at_ms * MILLISECOND + 2 * OFF_GRID_US, part.kind, str(part.node), part.for_ms * MILLISECOND, ordinal, part.links)
+        Fault(
+            part.at_ms * MILLISECOND + 2 * OFF_GRID_US,
+            part.kind,
+            str(part.node),
+            part.for_ms * MILLISECOND,
+            ordinal,
+            part.links,
+        )
         for ordinal, part in enumerate(scenario.fault)
     ]
 
@@ -251,7 +265,8 @@ def compare(one: Outcome, other: Outcome) -> list[str]:
 
 def _differences(where: str, left: Any, right: Any, one: str, other: str) -> list[str]:
     return [
-        f"{where}: {name} is {_short(getattr(left, name))} in {one}, {_short(getattr(right, name))} in {other}"
+        f"{where}: {name} is {_short(getattr(left, name))} in {one}, "
+        f"{_short(getattr(right, name))} in {other}"
         for name in left.__struct_fields__
         if name != "replicas" and getattr(left, name) != getattr(right, name)
     ]

@@ -1,8 +1,8 @@
 """The `step` gear: nodes stepped straight from the event heap, without trio.
 
-It carries out effects in the order and by the rules of `liftlog.driver.driver.NodeDriver`, sharing its `Outbox`
-and its `Timers`; what it leaves out is only the waiting. Seed sweeps run in this gear, since a step costs a
-function call here and a task switch there. `sim/trio_gear.py` runs the production driver itself.
+It carries out effects in the order and by the rules of `liftlog.driver.driver.NodeDriver`, sharing its
+`Outbox` and its `Timers`; what it leaves out is only the waiting. Seed sweeps run in this gear, since a step
+costs a function call here and a task switch there. `sim/trio_gear.py` runs the production driver itself.
 """
 
 from __future__ import annotations
@@ -40,18 +40,35 @@ from liftlog.messages import (
 from sim.machine import Machine
 
 STORAGE_JOBS = (
-    OpenLog, AppendLog, TruncateLog, RebuildLog, CheckpointHw, SaveHardState, SaveIdentity, TrashLog, ReadLog,
+    OpenLog,
+    AppendLog,
+    TruncateLog,
+    RebuildLog,
+    CheckpointHw,
+    SaveHardState,
+    SaveIdentity,
+    TrashLog,
+    ReadLog,
     LookupTime,
-)  # fmt: skip
+)
 
 
 class StepProcess:
     """One run of a node, driven from the heap."""
 
     __slots__ = (
-        "_alive", "_carry_out", "_clock", "_kernel", "_machine", "_node", "_observe", "_outbox", "_send_now",
-        "_timers", "_wake_at_us",
-    )  # fmt: skip
+        "_alive",
+        "_carry_out",
+        "_clock",
+        "_kernel",
+        "_machine",
+        "_node",
+        "_observe",
+        "_outbox",
+        "_send_now",
+        "_timers",
+        "_wake_at_us",
+    )
 
     def __init__(self, machine: Machine) -> None:
         assert machine.node is not None and machine.network is not None and machine.bus is not None
@@ -135,7 +152,9 @@ class StepProcess:
     # -- timers --------------------------------------------------------------------------------------------
 
     def _schedule_wake(self) -> None:
-        """One entry in the heap serves all timers; an entry that turns out too early just schedules the next."""
+        """One entry in the heap serves all timers; an entry that turns out too early just schedules the
+        next.
+        """
         next_ms = self._timers.next_ms
         if next_ms == NEVER_MS:
             return

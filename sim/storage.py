@@ -54,9 +54,19 @@ class SimStorageRunner:
     """`StorageRunner` port of one process."""
 
     __slots__ = (
-        "_attached", "_busy", "_engine", "_kernel", "_on_crash", "_on_error", "_post_all", "_queue", "_random",
-        "_times", "groups", "slowness",
-    )  # fmt: skip
+        "_attached",
+        "_busy",
+        "_engine",
+        "_kernel",
+        "_on_crash",
+        "_on_error",
+        "_post_all",
+        "_queue",
+        "_random",
+        "_times",
+        "groups",
+        "slowness",
+    )
 
     def __init__(
         self,

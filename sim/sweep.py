@@ -1,9 +1,9 @@
 """Runs many seeds on several processes and says what they reached.
 
 A sweep proves little if the interesting cases never came up, so it counts them: elections, truncations, ISR
-changes, every fault, and every case of a protocol rule that the node marks as reached. From `FULL_SEEDS` seeds on,
-with all faults, a sweep in which one of the required cases stayed at zero fails; a smaller one must have reached
-the basic ones from `BASIC_SEEDS` seeds on.
+changes, every fault, and every case of a protocol rule that the node marks as reached. From `FULL_SEEDS`
+seeds on, with all faults, a sweep in which one of the required cases stayed at zero fails; a smaller one
+must have reached the basic ones from `BASIC_SEEDS` seeds on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from sim.runner import Options, Result, run_seed
 BASIC_SEEDS = 50
 FULL_SEEDS = 500
 
-BASIC = ("elections", "raft elections", "truncations", "ISR changes", "fault kill", "fault power", "acks", "reads")
+BASIC = (
+    "elections",
+    "raft elections",
+    "truncations",
+    "ISR changes",
+    "fault kill",
+    "fault power",
+    "acks",
+    "reads",
+)
 """Counters that any sweep with all faults must have moved."""
 
 REQUIRED_COUNTERS = (
@@ -173,7 +182,9 @@ def _unreached(
     missing: list[str] = []
     if len(options) >= BASIC_SEEDS:
         missing += [name for name in BASIC if not counters.get(name)]
-        missing += [f"invariant {name}" for name, number in checks.items() if not number and name in STEP_INVARIANTS]
+        missing += [
+            f"invariant {name}" for name, number in checks.items() if not number and name in STEP_INVARIANTS
+        ]
     if len(options) >= FULL_SEEDS:
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
@@ -187,7 +198,9 @@ def results_of(options: Sequence[Options], jobs: int) -> Iterator[Result]:
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(jobs, len(options)), initializer=_quiet) as pool:
-        yield from pool.imap_unordered(run_seed, options, chunksize=max(1, min(8, len(options) // (4 * jobs))))
+        yield from pool.imap_unordered(
+            run_seed, options, chunksize=max(1, min(8, len(options) // (4 * jobs)))
+        )
 
 
 def _quiet() -> None:

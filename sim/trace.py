@@ -1,9 +1,10 @@
 """The trace of a run: every step of every node as one JSON line, on request.
 
-The rolling hash that proves determinism is kept by the kernel and costs next to nothing; this file is for people
-and tools who want to see what happened. Each line holds the simulated time, the node, the event and the effects:
+The rolling hash that proves determinism is kept by the kernel and costs next to nothing; this file is for
+people and tools who want to see what happened. Each line holds the simulated time, the node, the event and
+the effects:
 
-    {"at_us": 1234567, "node": 2, "event": ["Received", {...}], "effects": [["Send", {...}], ...], "hash": "..."}
+    {"at_us": 1234567, "node": 2, "event": ["Received", {...}], "effects": [["Send", {...}]], "hash": "..."}
 
 Byte strings are shown as text where they are text, else in hexadecimal; batches by their position only.
 """

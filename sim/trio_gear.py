@@ -1,18 +1,19 @@
 """The `trio` gear: the production driver itself, on trio, over the same simulated world.
 
-`liftlog.driver.driver.NodeDriver` is the class that `liftlog serve` runs. Here each process of a simulated machine is a
-trio task that runs it, with simulated ports. Two things make that deterministic:
+`liftlog.driver.driver.NodeDriver` is the class that `liftlog serve` runs. Here each process of a simulated
+machine is a trio task that runs it, with simulated ports. Two things make that deterministic:
 
-*The kernel in the clock.* trio asks its clock how long to sleep only when no task can run. `KernelClock` answers by
-running the next entry of the event heap, which wakes whom it concerns, and says 0: do not sleep at all. So
-simulated time moves exactly when everybody waits, no matter how many tasks there are, and an empty heap with nobody
-due is a deadlock that shows at once.
+*The kernel in the clock.* trio asks its clock how long to sleep only when no task can run. `KernelClock`
+answers by running the next entry of the event heap, which wakes whom it concerns, and says 0: do not sleep
+at all. So simulated time moves exactly when everybody waits, no matter how many tasks there are, and an
+empty heap with nobody due is a deadlock that shows at once.
 
-*A seeded scheduler.* trio shuffles the tasks that can run. With its deterministic flag on and its random source
-seeded, the order follows from the seed. Both are private names of trio; they are set for one run and restored.
+*A seeded scheduler.* trio shuffles the tasks that can run. With its deterministic flag on and its random
+source seeded, the order follows from the seed. Both are private names of trio; they are set for one run and
+restored.
 
-A crash detaches disk, network, NATS and clients first (`Machine._take_down`) and cancels the task afterwards, since
-cancelling runs `finally:` blocks, which a dead process does not.
+A crash detaches disk, network, NATS and clients first (`Machine._take_down`) and cancels the task
+afterwards, since cancelling runs `finally:` blocks, which a dead process does not.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class KernelClock(trio.abc.Clock):
         self.finished = False
         """The run is over: trio winds itself up, with its own tasks and its own wake-up socket."""
         self.failure: BaseException | None = None
-        """What an entry of the heap raised. It must not reach trio, which would take it for a bug of its own."""
+        """What an entry of the heap raised. It must not reach trio, which would take it for a bug of its
+        own.
+        """
 
     def start_clock(self) -> None:
         """Simulated time does not run by itself."""

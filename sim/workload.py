@@ -1,4 +1,4 @@
-"""Clients of a simulated cluster: they create streams, publish through NATS, read from any replica, administer.
+"""Clients of a simulated cluster: they create streams, publish through NATS, read any replica, administer.
 
 Clients sit outside the cluster and are never partitioned from it; their connections break when a node dies.
 Every value ever published is unique: a publisher that gives up on an ack publishes the content again as a new
@@ -182,8 +182,10 @@ class Workload:
             self.world.kernel.after(500 * MILLISECOND, self._create)
 
     def _let_loose(self) -> None:
-        for client in (*self._publishers, *self._readers):
-            client.start()
+        for publisher in self._publishers:
+            publisher.start()
+        for reader in self._readers:
+            reader.start()
         self.admin.start()
 
     # -- publishing ----------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ INBOX = b"_INBOX.sim."
 class Publisher:
     """Publishes bursts of unique values, with a reply subject or without, and repeats what was not acked."""
 
-    __slots__ = ("_again", "_deadlines", "_next", "_random", "_waiting", "number", "world", "workload")
+    __slots__ = ("_again", "_deadlines", "_next", "_random", "_waiting", "number", "workload", "world")
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
@@ -294,11 +296,22 @@ class Publisher:
 
 
 class Reader:
-    """Reads one partition after the other from any replica, forward, and sometimes asks for the latest offset."""
+    """Reads one partition after the other from any replica, forward, and sometimes asks for the latest
+    offset.
+    """
 
     __slots__ = (
-        "_operation", "_positions", "_process", "_random", "_seen", "_server", "_target", "number", "workload", "world",
-    )  # fmt: skip
+        "_operation",
+        "_positions",
+        "_process",
+        "_random",
+        "_seen",
+        "_server",
+        "_target",
+        "number",
+        "workload",
+        "world",
+    )
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
@@ -336,7 +349,12 @@ class Reader:
         seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
         wait_ms = 400 if draw.random() < 0.3 else 0
         request = ReadRequest(
-            partition, self._positions.get(partition, 0), self.world.knobs.read_bytes, wait_ms, seen_epoch, seen_hw
+            partition,
+            self._positions.get(partition, 0),
+            self.world.knobs.read_bytes,
+            wait_ms,
+            seen_epoch,
+            seen_hw,
         )
         self._operation = Operation("poll", self._process, target, self.world.kernel.now_us)
         self.world.clients.request(self._server, request, self._read, REQUEST_TIMEOUT_US)
@@ -371,14 +389,16 @@ class Reader:
                 batch = parse_batch(partition, data)
             except CorruptBatch as error:
                 raise Violation(
-                    "ConsistentRead", f"partition {partition}: node {self._server} serves a bad batch: {error}"
+                    "ConsistentRead",
+                    f"partition {partition}: node {self._server} serves a bad batch: {error}",
                 ) from error
             crc = int.from_bytes(data[16:20], "little")
             truth.read(self._server, batch.epoch, batch.base_offset, batch.end_offset, crc)
             if batch.base_offset > expected:
                 raise Violation(
                     "ConsistentRead",
-                    f"partition {partition}: node {self._server} skips offsets {expected}..{batch.base_offset - 1}",
+                    f"partition {partition}: node {self._server} skips offsets "
+                    f"{expected}..{batch.base_offset - 1}",
                 )
             if self.world.keep_values:
                 for record in decode_records(batch):
@@ -411,7 +431,9 @@ class Reader:
 
 
 class Admin:
-    """Changes the cluster now and then: elections, rebalancing, the controller's place, short-lived streams."""
+    """Changes the cluster now and then: elections, rebalancing, the controller's place, short-lived
+    streams.
+    """
 
     __slots__ = ("_extra", "_random", "_serial", "number", "workload", "world")
 

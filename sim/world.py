@@ -4,8 +4,8 @@
        ^                                            |
        +--------------- acks, reads ----------------+          Observer: checks after every step
 
-Everything random comes from streams named after their purpose and derived from the seed, so that more draws for
-one purpose never disturb another.
+Everything random comes from streams named after their purpose and derived from the seed, so that more draws
+for one purpose never disturb another.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class World:
         return newest
 
     def status(self) -> str:
-        """One cell a node: controller or not, term and commit; for each replica its role, epoch, HW and LEO."""
+        """One cell a node: controller or not, term and commit; for each replica its role, epoch, HW and
+        LEO.
+        """
         cells = []
         for machine in self.machines.values():
             node = machine.node

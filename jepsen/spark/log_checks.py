@@ -61,36 +61,47 @@ Gaps = Literal["known", "any"]
 
 
 class LogChecks(NamedTuple):
-    """The result, and the tables behind it, which stay persisted until `release`."""
+    """The anomalies in parts, and the tables behind them, which stay persisted until `release`.
 
-    anomalies: DataFrame
+    Run the parts one after another. Adaptive execution plans the rest of a query anew whenever a stage of it
+    ends, so the union of all parts costs many times what the parts cost: measured 90 s instead of 5 s on a
+    history of a hundred operations.
+    """
+
+    parts: tuple[DataFrame, ...]
     """history_id, anomaly, key, ops (ids of the operations involved), evidence (EVIDENCE_SCHEMA)."""
     kept: tuple[DataFrame, ...]
 
+    @property
+    def anomalies(self) -> DataFrame:
+        """All parts as one DataFrame, to write somewhere or to filter."""
+        return reduce(DataFrame.unionByName, self.parts)
+
     def release(self) -> None:
-        """Give back the memory and disk of the tables behind `anomalies`."""
+        """Give back the memory and disk of the tables behind the parts."""
         for table in self.kept:
             table.unpersist()
 
 
 def check_log(frames: Frames, gaps: Gaps = "known") -> LogChecks:
-    """All anomalies of the log model. Lazy: nothing runs until the result is used."""
+    """All anomalies of the log model. Lazy: nothing runs until a part is used."""
     sent, read = sends(frames), reads(frames)
     records = _records(sent, read).persist()
     values = _values(records).persist()
-    parts = [
+    steps = _uneven_steps(read).persist()
+    due = _due_in_final_reads(values, read).persist()
+    parts = (
         _value_anomalies(values),
         _lost_writes(values),
-        *_final_read_anomalies(values, read, further_final_values(frames)),
+        *_final_read_anomalies(due, read, further_final_values(frames)),
         _inconsistent_offsets(records),
         _realtime_order(values),
-        *_session_anomalies(read, records, gaps),
-    ]
-    return LogChecks(reduce(DataFrame.unionByName, parts), (records, values))
+        *_session_anomalies(steps, records, gaps),
+    )
+    return LogChecks(parts, (records, values, steps, due))
 
 
-# -- from rows to records and values
-# ---------------------------------------------------------------------------
+# -- from rows to records and values -----------------------------------------------------------------------
 
 
 def _records(sent: DataFrame, read: DataFrame) -> DataFrame:
@@ -187,8 +198,7 @@ def _values(records: DataFrame) -> DataFrame:
     return grouped.withColumn("committed", F.col("committed") | read_from_unsure)
 
 
-# -- anomalies
-# --------------------------------------------------------------------------------------------------
+# -- anomalies ---------------------------------------------------------------------------------------------
 
 
 def _anomaly(frame: DataFrame, name: str | Column, ops: list[Column], **evidence: Column) -> DataFrame:
@@ -207,7 +217,7 @@ def _anomaly(frame: DataFrame, name: str | Column, ops: list[Column], **evidence
     )
 
 
-def _value_anomalies(values: DataFrame) -> list[DataFrame]:
+def _value_anomalies(values: DataFrame) -> DataFrame:
     """Those that one value's row shows. One pass over the values: each row lists the anomalies it has."""
     unique = F.col("sends") <= 1
     was_read = F.col("read_op").isNotNull()
@@ -340,9 +350,13 @@ def _realtime_order(values: DataFrame) -> DataFrame:
     )
 
 
-def _session_anomalies(read: DataFrame, records: DataFrame, gaps: Gaps) -> list[DataFrame]:
+def _uneven_steps(read: DataFrame) -> DataFrame:
+    """The few steps of `_steps` that do not go to the next offset."""
+    return _steps(read).where(F.col("offset") != F.col("previous") + 1)
+
+
+def _session_anomalies(steps: DataFrame, records: DataFrame, gaps: Gaps) -> list[DataFrame]:
     """What each process saw, in its own order: no step back, and no step over an offset that exists."""
-    steps = _steps(read)
     columns = {
         "offset": F.col("offset"),
         "other_offset": F.col("previous"),
@@ -354,7 +368,7 @@ def _session_anomalies(read: DataFrame, records: DataFrame, gaps: Gaps) -> list[
         return F.when(F.col("internal"), F.lit(f"int-{name}")).otherwise(F.lit(name))
 
     back = steps.where(F.col("offset") <= F.col("previous"))
-    jumps = steps.where(F.col("offset") > F.col("previous") + 1)
+    jumps = steps.where(F.col("offset") > F.col("previous"))
     if gaps == "known":
         by_offset = Window.partitionBy(*LOG).orderBy("offset")
         known = records.where(F.col("offset").isNotNull()).select(*LOG, "offset").distinct()

@@ -15,12 +15,14 @@ from struct import Struct as Layout
 
 import msgspec
 
-from liftlog.messages import ClientMessage, ClientReply, PeerMessage
+from liftlog.messages import ClientMessage, ClientReply, PeerMessage, ReadRequest
 
 PROTOCOL_VERSION = 1
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 """Far above what any bound in the configuration lets grow; larger means that the peer speaks something
 else."""
+READ_MAX_BYTES = 16 * 1024 * 1024
+READ_WAIT_MAX_MS = 60_000
 CLIENT_NODE = 0
 """`Hello.node` of a client."""
 
@@ -100,6 +102,16 @@ class FrameSplitter:
         finally:
             view.release()
         del buffer[:position]
+
+
+def request_problem(request: ClientMessage) -> str:
+    """Which limit a request breaks (L3); empty if none."""
+    if isinstance(request, ReadRequest):
+        if not 0 < request.max_bytes <= READ_MAX_BYTES:
+            return f"max_bytes is {request.max_bytes}; accepted: 1 to {READ_MAX_BYTES}"
+        if not 0 <= request.wait_ms <= READ_WAIT_MAX_MS:
+            return f"wait_ms is {request.wait_ms}; accepted: 0 to {READ_WAIT_MAX_MS}"
+    return ""
 
 
 def check_hello(frame: bytes | memoryview, cluster: str) -> Hello:

@@ -19,10 +19,11 @@ from liftlog.core.controller import Controller
 from liftlog.core.metadata import Metadata
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
-from liftlog.core.replica import OPENING, Replica
+from liftlog.core.replica import OPENING, Replica, refusal
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
 from liftlog.messages import (
+    FETCH_UNKNOWN,
     TIMER_ELECTION,
     TIMER_TICK,
     BusDown,
@@ -155,6 +156,9 @@ class Node:
                 replica = self._ready_replica(message.partition)
                 if replica is not None:
                     replica.on_fetch(sender, message)
+                else:
+                    # Not heard of, or not open yet: the follower asks again at its next tick.
+                    self.ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
             case FetchProgress():
                 replica = self._ready_replica(message.partition)
                 if replica is not None and replica.leading is not None:

@@ -392,5 +392,9 @@ class Replica:
     def refuse_fetch(self, sender: int, fetch: Fetch, status: int) -> None:
         """R6: a wrong epoch is answered without any data that could be acted on."""
         self.ctx.mark("R6.fenced" if status == FETCH_FENCED else "R6.unknown")
-        reply = FetchReply(self.id, fetch.epoch, fetch.request, status, 0, 0, 0, 0, 0, [])
-        self.ctx.effects.append(Send(sender, reply))
+        self.ctx.effects.append(refusal(sender, fetch, status))
+
+
+def refusal(sender: int, fetch: Fetch, status: int) -> Send:
+    """An answer that says only that this fetch cannot be served here and now."""
+    return Send(sender, FetchReply(fetch.partition, fetch.epoch, fetch.request, status, 0, 0, 0, 0, 0, []))

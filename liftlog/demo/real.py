@@ -64,7 +64,7 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
         display.line(f"node {kill.victim} was restarted and is in sync again (waited {caught_up_s:.1f} s)")
         display.heading("4/5  Everything read back, from each replica by itself")
         started_reading_s = time.monotonic()
-        reads = _read_back(cluster, len(publisher.attempts), display)
+        reads = _read_back(cluster, publisher.acked, display)
         read_s = time.monotonic() - started_reading_s
         replicas = stream_info(cluster, STREAM).partitions[0].replicas
     records = sum(read.records for read in reads)

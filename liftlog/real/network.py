@@ -19,7 +19,15 @@ import trio
 
 from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
-from liftlog.messages import ClientGone, ClientRequest, Event, PeerMessage, Received
+from liftlog.messages import (
+    ERR_INVALID,
+    ClientGone,
+    ClientRequest,
+    ErrorReply,
+    Event,
+    PeerMessage,
+    Received,
+)
 from liftlog.types import ClientRef, LiftlogError
 
 log = logging.getLogger("liftlog.network")
@@ -245,6 +253,10 @@ class ClientConnection:
 
     async def _ask(self, call: wire.ClientCall) -> None:
         number = call.number
+        problem = wire.request_problem(call.request)
+        if problem:
+            self.queue.add(wire.encode_frame((number, ErrorReply(ERR_INVALID, problem, False))))
+            return
 
         def respond(reply: object) -> None:
             self._waiting.pop(client, None)

@@ -126,8 +126,8 @@ def scan(
                     chunk_start, end, at = position, end - at, 0
                 frame = chunk[at:end]
                 header = verify_frame(log, frame)
-                checksum = crc32c_extend(checksum, frame)
             else:
+                frame = b""
                 header = read_header(chunk, at)
                 if header.frame_bytes > size - position:
                     raise CorruptBatch(f"a batch of {header.frame_bytes} bytes ends after the file")
@@ -139,6 +139,7 @@ def scan(
         except CorruptBatch as error:
             segment.checksum = checksum
             return BadBytes(segment.path, position, str(error))
+        checksum = crc32c_extend(checksum, frame)
         epochs.note(header.epoch, header.base_offset)
         segment.add(header.base_offset, header.record_count, header.frame_bytes, header.last_timestamp_ms)
     segment.checksum = checksum

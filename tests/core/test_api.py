@@ -76,6 +76,20 @@ def test_a_caller_of_another_version_or_cluster_is_refused(hello: object, words:
         wire.check_hello(frame, "liftlog")
 
 
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (ReadRequest(PartitionId(5, 0), 0, max_bytes=0), "max_bytes is 0"),
+        (ReadRequest(PartitionId(5, 0), 0, max_bytes=wire.READ_MAX_BYTES + 1), "accepted: 1 to"),
+        (ReadRequest(PartitionId(5, 0), 0, wait_ms=-1), "wait_ms is -1"),
+        (ReadRequest(PartitionId(5, 0), 0, wait_ms=wire.READ_WAIT_MAX_MS + 1), "accepted: 0 to"),
+    ],
+)
+def test_a_read_beyond_the_limits_is_named(request_: ReadRequest, words: str) -> None:
+    assert words in wire.request_problem(request_)
+    assert wire.request_problem(ReadRequest(PartitionId(5, 0), 0)) == ""
+
+
 def test_calls_and_answers_come_back_as_they_were_sent() -> None:
     call = wire.ClientCall(7, ReadRequest(PartitionId(5, 0), 10))
     assert wire.call_decoder.decode(wire.encode_frame(call)[4:]) == call

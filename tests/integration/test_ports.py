@@ -21,9 +21,11 @@ from liftlog.messages import (
     ClientRequest,
     ClusterStatusRequest,
     DoneReply,
+    ErrorReply,
     Event,
     Heartbeat,
     Published,
+    ReadRequest,
     Received,
     Subscribe,
     Subscribed,
@@ -188,6 +190,27 @@ async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -
         assert isinstance(waiting, ClientRequest)
         assert gone.client == waiting.client
         nursery.cancel_scope.cancel()
+
+
+async def test_a_client_s_read_beyond_the_limits_is_refused_at_the_door() -> None:
+    peers = two_addresses()
+    first = TcpNode(1, peers)
+    host, _, port = peers[1].rpartition(":")
+    async with trio.open_nursery() as nursery:
+        listeners = await listen(peers[1])
+        nursery.start_soon(first.network.run, listeners)
+        stream = await trio.open_tcp_stream(host, int(port))
+        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
+        await stream.send_all(wire.encode_frame((5, ReadRequest(PARTITION, 0, max_bytes=1 << 40))))
+        with trio.fail_after(10):
+            frames = wire.FrameSplitter().feed(await stream.receive_some(1000))
+            (answer,) = [wire.answer_decoder.decode(frame) for frame in frames]
+        assert answer.number == 5
+        assert isinstance(answer.reply, ErrorReply)
+        assert "max_bytes" in answer.reply.description
+        await stream.aclose()
+        nursery.cancel_scope.cancel()
+    assert first.sink.events == []
 
 
 async def test_a_taken_port_is_named() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from liftlog.format import decode_records, decode_values, encode_values
+from liftlog.format import decode_records, encode_values
 from liftlog.messages import (
     AppendLog,
     Durable,
@@ -84,10 +84,6 @@ def values(engine: StorageEngine, log: PartitionId = LOG, offset: int = 0) -> li
         for one in event.batches:
             found += [r.value or b"" for r in decode_records(one) if r.offset >= offset]
         offset = event.batches[-1].end_offset
-
-
-def raw_values(one: Batch) -> list[bytes]:
-    return decode_values(one)
 
 
 def durable(*tickets: int) -> list[Event]:

@@ -1,0 +1,502 @@
+"""What a start finds on its disk, and what it calls it (R7, R14, D2, M4)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from liftlog.format import encode_values
+from liftlog.messages import CheckpointHw, LogRead, OpenLog, ReadLog, SaveHardState, SaveIdentity
+from liftlog.storage.engine import StorageEngine
+from liftlog.types import (
+    NO_MUTANTS,
+    RAFT_LOG,
+    HardState,
+    Identity,
+    LiftlogError,
+    Mutants,
+    PartitionId,
+    TailState,
+    Ticket,
+)
+from sim.disk import SimDisk
+from tests.storage.storage_harness import (
+    LOG,
+    OTHER,
+    append,
+    batch,
+    durable,
+    new_disk,
+    opened,
+    quarantined,
+    restart,
+    run,
+    segments,
+    start,
+    store,
+    values,
+)
+
+FRAME = len(batch(0, [b"0" + b"." * 60]).data)
+"""Length of the first ten batches that `store` writes."""
+
+
+def stored(count: int, clean: bool = False, seed: int = 0) -> SimDisk:
+    """A disk with `count` batches of one record, each synced; stopped cleanly or killed."""
+    disk = new_disk(seed)
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, count)
+    if clean:
+        engine.close(True)
+    disk.kill()
+    return disk
+
+
+def tail_of(disk: SimDisk, mutants: Mutants = NO_MUTANTS) -> tuple[TailState, int]:
+    _, recovered = start(disk, mutants)
+    return recovered.logs[0].tail, recovered.logs[0].leo
+
+
+def test_an_empty_disk_gets_an_identity_that_stays() -> None:
+    disk = new_disk()
+    engine = StorageEngine(disk)
+    recovered = engine.recover(3, "abc", 17)
+    assert (recovered.identity, recovered.hard_state) == (Identity(3, "abc"), HardState())
+    assert (recovered.raft_entries, recovered.logs, recovered.clean, recovered.nonce) == ([], [], False, 17)
+    disk.power_loss(Random(0))
+    assert StorageEngine(disk).recover(3, "another", 18).identity == Identity(3, "abc")
+
+
+def test_a_folder_of_another_node_is_refused() -> None:
+    disk = stored(1)
+    with pytest.raises(LiftlogError, match="belongs to node 1, not to node 2; check"):
+        StorageEngine(disk).recover(2, "x", 0)
+
+
+def test_two_engines_cannot_share_a_folder() -> None:
+    disk = new_disk()
+    start(disk)
+    with pytest.raises(LiftlogError, match="in use"):
+        start(disk)
+
+
+# --- clean stops ------------------------------------------------------------------------------------------
+
+
+def test_after_a_clean_stop_the_tail_is_clean_once() -> None:
+    disk = stored(20, clean=True)
+    _, recovered = start(disk)
+    assert recovered.clean and recovered.logs[0].tail is TailState.CLEAN and recovered.logs[0].leo == 20
+    _, recovered = restart(disk)
+    assert not recovered.clean and recovered.logs[0].tail is TailState.INTACT, "the marker was removed"
+
+
+def test_the_clean_marker_survives_a_power_loss_after_the_stop() -> None:
+    disk = stored(20, clean=True)
+    disk.power_loss(Random(1))
+    assert tail_of(disk) == (TailState.CLEAN, 20)
+
+
+def test_an_unclean_close_leaves_no_marker() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    engine.close(False)
+    assert not restart(disk)[1].clean
+
+
+def test_a_log_with_a_failed_sync_cannot_be_closed_cleanly() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    disk.fail_next_sync("streams/7/0")
+    run(engine, append(0, [b"x"], 1))
+    engine.close(True)
+    assert not restart(disk)[1].clean
+
+
+def test_a_marker_that_cannot_be_written_makes_the_stop_unclean() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    disk.fill()
+    engine.close(True)
+    disk.fill(False)
+    assert not restart(disk)[1].clean
+
+
+@pytest.mark.parametrize("number", [0, 7, 19])
+@pytest.mark.parametrize("byte", [5, 13, 17, 30, 35, 42])
+def test_after_a_clean_stop_any_bad_byte_is_damage(number: int, byte: int) -> None:
+    """Also in a header of an early segment, which a clean open reads without the records."""
+    disk = stored(20, clean=True)
+    per_segment = 600 // FRAME
+    path = segments(disk)[number // per_segment]
+    position = FRAME * (number % per_segment) if number < 10 else 0
+    disk.flip(path, position + byte, 2)
+    tail, leo = tail_of(disk)
+    assert tail is TailState.DAMAGED and leo <= number
+
+
+def test_after_a_clean_stop_records_are_verified_at_once_in_the_last_segment_and_when_read_elsewhere() -> None:
+    disk = stored(20, clean=True)
+    disk.flip(segments(disk)[-1], 100, 2)
+    assert tail_of(disk)[0] is TailState.DAMAGED
+    disk = stored(20, clean=True)
+    disk.flip(segments(disk)[0], 100, 2)
+    engine, recovered = start(disk)
+    assert recovered.logs[0].tail is TailState.CLEAN
+    (event,) = run(engine, ReadLog(LOG, 1, 0, 20, 9999))
+    assert isinstance(event, LogRead) and "checksum" in event.error
+
+
+def test_after_a_clean_stop_a_missing_tail_is_damage() -> None:
+    disk = stored(20, clean=True)
+    file = disk.open(segments(disk)[-1])
+    file.truncate(0)
+    file.sync()
+    assert tail_of(disk)[0] is TailState.DAMAGED
+    assert tail_of_again(disk) is TailState.DAMAGED
+
+
+def tail_of_again(disk: SimDisk) -> TailState:
+    disk.kill()
+    return tail_of(disk)[0]
+
+
+def test_after_a_clean_stop_a_missing_log_is_damage_and_not_an_empty_log() -> None:
+    disk = stored(20, clean=True)
+    disk.remove_tree("streams")
+    assert tail_of(disk) == (TailState.DAMAGED, 0)
+
+
+# --- torn tails and damage --------------------------------------------------------------------------------
+
+
+def test_every_synced_batch_is_found_after_kill_and_power_loss() -> None:
+    disk = stored(20)
+    assert tail_of(disk) == (TailState.INTACT, 20)
+    disk.power_loss(Random(0))
+    assert tail_of(disk) == (TailState.INTACT, 20)
+
+
+def test_bad_bytes_in_the_last_group_are_cut_quarantined_and_suspect() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 1)
+    engine.write([append(1, [b"." * 60], 10), append(2, [b"." * 60], 11)])
+    engine.sync()
+    disk.kill()
+    before = disk.content(segments(disk)[0])
+    disk.flip(segments(disk)[0], FRAME + 100, 0)
+    assert tail_of(disk) == (TailState.SUSPECT, 1), "the third batch is good, but of the same group"
+    (path,) = quarantined(disk)
+    assert path == f"quarantine/000001-7-0-{0:020d}-{FRAME}.bad"
+    assert len(disk.content(path)) == len(before) - FRAME
+    assert disk.content(segments(disk)[0]) == before[:FRAME]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_bad_bytes_below_what_a_later_batch_knew_synced_are_damage(number: int) -> None:
+    disk = stored(5)
+    assert len(segments(disk)) == 2 and 600 // FRAME == 4
+    disk.remove(segments(disk)[1])
+    path = segments(disk)[0]
+    disk.flip(path, number * FRAME + 80, 0)
+    expected = TailState.DAMAGED if number < 3 else TailState.SUSPECT
+    assert tail_of(disk) == (expected, number)
+    assert len(quarantined(disk)) == 1
+
+
+def test_damage_is_told_from_the_prefix_of_a_later_batch_that_is_bad_itself() -> None:
+    disk = stored(3)
+    disk.flip(segments(disk)[0], 80, 0)
+    disk.flip(segments(disk)[0], FRAME + 80, 0)
+    disk.flip(segments(disk)[0], 2 * FRAME + 80, 0)
+    assert tail_of(disk) == (TailState.DAMAGED, 0)
+
+
+def test_a_destroyed_length_does_not_hide_the_evidence() -> None:
+    disk = stored(4)
+    for byte in range(12, 16):
+        disk.flip(segments(disk)[0], FRAME + byte, 7)
+    assert tail_of(disk) == (TailState.DAMAGED, 1)
+
+
+def test_damage_in_an_early_segment_is_damage_and_everything_behind_it_is_quarantined() -> None:
+    disk = stored(20)
+    names = segments(disk)
+    disk.flip(names[1], FRAME + 90, 4)
+    assert tail_of(disk) == (TailState.DAMAGED, 5)
+    assert segments(disk) == names[:2]
+    assert len(quarantined(disk)) == len(names) - 1
+
+
+def test_a_missing_segment_is_damage() -> None:
+    disk = stored(20)
+    disk.remove(segments(disk)[1])
+    assert tail_of(disk) == (TailState.DAMAGED, 4)
+    disk = stored(20)
+    disk.remove(segments(disk)[0])
+    assert tail_of(disk) == (TailState.DAMAGED, 0)
+
+
+def test_a_batch_in_the_wrong_log_or_with_an_older_epoch_is_bad() -> None:
+    for wrong in (
+        encode_values(OTHER, 1, 5, 0, [b"x"]),
+        encode_values(LOG, 1, 4, 0, [b"x"]),
+        encode_values(LOG, 2, 5, 0, [b"x"]),
+    ):
+        disk = new_disk()
+        engine, _ = start(disk)
+        opened(engine)
+        run(engine, append(0, [b"first"], 1, epoch=5))
+        disk.kill()
+        disk.open(segments(disk)[0]).append([wrong.data])
+        assert tail_of(disk) == (TailState.SUSPECT, 1)
+
+
+def test_a_tail_of_zeros_is_bad() -> None:
+    disk = stored(2)
+    disk.open(segments(disk)[0]).append([bytes(5000)])
+    assert tail_of(disk) == (TailState.SUSPECT, 2)
+
+
+def test_a_verdict_stays_until_a_new_incarnation_is_durable() -> None:
+    disk = stored(20)
+    disk.flip(segments(disk)[1], 80, 0)
+    for _ in range(3):
+        assert tail_of(disk) == (TailState.DAMAGED, 4)
+        disk.power_loss(disk.random)
+    engine, _ = start(disk)
+    store(engine, 2, base=4)
+    engine.close(True)
+    assert tail_of(stopped(disk)) == (TailState.DAMAGED, 6), "a clean stop does not hide it"
+    engine, _ = restart(disk)
+    run(engine, SaveIdentity(Identity(1, "disk-1", 5), Ticket(1)))
+    assert tail_of(stopped(disk)) == (TailState.INTACT, 6)
+
+
+def stopped(disk: SimDisk) -> SimDisk:
+    disk.kill()
+    return disk
+
+
+def test_a_verdict_that_cannot_be_read_counts_as_damage() -> None:
+    disk = stored(2)
+    disk.open("streams/7/0/tail", create=True).append([b"junk"])
+    assert tail_of(disk) == (TailState.DAMAGED, 2)
+    assert tail_of_again(disk) is TailState.DAMAGED
+
+
+def test_recovery_twice_finds_what_it_found_once() -> None:
+    disk = stored(20)
+    disk.open(segments(disk)[-1]).append([b"torn"])
+    first, _ = start(disk)
+    once = (values(first), disk.files())
+    second, recovered = restart(disk)
+    assert (values(second), disk.files()) == once
+    assert recovered.logs[0].tail is TailState.SUSPECT
+
+
+def test_what_recovery_reports_is_durable_even_after_a_failed_sync_of_the_dead_process() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    disk.fail_next_sync("streams/7/0")
+    run(engine, append(0, [b"a" * 100], 1))
+    disk.kill()
+    assert tail_of(disk) == (TailState.INTACT, 1)
+    disk.power_loss(Random(0))
+    assert tail_of(disk) == (TailState.INTACT, 1)
+
+
+def test_the_mutant_that_reports_without_syncing_reports_what_the_power_takes() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    disk.fail_next_sync("streams/7/0")
+    run(engine, append(0, [b"a" * 100], 1))
+    disk.kill()
+    mutant = Mutants(recovery_reports_unsynced=True)
+    assert tail_of(disk, mutant) == (TailState.INTACT, 1)
+    disk.power_loss(Random(0))
+    assert tail_of(disk)[1] == 0
+
+
+def test_the_mutant_that_takes_damage_for_a_torn_tail_calls_it_intact() -> None:
+    disk = stored(20)
+    disk.flip(segments(disk)[1], 80, 0)
+    assert tail_of(disk, Mutants(damage_as_torn_tail=True)) == (TailState.INTACT, 4)
+    assert tail_of_again(disk) is TailState.INTACT
+
+
+def test_the_hw_is_clamped_to_the_log_unless_the_mutant_forgets() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 8)
+    run(engine, CheckpointHw(LOG, 8), append(8, [b"x"], 99))
+    disk.kill()
+    disk.flip(segments(disk)[0], 2 * FRAME + 70, 0)
+    _, recovered = start(disk, Mutants(hw_not_clamped=True))
+    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (2, 8)
+    _, recovered = restart(disk)
+    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (2, 2)
+
+
+def test_an_unreadable_hw_checkpoint_counts_as_zero() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 3)
+    run(engine, CheckpointHw(LOG, 3), append(3, [b"x"], 9))
+    disk.kill()
+    disk.flip("hw", 20, 0)
+    _, recovered = start(disk)
+    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (4, 0)
+
+
+def test_unfinished_files_are_removed() -> None:
+    disk = stored(3)
+    for path in ("vote.tmp", "streams/7/0/00000000000000000000.log.tmp"):
+        disk.open(path, create=True).append([b"half"])
+    start(disk)
+    assert not [path for path in disk.files() if path.endswith(".tmp")]
+
+
+def test_a_segment_without_batches_at_the_end_is_no_damage() -> None:
+    disk = stored(4)
+    disk.open(f"streams/7/0/{4:020d}.log", create=True)
+    assert tail_of(disk) == (TailState.INTACT, 4)
+    engine, _ = restart(disk)
+    store(engine, 2, base=4)
+    assert len(values(engine)) == 6
+
+
+def test_all_partitions_are_reported_in_order() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    for log in (PartitionId(30, 0), PartitionId(4, 1), PartitionId(4, 0)):
+        run(engine, OpenLog(log))
+    _, recovered = restart(disk)
+    assert [summary.log for summary in recovered.logs] == [(4, 0), (4, 1), (30, 0)]
+
+
+def test_a_disk_that_fails_during_the_start_is_named() -> None:
+    disk = stored(3)
+    disk.fill()
+    with pytest.raises(LiftlogError, match="make space or replace the disk"):
+        start(disk)
+    disk.fill(False)
+    disk.kill()
+    assert tail_of(disk) == (TailState.INTACT, 3)
+
+
+# --- metadata (M4) ----------------------------------------------------------------------------------------
+
+
+def voter() -> SimDisk:
+    """A disk that has voted and holds three Raft entries of two batches, each synced."""
+    disk = new_disk()
+    engine, _ = start(disk)
+    run(engine, SaveHardState(HardState(3, 1), Ticket(1)))
+    run(engine, append(0, [b"one"], 2, epoch=2, log=RAFT_LOG))
+    run(engine, append(1, [b"two", b"three"], 3, epoch=3, log=RAFT_LOG))
+    run(engine, append(3, [b"four"], 4, epoch=3, log=RAFT_LOG))
+    disk.kill()
+    return disk
+
+
+RAFT_SEGMENT = f"raft/{0:020d}.log"
+
+
+def test_the_voters_memory_comes_back() -> None:
+    _, recovered = start(voter())
+    assert recovered.hard_state == HardState(3, 1)
+    assert [(e.index, e.term, e.data) for e in recovered.raft_entries] == [
+        (1, 2, b"one"), (2, 3, b"two"), (3, 3, b"three"), (4, 3, b"four"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["vote", "identity"])
+@pytest.mark.parametrize("harm", ["flip", "cut", "empty", "remove"])
+def test_a_state_file_that_cannot_be_read_is_never_taken_for_empty(path: str, harm: str) -> None:
+    disk = voter()
+    if harm == "flip":
+        disk.flip(path, 17, 5)
+    elif harm == "remove":
+        disk.remove(path)
+    else:
+        disk.open(path).truncate(0 if harm == "empty" else 18)
+    before = disk.files()
+    with pytest.raises(LiftlogError, match=f"damaged metadata: {path} byte .*rejoins the cluster as a new disk"):
+        start(disk)
+    assert disk.files() == [*before, "lock"] or disk.files() == before, "nothing was deleted"
+
+
+def test_swapped_state_files_are_detected() -> None:
+    disk = voter()
+    disk.rename("vote", "x")
+    disk.rename("identity", "vote")
+    disk.rename("x", "identity")
+    with pytest.raises(LiftlogError, match="checksum"):
+        start(disk)
+
+
+def test_damage_in_the_raft_log_names_file_and_byte_and_changes_nothing() -> None:
+    disk = voter()
+    disk.flip(RAFT_SEGMENT, 70, 0)
+    before = disk.content(RAFT_SEGMENT)
+    for _ in range(2):
+        with pytest.raises(LiftlogError, match=f"damaged metadata: {RAFT_SEGMENT} byte 0: .*data folder away"):
+            start(disk)
+        assert disk.content(RAFT_SEGMENT) == before
+        disk.kill()
+
+
+def test_a_missing_raft_log_is_never_taken_for_empty() -> None:
+    disk = voter()
+    disk.remove_tree("raft")
+    with pytest.raises(LiftlogError, match="raft: the log is missing"):
+        start(disk)
+
+
+def test_a_torn_tail_of_the_raft_log_is_cut() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    run(engine, append(0, [b"one"], 2, epoch=2, log=RAFT_LOG))
+    engine.write([append(1, [b"two" * 100], 3, epoch=2, log=RAFT_LOG)])
+    disk.kill()
+    disk.flip(RAFT_SEGMENT, len(disk.content(RAFT_SEGMENT)) - 1, 0)
+    _, recovered = start(disk)
+    assert [entry.data for entry in recovered.raft_entries] == [b"one"]
+    assert len(quarantined(disk)) == 1
+
+
+def test_after_a_clean_stop_no_entry_of_the_raft_log_may_be_missing() -> None:
+    disk = voter()
+    engine, _ = start(disk)
+    engine.close(True)
+    disk.kill()
+    disk.open(RAFT_SEGMENT).truncate(0)
+    with pytest.raises(LiftlogError, match="raft: entries are gone that the last stop recorded"):
+        start(disk)
+
+
+def test_a_start_that_dies_at_any_call_on_an_empty_disk_leaves_an_empty_disk() -> None:
+    for call in range(1, 60):
+        for power in (False, True):
+            disk = new_disk(call)
+            disk.crash_after(call)
+            with pytest.raises(BaseException, match=r"call|dead") as caught:
+                start(disk)
+                pytest.fail("call: the start took fewer calls")
+            if "fewer calls" in str(caught.value):
+                return
+            disk.power_loss(Random(call)) if power else disk.kill()
+            engine, recovered = start(disk)
+            assert recovered.hard_state == HardState() and recovered.identity.node == 1
+            assert run(engine, append(0, [b"x"], 1, log=RAFT_LOG)) == durable(1)
+    raise AssertionError("a start on an empty disk should take fewer calls")
