@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,7 +42,10 @@ def add_parser(subparsers: Any) -> None:
         description="Judge a recorded history of a log on Spark. Exit code 0 valid, 1 invalid, 2 unknown.",
     )
     check.add_argument(
-        "history", type=Path, metavar="HISTORY", help="a .jsonl file, a Parquet folder, or a run folder of the store"
+        "history",
+        type=Path,
+        metavar="HISTORY",
+        help="a .jsonl file, a Parquet folder, or a run folder of the store",
     )
     master, memory = SESSION_DEFAULTS
     check.add_argument("--master", default=master, metavar="URL", help=f"Spark master (default {master})")
@@ -73,7 +75,9 @@ def add_parser(subparsers: Any) -> None:
         "--examples", type=int, default=5, metavar="N", help="examples of each anomaly (default 5)"
     )
     check.add_argument(
-        "--salvage", action="store_true", help="drop a torn last line, which a dying recorder left, instead of refusing"
+        "--salvage",
+        action="store_true",
+        help="drop a torn last line, which a dying recorder left, instead of refusing",
     )
     check.set_defaults(run=_check)
 
@@ -129,7 +133,9 @@ def _report_path(asked: Path | None, history: Path) -> Path:
         path = history.with_suffix(".html")
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
-        raise LiftlogError(f"cannot write the report {path}: choose another place with --html, or give --no-html")
+        raise LiftlogError(
+            f"cannot write the report {path}: choose another place with --html, or give --no-html"
+        )
     return path
 
 

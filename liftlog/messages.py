@@ -170,6 +170,8 @@ class FetchReply(Struct):
 
     partition: PartitionId
     epoch: int
+    incarnation: int
+    """Of the follower that asked: its next run numbers its fetches anew, perhaps in the same epoch (R6)."""
     request: int
     status: int
     hw: int

@@ -65,7 +65,9 @@ def _appends_go_to_the_end(disk: Disk) -> None:
     file = disk.open("a", create=True)
     _require(file.size() == 0, "a created file is empty")
     _require(file.append([b"one", b"", b"two"]) == 0, "append returns the position of its first byte")
-    _require(file.append([memoryview(b"..three")[2:]]) == 6, "append continues at the end; parts may be views")
+    _require(
+        file.append([memoryview(b"..three")[2:]]) == 6, "append continues at the end; parts may be views"
+    )
     _require(file.append([]) == 11 and file.size() == 11, "an append of nothing writes nothing")
     _require(file.read_at(0, 11) == b"onetwothree", "a file reads back what was appended, at once")
     file.close()
@@ -123,7 +125,9 @@ def _names_are_found(disk: Disk) -> None:
         _write(disk, f"x/y/{name}").close()
     _require(disk.list("x/y") == ["a", "b", "c", "z"], "list returns files and folders, sorted")
     _require(disk.list("") == ["x"], 'the data folder itself is ""')
-    _require(disk.exists("x/y/a") and disk.exists("x/y/z") and not disk.exists("x/a"), "exists finds both kinds")
+    _require(
+        disk.exists("x/y/a") and disk.exists("x/y/z") and not disk.exists("x/a"), "exists finds both kinds"
+    )
     for folder in ("x/y", "x", ""):
         disk.sync_directory(folder)
     with _raises(OSError, "creating a file in a folder that is not there"):
@@ -139,7 +143,9 @@ def _renames_replace(disk: Disk) -> None:
     disk.make_directory("to")
     _write(disk, "from/sub/f", b"deep").close()
     disk.rename("from/sub", "to/moved")
-    _require(disk.list("from") == [] and _content(disk, "to/moved/f") == b"deep", "rename moves a whole folder")
+    _require(
+        disk.list("from") == [] and _content(disk, "to/moved/f") == b"deep", "rename moves a whole folder"
+    )
     disk.sync_directory("from")
     disk.sync_directory("to")
     with _raises(FileNotFoundError, "rename of a name that is not there"):
@@ -153,7 +159,9 @@ def _open_files_survive_rename_and_removal(disk: Disk) -> None:
     file.sync()
     _require(_content(disk, "s") == b"copy and more", "a handle follows its file through a rename")
     disk.remove("s")
-    _require(not disk.exists("s") and file.read_at(0, 4) == b"copy", "a removed file stays readable while open")
+    _require(
+        not disk.exists("s") and file.read_at(0, 4) == b"copy", "a removed file stays readable while open"
+    )
     file.close()
     _write(disk, "s", b"other").close()
     _require(_content(disk, "s") == b"other", "a name can be used again after removal")

@@ -239,6 +239,7 @@ class Mutants(msgspec.Struct, frozen=True):
     recovery_reports_unsynced: bool = False  # R7
     pending_ended_by_timeout: bool = False  # R2
     late_addition_of_old_incarnation: bool = False  # R9
+    answer_to_earlier_run: bool = False  # R6
 
 
 NO_MUTANTS = Mutants()

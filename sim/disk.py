@@ -14,7 +14,8 @@ Mirrors `liftlog/real/disk.py`. The model, and what it may do to a program (its 
   a rename is atomic, and operations on the same file keep their order.
 - `fail_next_sync()` has the semantics of Linux after a write-back error ("fsyncgate"): the sync raises once,
   the pages are marked clean and stay readable but are *not* durable, and a second sync succeeds without
-  writing them.
+  writing them. A failed sync of a folder does not lie: names are metadata, which file systems keep in a
+  journal and do not forget, so they go on waiting.
 - `fail_next()` makes one later call fail with any errno; a failed append has written a prefix. `fill()` makes
   every append fail with ENOSPC. `flip()` flips one bit in cache and platter alike.
 - `crash_after(n)` kills the process *instead of* the n-th call from now (an append may have written a
@@ -325,7 +326,7 @@ class SimDisk:
         self._rearm()
 
     def fail_next_sync(self, matching: str = "") -> None:
-        """The next sync of a file or folder whose path contains `matching` fails; the one after it lies."""
+        """The next sync of a file or folder whose path contains `matching` fails; a file's next one lies."""
         self.fail_next("sync", errno.EIO, matching)
 
     def fail_next(self, operation: str, error: int = errno.EIO, matching: str = "") -> None:
@@ -471,12 +472,7 @@ class SimDisk:
         folder = self._walk(path)
         if folder is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        try:
-            self._call("sync_directory", path)
-        except SyncFailed:
-            # As with file pages: what waited is marked clean, stays visible and never becomes durable.
-            self._changes = [change for change in self._changes if folder not in change.waits_for]
-            raise
+        self._call("sync_directory", path)
         if self._changes:
             self._changes = [change for change in self._changes if not _settled(change, folder)]
 

@@ -102,6 +102,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "an ISR addition of a replaced process is accepted",
         ("wipes",),
     ),
+    Mutant(
+        "answer_to_earlier_run",
+        "R6",
+        "an answer to a fetch of the node's earlier run is taken for one of this run's",
+        ("reorder",),
+    ),
 )
 
 

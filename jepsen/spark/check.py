@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from jepsen.history import FINAL_POLL
+from jepsen.log_kernel import EVIDENCE, Gaps
 from jepsen.result import (
     INCONCLUSIVE,
     MEANINGS,
@@ -26,8 +27,8 @@ from jepsen.result import (
     Finding,
     decide,
 )
-from jepsen.spark.frames import Frames
-from jepsen.spark.log_checks import EVIDENCE_SCHEMA, Gaps, check_log
+from jepsen.spark.frames import Frames, has_value
+from jepsen.spark.log_checks import check_log
 
 EXAMPLES_DEFAULT = 5
 
@@ -45,24 +46,21 @@ class CheckOptions(NamedTuple):
 
 def check(
     frames: Frames,
-    options: CheckOptions = CheckOptions(),  # noqa: B008  # immutable
+    options: CheckOptions | None = None,
     *,
     source: str = "",
     incomplete: frozenset[str] = frozenset(),
 ) -> list[CheckResult]:
     """Check every history of `frames`; one result each, sorted by name.
 
-    `incomplete` names the histories whose recorder stopped early (`HistoryInfo.complete`).
+    `source` is where the frames came from, for the reports; `incomplete` names the histories whose recorder
+    stopped early (`HistoryInfo.complete`). Two Spark jobs: one counts, one checks.
     """
+    chosen = options or CheckOptions()
     started = time.monotonic()
     summaries = _summaries(frames)
-    checks = check_log(frames, options.gaps)
-    anomalies = checks.anomalies.persist()
-    try:
-        findings = _findings(anomalies, options, incomplete)
-    finally:
-        anomalies.unpersist()
-        checks.release()
+    transactions = any(summary.transactions for summary in summaries.values())
+    findings = _findings(check_log(frames, chosen.gaps, transactions=transactions), chosen, incomplete)
     check_s = time.monotonic() - started
     results = []
     for history, summary in sorted(summaries.items()):
@@ -96,6 +94,7 @@ class _Summary(NamedTuple):
     acknowledged: int
     records_sent: int
     records_read: int
+    transactions: bool
     t_first_ns: int
     t_last_ns: int
 
@@ -107,9 +106,18 @@ def _summaries(frames: Frames) -> dict[str, _Summary]:
         F.min("t_inv").alias("t_first"),
         F.max(F.greatest("t_inv", "t_ret")).alias("t_last"),
     )
-    has_record = F.col("value").isNotNull() | F.col("value_s").isNotNull()
-    mops = frames.mops.where(has_record).groupBy("history_id", "f").count()
-    records: dict[tuple[str, str], int] = {(r.history_id, r.f): r["count"] for r in mops.collect()}
+    sends = F.col("f") == "send"
+    mops = (
+        frames.mops.where(has_value())
+        .groupBy("history_id")
+        .agg(
+            F.sum(sends.cast("bigint")).alias("sent"),
+            F.sum((F.col("f") == "poll").cast("bigint")).alias("read"),
+            F.max(sends & (F.col("pos") > 0)).alias("transactions"),
+        )
+    )
+    # An info operation with a known offset needs the same care as a transaction.
+    records = {row.history_id: row for row in mops.collect()}
     by_history: dict[str, list[Row]] = defaultdict(list)
     for row in ops.orderBy("history_id", "f", "outcome").collect():
         by_history[row.history_id].append(row)
@@ -121,15 +129,16 @@ def _summaries(frames: Frames) -> dict[str, _Summary]:
             for count in counts
             if count.f == FINAL_POLL and count.outcome != "ok"
         )
-        acknowledged = sum(c.ops for c in counts if c.f in ("send", "txn") and c.outcome == "ok")
+        record = records.get(history)
         summaries[history] = _Summary(
             counts,
             reasons,
-            acknowledged,
-            records.get((history, "send"), 0),
-            records.get((history, "poll"), 0),
-            min(row.t_first for row in rows),
-            max(row.t_last for row in rows),
+            acknowledged=sum(c.ops for c in counts if c.f in ("send", "txn") and c.outcome == "ok"),
+            records_sent=record.sent if record else 0,
+            records_read=record.read if record else 0,
+            transactions=bool(record and record.transactions),
+            t_first_ns=min(row.t_first for row in rows),
+            t_last_ns=max(row.t_last for row in rows),
         )
     return summaries
 
@@ -137,34 +146,39 @@ def _summaries(frames: Frames) -> dict[str, _Summary]:
 def _findings(
     anomalies: DataFrame, options: CheckOptions, incomplete: frozenset[str]
 ) -> dict[str, tuple[Finding, ...]]:
-    totals = anomalies.groupBy("history_id", "anomaly").agg(
-        F.count("*").alias("count"), F.count_distinct("key").alias("keys")
+    """Counts and the first examples of every kind, in one job."""
+    kind = Window.partitionBy("history_id", "anomaly")
+    ordered = kind.orderBy(*evidence_order())
+    first = (
+        anomalies.withColumns(
+            {
+                "count": F.count("*").over(kind),
+                "place": F.row_number().over(ordered),
+                "key_place": F.dense_rank().over(kind.orderBy("key")),
+            }
+        )
+        .withColumn("keys", F.max("key_place").over(kind))
+        .where(F.col("place") <= max(options.examples, 1))
     )
-    counted = {(row.history_id, row.anomaly): row for row in totals.collect()}
-    if not counted:
-        return {}
-    place = Window.partitionBy("history_id", "anomaly").orderBy(*evidence_order())
-    first = anomalies.withColumn("place", F.row_number().over(place)).where(
-        F.col("place") <= options.examples
-    )
-    examples: dict[tuple[str, str], list[Anomaly]] = defaultdict(list)
+    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in first.orderBy("history_id", "anomaly", "place").collect():
-        evidence = Evidence(**row.evidence.asDict())
-        examples[row.history_id, row.anomaly].append(Anomaly(row.anomaly, row.key, tuple(row.ops), evidence))
+        rows[row.history_id, row.anomaly].append(row)
     ranks = {name: rank for rank, name in enumerate(MEANINGS)}
     findings: dict[str, tuple[Finding, ...]] = {}
-    for history, name in sorted(counted, key=lambda pair: (pair[0], ranks[pair[1]])):
-        total = counted[history, name]
+    for history, name in sorted(rows, key=lambda pair: (pair[0], ranks[pair[1]])):
+        some = rows[history, name]
         proven = not (name in NEEDS_COMPLETE and history in incomplete)
         failing = name not in options.allow and name not in INCONCLUSIVE and proven
-        finding = Finding(name, total["count"], total["keys"], failing, tuple(examples[history, name]))
+        examples = tuple(
+            Anomaly(name, row.key, tuple(row.ops), Evidence(**row.evidence.asDict()))
+            for row in some[: options.examples]
+        )
+        finding = Finding(name, some[0]["count"], some[0]["keys"], failing, examples)
         findings[history] = (*findings.get(history, ()), finding)
     return findings
 
 
 def evidence_order() -> list[str]:
     """Columns that put anomalies of one kind into one order, always the same."""
-    fields = EVIDENCE_SCHEMA.removeprefix("struct<").removesuffix(">").split(",")
-    names = [field.split(":")[0] for field in fields]
-    names.sort(key=lambda name: name != "offset")
+    names = sorted(EVIDENCE, key=lambda name: name != "offset")
     return ["key", *(f"evidence.{name}" for name in names), "ops"]

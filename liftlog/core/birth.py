@@ -42,6 +42,14 @@ Certificate = tuple[tuple[int, str], ...]
 FRESH, SIGNED, BORN = "fresh", "signed", "born"
 """Compared with `is`: these very objects are the stages."""
 
+EAGER_TICKS = 50
+LAZY_TICKS = 10
+
+
+def asks_at(tick: int) -> bool:
+    """An unborn voter asks on each tick at first, then every tenth tick: a wiped one asks for ever."""
+    return tick <= EAGER_TICKS or tick % LAZY_TICKS == 0
+
 
 def stage_of(state: HardState, node: int, disk_id: str, voters: tuple[int, ...]) -> str:
     """Where a voter stands by what its disk remembers.

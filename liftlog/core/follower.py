@@ -1,8 +1,9 @@
 """The follower's role: fetch, check, cut what diverged, append, report what is durable (R6, R7, R8, R15).
 
-One fetch is outstanding at a time and its number is in every answer, so that a late answer to an older
-question is recognised and thrown away (R6). The next fetch leaves as soon as the answer is appended, before
-it is synced; what is durable follows in `FetchProgress`, so that replication pipelines (R7).
+One fetch is outstanding at a time; its number and our incarnation are in every answer, so that a late answer
+to an older question, or to an earlier run of this node, is recognised and thrown away (R6). The next fetch
+leaves as soon as the answer is appended, before it is synced; what is durable follows in `FetchProgress`, so
+that replication pipelines (R7).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Following:
     def fetch(self) -> None:
         """Ask for what comes after our LEO (R6)."""
         replica, ctx = self.replica, self.ctx
-        self.request += 1
+        replica.fetches += 1
+        self.request = replica.fetches
         self.outstanding = True
         self.waited_ticks = 0
         message = Fetch(
@@ -94,6 +96,9 @@ class Following:
     def on_reply(self, sender: int, reply: FetchReply) -> None:
         if sender != self.leader or reply.epoch != self.epoch or reply.request != self.request:
             self.ctx.mark("R6.late-answer")
+            return
+        if reply.incarnation != self.ctx.incarnation and not self.ctx.mutants.answer_to_earlier_run:
+            self.ctx.mark("R6.answer-to-earlier-run")
             return
         if not self.outstanding:
             self.ctx.mark("R6.duplicate-answer")

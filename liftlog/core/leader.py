@@ -314,6 +314,7 @@ class Leadership:
         reply = FetchReply(
             replica.id,
             self.epoch,
+            fetch.incarnation,
             fetch.request,
             FETCH_DIVERGED,
             0,
@@ -363,6 +364,7 @@ class Leadership:
         reply = FetchReply(
             replica.id,
             self.epoch,
+            fetch.incarnation,
             fetch.request,
             status,
             replica.hw,

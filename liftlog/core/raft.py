@@ -70,7 +70,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from liftlog.core.birth import BORN, Birth
+from liftlog.core.birth import BORN, Birth, asks_at
 from liftlog.core.raft_leader import Leadership
 from liftlog.core.raft_log import RaftLog
 from liftlog.core.readindex import FollowerReads, WaitingRead
@@ -105,10 +105,6 @@ from liftlog.types import (
 )
 
 LONG_AGO_TICK = -(1 << 40)
-
-EAGER_BIRTH_TICKS = 50
-LAZY_BIRTH_TICKS = 10
-"""An unborn voter asks on each tick for the first 50, then on every tenth: a wiped one asks for ever."""
 
 
 class Role(Enum):
@@ -258,7 +254,7 @@ class Raft:
             self.leadership.tick()
         elif self._follower_reads:
             self.reads_failed.extend(self._follower_reads.expire(self.ticks))
-        if not self.may_vote and (self.ticks <= EAGER_BIRTH_TICKS or self.ticks % LAZY_BIRTH_TICKS == 0):
+        if not self.may_vote and asks_at(self.ticks):
             self._ask_for_birth()
 
     def on_election_timer(self) -> None:

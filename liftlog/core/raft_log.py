@@ -42,9 +42,7 @@ class RaftLog:
 
     __slots__ = ("_effects", "_new_ticket", "_writing", "durable_index", "entries")
 
-    def __init__(
-        self, entries: list[Entry], effects: list[Effect], new_ticket: Callable[[], Ticket]
-    ) -> None:
+    def __init__(self, entries: list[Entry], effects: list[Effect], new_ticket: Callable[[], Ticket]) -> None:
         """`entries` came from the disk and are durable. Raises InvariantViolation if they are no Raft log."""
         term = 0
         for position, entry in enumerate(entries):

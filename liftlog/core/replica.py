@@ -102,6 +102,7 @@ class Replica:
         "durable_leo",
         "epoch",
         "failed_durable",
+        "fetches",
         "following",
         "history",
         "hw",
@@ -139,6 +140,8 @@ class Replica:
         self.readers = Readers(self)
         self.never_opened = True
         self.failed_durable = 0
+        self.fetches = 0
+        """Number of fetches sent in this run; the newest one's number is in the answer that counts (R6)."""
         self.shortfall: tuple[RequestId, LogSummary] | None = None
         self.barred_epoch = 0
         self.reopen_ticks = 0
@@ -397,4 +400,7 @@ class Replica:
 
 def refusal(sender: int, fetch: Fetch, status: int) -> Send:
     """An answer that says only that this fetch cannot be served here and now."""
-    return Send(sender, FetchReply(fetch.partition, fetch.epoch, fetch.request, status, 0, 0, 0, 0, 0, []))
+    reply = FetchReply(
+        fetch.partition, fetch.epoch, fetch.incarnation, fetch.request, status, 0, 0, 0, 0, 0, []
+    )
+    return Send(sender, reply)

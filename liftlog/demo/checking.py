@@ -14,7 +14,6 @@ from liftlog.checkout import source_module
 from liftlog.demo.display import Display
 from liftlog.types import LiftlogError
 
-VERDICT_CODES = (0, 1)
 CHECK_TIMEOUT_S = 600.0
 
 
@@ -23,6 +22,7 @@ class SparkResult(msgspec.Struct):
 
     verdict: str
     anomalies: list[str]
+    reasons: list[str]
     operations: int
     records_read: int
     seconds: float
@@ -47,9 +47,24 @@ def check_on_spark(folder: Path, display: Display) -> SparkResult:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False)
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
+        result = SparkResult(
+            verdict=answer["verdict"],
+            anomalies=[f"{found['anomaly']} x{found['count']}" for found in answer["anomalies"]],
+            reasons=answer["reasons"],
+            operations=answer["operations"],
+            records_read=answer["records_read"],
+            seconds=answer["check_s"],
+            report=answer["report"],
+        )
+    except (ValueError, KeyError, TypeError):
         words = done.stderr.strip().splitlines()
         raise LiftlogError(
             f"the check on Spark failed: {words[-1] if words else 'it said nothing'}"
         ) from None
-    return answer  # type: ignore[return-value]
+    display.line(
+        f"{result.verdict}: {result.operations:,} operations and {result.records_read:,} records read, "
+        f"checked in {result.seconds:.0f} s"
+    )
+    for line in result.anomalies + result.reasons:
+        display.line(line)
+    return result

@@ -34,7 +34,6 @@ from liftlog.storage.epochs import EpochHistory
 from liftlog.storage.layout import (
     log_directory,
     make_directory_durable,
-    parent,
     segment_bases,
     segment_name,
 )
@@ -359,19 +358,13 @@ def _base_offset(segment: Segment) -> int:
 
 
 def create_log(disk: Disk, log: PartitionId, options: StorageOptions) -> Log:
-    """A new, empty log, durable. Raises DiskError, SyncFailed; nothing is left of it then.
+    """A new, empty log, durable. Raises DiskError, SyncFailed.
 
-    A folder whose sync failed must not be taken for durable by the next attempt (R5): it is removed.
+    Whatever an attempt that failed has left is made durable by the next one: it syncs every folder again.
     """
     directory = log_directory(log)
+    make_directory_durable(disk, directory)
     segment = Segment(f"{directory}/{segment_name(0)}", 0)
-    try:
-        make_directory_durable(disk, directory)
-        file = create_empty(disk, segment.path)
-        disk.sync_directory(directory)
-    except OSError:
-        while directory and not [name for name in disk.list(directory) if name != segment_name(0)]:
-            disk.remove_tree(directory)
-            directory = parent(directory)
-        raise
+    file = create_empty(disk, segment.path)
+    disk.sync_directory(directory)
     return Log(disk, log, options, [segment], file, EpochHistory(), TailState.CLEAN)

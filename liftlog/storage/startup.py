@@ -21,6 +21,8 @@ from liftlog.storage.layout import (
     LOCK,
     RAFT,
     ROOT,
+    STREAMS,
+    TRASH,
     VOTE,
     partitions_on_disk,
     segment_bases,
@@ -81,12 +83,24 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
     for log in (RAFT_LOG, *partitions):
         # A folder that the marker does not name could not be moved to the trash: nothing is known of it.
         logs[log] = recover_log(disk, log, options, clean_logs.get(log), mutants)
+    if marker is None:
+        _sync_folders(disk)
     entries = _raft_entries(logs[RAFT_LOG])
     hw = _recover_hw(disk, logs, mutants, marker is not None)
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
     return Startup(identity, hard_state, entries, logs, hw, marker is not None)
+
+
+def _sync_folders(disk: Disk) -> None:
+    """A log that the process before this one had moved to the trash is reported as gone: it stays gone (R7)."""
+    for stream in disk.list(STREAMS):
+        if stream.isascii() and stream.isdigit():
+            disk.sync_directory(f"{STREAMS}/{stream}")
+    for folder in (STREAMS, TRASH):
+        if disk.exists(folder):
+            disk.sync_directory(folder)
 
 
 def _read_marker(disk: Disk) -> list[CleanLog] | None:

@@ -111,7 +111,7 @@ class Group:
         self.known: dict[tuple[int, int], tuple[bytes, int]] = {}
         self.committed: list[Entry] = []
         self.commit_terms: list[int] = []
-        """Term in which each committed entry was first seen committed: leaders of later terms must have it."""
+        """Term in which each entry was first seen committed: leaders of later terms must have it."""
         self.applied: dict[int, list[bytes]] = {n: [] for n in self.nodes}
         self.reads_done: dict[int, int] = {}
         self.reads_failed: list[int] = []
@@ -224,7 +224,7 @@ class Group:
         return chosen
 
     def settle(self, *, cut: tuple[int, ...] = (), sync: bool = True) -> None:
-        """Deliver and sync until nothing is left to do. Nodes in `cut` reach nobody, nor does anybody them."""
+        """Deliver and sync until nothing is left to do. Messages from and to nodes in `cut` are lost."""
         for _ in range(SETTLE_ROUNDS_MAX):
             unsynced = [node for node, machine in self.machines.items() if sync and machine.jobs]
             for node in unsynced:
@@ -303,7 +303,9 @@ class Group:
 
     def leader(self) -> int:
         """The leader of the highest term, 0 = none."""
-        leading = [(machine.raft.term, node) for node, machine in self.machines.items() if machine.raft.is_leader]
+        leading = [
+            (machine.raft.term, node) for node, machine in self.machines.items() if machine.raft.is_leader
+        ]
         return max(leading)[1] if leading else 0
 
     def durable_terms(self, node: int) -> list[int]:

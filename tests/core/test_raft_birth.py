@@ -231,7 +231,9 @@ def test_i2_other_voters_than_at_the_birth_are_refused() -> None:
     group = grown()
     group.crash(1)
     group.configs[1] = msgspec.structs.replace(group.configs[1], voters=(1, 2, 3, 4, 5))
-    with pytest.raises(LiftlogError, match=r"born with the voters 1, 2, 3, but .* names 1, 2, 3, 4, 5; restore"):
+    with pytest.raises(
+        LiftlogError, match=r"born with the voters 1, 2, 3, but .* names 1, 2, 3, 4, 5; restore"
+    ):
         group.restart(1)
 
 

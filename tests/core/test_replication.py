@@ -9,6 +9,7 @@ from typing import Any
 
 from liftlog.format import encode_messages
 from liftlog.messages import (
+    FETCH_DIVERGED,
     FETCH_FENCED,
     FETCH_UNKNOWN,
     ElectLeaderRequest,
@@ -236,9 +237,30 @@ def test_R6_a_late_answer_is_thrown_away() -> None:
     follower = others(world, partition)[0]
     following = world.replica(follower, partition).following
     before = world.replica(follower, partition).leo
-    stale = FetchReply(partition, following.epoch, following.request - 1, 1, 0, 0, 0, 0, 0, [])
-    following.on_reply(world.leader(partition), stale)
-    assert world.replica(follower, partition).leo == before
+    leader = world.leader(partition)
+    present = world.nodes[follower].incarnation
+    for incarnation, request in ((present, following.request - 1), (present - 1, following.request)):
+        stale = FetchReply(partition, following.epoch, incarnation, request, 1, 0, 0, 0, 0, 0, [])
+        following.on_reply(leader, stale)
+        assert world.replica(follower, partition).leo == before
+
+
+def test_R6_an_answer_to_an_earlier_run_cuts_nothing() -> None:
+    """Regression (simulator seed 81): the new run asks in the same epoch and numbers its fetches anew."""
+    world, partition = ready()
+    follower = others(world, partition)[0]
+    leader = world.leader(partition)
+    epoch = world.replica(leader, partition).epoch
+    earlier = world.nodes[follower].incarnation
+    world.kill(follower)
+    world.restart(follower)
+    world.drop = lambda sender, to, message: isinstance(message, FetchReply) and to == follower
+    assert world.run_until(lambda: partition in world.nodes[follower].replicas)
+    replica = world.replica(follower, partition)
+    assert world.run_until(lambda: replica.following is not None and replica.following.epoch == epoch)
+    late = FetchReply(partition, epoch, earlier, replica.following.request, FETCH_DIVERGED, 0, 0, 9, 1, 0, [])
+    world.step(follower, Received(leader, late))
+    assert replica.leo == 3
 
 
 def test_R7_a_follower_asks_for_more_before_it_has_synced() -> None:

@@ -1,9 +1,9 @@
 """A scripted life of a storage engine, and the book of what it has promised: the crash tests' two halves.
 
-The script does everything that storage can do: it creates logs, appends, rolls, cuts at and inside batches, checkpoints
-the HW, saves votes, runs out of space, meets a failed sync, rebuilds, trashes and stops cleanly. While it runs,
-`Promises` notes what has been submitted (it *may* be on disk) and what was reported durable (it *must* be). After
-a crash at any Disk call, what a new process recovers is held against that book.
+The script does everything that storage can do: it creates logs, appends, rolls, cuts at and inside batches,
+checkpoints the HW, saves votes, runs out of space, meets a failed sync, rebuilds, trashes and stops cleanly.
+While it runs, `Promises` notes what has been submitted (it *may* be on disk) and what was reported durable (it
+*must* be). After a crash at any Disk call, what a new process recovers is held against that book.
 """
 
 from __future__ import annotations
@@ -145,9 +145,7 @@ class Promises:
     def opened(self, job: OpenLog | RebuildLog) -> None:
         promise = self.logs[job.log]
         promise.must_exist = True
-        if isinstance(job, RebuildLog):
-            promise.forget()
-        elif job.fresh:
+        if isinstance(job, RebuildLog) or job.fresh:
             promise.forget()
 
     def broken(self, engine: StorageEngine, found: Recovered) -> str:

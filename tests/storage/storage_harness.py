@@ -16,6 +16,7 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
 )
+from liftlog.ports import Disk
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NO_MUTANTS, Batch, LogSummary, Mutants, PartitionId, Recovered, Ticket
@@ -32,7 +33,7 @@ def new_disk(seed: int = 0) -> SimDisk:
 
 
 def start(
-    disk: SimDisk, mutants: Mutants = NO_MUTANTS, options: StorageOptions = SMALL
+    disk: Disk, mutants: Mutants = NO_MUTANTS, options: StorageOptions = SMALL
 ) -> tuple[StorageEngine, Recovered]:
     engine = StorageEngine(disk, options, mutants)
     return engine, engine.recover(1, "disk-1", 99)
@@ -48,9 +49,7 @@ def batch(base: int, values: list[bytes], epoch: int = 1, log: PartitionId = LOG
     return encode_values(log, base, epoch, 1000 + base, values)
 
 
-def append(
-    base: int, values: list[bytes], ticket: int, epoch: int = 1, log: PartitionId = LOG
-) -> AppendLog:
+def append(base: int, values: list[bytes], ticket: int, epoch: int = 1, log: PartitionId = LOG) -> AppendLog:
     return AppendLog(log, [batch(base, values, epoch, log)], Ticket(ticket))
 
 

@@ -283,7 +283,10 @@ def test_a_failed_sync_is_final_until_the_log_is_rebuilt() -> None:
     events = run(engine, append(3, [b"x"], 10), append(0, [b"other"], 11, log=OTHER))
     assert failures(events) == [(10, True)] and Durable(Ticket(11)) in events
     assert failures(run(engine, append(4, [b"y"], 12), append(3, [b"x"], 13))) == [(12, True), (13, True)]
-    assert failures(run(engine, TruncateLog(LOG, 1, Ticket(14)), OpenLog(LOG))) == [(14, True), (NO_TICKET, True)]
+    assert failures(run(engine, TruncateLog(LOG, 1, Ticket(14)), OpenLog(LOG))) == [
+        (14, True),
+        (NO_TICKET, True),
+    ]
     (event,) = run(engine, ReadLog(LOG, 1, 0, 9, 9999))
     assert isinstance(event, LogRead) and event.error
     (event,) = run(engine, LookupTime(LOG, 1, 0))

@@ -138,7 +138,9 @@ def test_after_a_clean_stop_any_bad_byte_is_damage(number: int, byte: int) -> No
     assert tail is TailState.DAMAGED and leo <= number
 
 
-def test_after_a_clean_stop_records_are_verified_at_once_in_the_last_segment_and_when_read_elsewhere() -> None:
+def test_after_a_clean_stop_records_are_verified_at_once_in_the_last_segment_and_when_read_elsewhere() -> (
+    None
+):
     disk = stored(20, clean=True)
     disk.flip(segments(disk)[-1], 100, 2)
     assert tail_of(disk)[0] is TailState.DAMAGED
@@ -431,7 +433,9 @@ def test_a_state_file_that_cannot_be_read_is_never_taken_for_empty(path: str, ha
     else:
         disk.open(path).truncate(0 if harm == "empty" else 18)
     before = disk.files()
-    with pytest.raises(LiftlogError, match=f"damaged metadata: {path} byte .*rejoins the cluster as a new disk"):
+    with pytest.raises(
+        LiftlogError, match=f"damaged metadata: {path} byte .*rejoins the cluster as a new disk"
+    ):
         start(disk)
     assert disk.files() == [*before, "lock"] or disk.files() == before, "nothing was deleted"
 
@@ -450,7 +454,9 @@ def test_damage_in_the_raft_log_names_file_and_byte_and_changes_nothing() -> Non
     disk.flip(RAFT_SEGMENT, 70, 0)
     before = disk.content(RAFT_SEGMENT)
     for _ in range(2):
-        with pytest.raises(LiftlogError, match=f"damaged metadata: {RAFT_SEGMENT} byte 0: .*data folder away"):
+        with pytest.raises(
+            LiftlogError, match=f"damaged metadata: {RAFT_SEGMENT} byte 0: .*data folder away"
+        ):
             start(disk)
         assert disk.content(RAFT_SEGMENT) == before
         disk.kill()

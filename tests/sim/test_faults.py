@@ -1,0 +1,150 @@
+"""Faults do what they say, and the atlas refuses damage that the protocol does not promise to survive."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from liftlog.types import LiftlogError, StreamConfig
+from sim.faults import KINDS, Fault, draw_plan, restore
+from sim.kernel import SECOND
+from sim.knobs import Knobs
+from sim.profiles import PROFILES, WEIGHTS, draw_knobs, profile_of
+from sim.runner import unhealed
+from sim.step_gear import StepProcess
+from sim.world import World
+
+
+def world_with(seed: int = 1, *, minimum: int = 0, nodes: int = 3, replicas: int = 3) -> World:
+    stream = StreamConfig("orders", "orders", 1, replicas, minimum)
+    world = World(seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
+    world.start()
+    world.kernel.run_until(8 * SECOND)
+    return world
+
+
+def strike(world: World, kind: str, node: int, duration_us: int = SECOND) -> None:
+    world.faults._apply(Fault(world.kernel.now_us, kind, str(node), duration_us), None)
+
+
+def follower_of(world: World) -> int:
+    """A node that leads nothing, not even the metadata group."""
+    for machine in world.machines.values():
+        node = machine.node
+        if node is not None and not node.raft.is_leader and all(r.role != "leader" for r in node.replicas.values()):
+            return machine.number
+    raise AssertionError("everybody leads something")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rollback"])
+def test_every_fault_strikes_and_the_cluster_recovers(kind: str) -> None:
+    world = world_with(3)
+    strike(world, kind, follower_of(world))
+    world.kernel.run_until(world.kernel.now_us + 4 * SECOND)
+    assert world.observer.counters.get(f"fault {kind}") == 1
+    world.faults.end()
+    world.workload.stop()
+    world.kernel.run_until(world.kernel.now_us + 30 * SECOND)
+    assert unhealed(world) == ""
+
+
+def test_a_disk_is_set_back_only_to_before_an_earlier_start() -> None:
+    stream = StreamConfig("orders", "orders", 1, 3)
+    knobs = Knobs(streams=(stream,), tick_ms=100, admin_interval_us=0, faults=(("rollback", 1.0),))
+    world = World(5, knobs, StepProcess, plan=[])
+    world.start()
+    world.kernel.run_until(6 * SECOND)
+    victim = follower_of(world)
+    strike(world, "rollback", victim)
+    assert "fault rollback" not in world.observer.counters, "no old state is known yet"
+    strike(world, "kill", victim)
+    strike(world, "rollback", victim)
+    assert "fault rollback" not in world.observer.counters, "the state is that of the last run"
+    world.kernel.run_until(world.kernel.now_us + 8 * SECOND)
+    strike(world, "rollback", victim)
+    assert world.observer.counters["fault rollback"] == 1
+    world.kernel.run_until(world.kernel.now_us + 8 * SECOND)
+    assert world.observer.counters["repairs"] == 1
+
+
+def test_the_atlas_spares_copies_that_a_minimum_of_one_does_not_cover() -> None:
+    world = world_with(minimum=1)
+    assert not any(world.faults.may_damage(machine) for machine in world.machines.values())
+
+
+def test_the_atlas_damages_one_disk_at_a_time() -> None:
+    world = world_with()
+    assert all(world.faults.may_damage(machine) for machine in world.machines.values())
+    strike(world, "wipe", follower_of(world), 3 * SECOND)
+    assert not any(world.faults.may_damage(machine) for machine in world.machines.values())
+    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
+    assert all(world.faults.may_damage(machine) for machine in world.machines.values())
+
+
+def test_the_atlas_wipes_a_minority_of_the_voters() -> None:
+    world = world_with()
+    strike(world, "wipe", follower_of(world))
+    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
+    for number in world.machines:
+        strike(world, "wipe", number)
+    assert world.observer.counters["fault wipe"] == 1
+
+
+def test_the_atlas_leaves_a_failing_disk_alone() -> None:
+    world = world_with()
+    world.machines[2].disk.fill(True)
+    assert not world.faults.may_damage(world.machines[2])
+
+
+def test_a_plan_follows_from_the_seed_and_one_fault_can_be_left_out() -> None:
+    knobs = draw_knobs(3, profile="mixed")
+    plan = draw_plan(3, knobs)
+    assert plan == draw_plan(3, knobs) and plan
+    assert [fault.ordinal for fault in plan] == list(range(len(plan)))
+    draws = random.Random("3/fault/4").random()
+    assert draws == random.Random("3/fault/4").random()
+
+
+def test_healing_takes_everything_back() -> None:
+    world = world_with()
+    for kind in ("isolate", "cut_bus", "slow_node", "storm", "pause", "write_failure", "slow_disk"):
+        strike(world, kind, 2, 1000 * SECOND)
+    world.faults.end()
+    assert world.network.is_whole() and not world.bus.is_cut(2)
+    assert world.network.options.loss == 0.0
+    assert not world.machines[2].paused and not world.machines[2].disk.full
+
+
+def test_restore_gives_a_disk_exactly_the_old_content() -> None:
+    world = world_with()
+    machine = world.machines[2]
+    old = {path: machine.disk.content(path) for path in machine.disk.files()}
+    world.kernel.run_until(world.kernel.now_us + 3 * SECOND)
+    machine.kill()
+    restore(machine, old)
+    machine.lose_power()
+    assert {path: machine.disk.content(path) for path in machine.disk.files()} == old
+
+
+def test_every_profile_is_drawn_by_some_seed() -> None:
+    drawn = [profile_of(seed) for seed in range(300)]
+    assert sorted(set(drawn)) == sorted(name for name, _ in WEIGHTS) == sorted(PROFILES)
+    assert draw_knobs(17).profile == profile_of(17)
+
+
+def test_a_choice_of_faults_is_obeyed_and_checked() -> None:
+    assert draw_knobs(1, faults="none").faults == ()
+    assert [kind for kind, _ in draw_knobs(1, faults="kill,power").faults] == ["kill", "power"]
+    assert draw_knobs(1, faults="wipes").profile == "wipes"
+    with pytest.raises(LiftlogError, match="no fault 'fire'"):
+        draw_knobs(1, faults="kill,fire")
+    with pytest.raises(LiftlogError, match="no fault profile 'fire'"):
+        draw_knobs(1, profile="fire")
+
+
+def test_given_numbers_replace_drawn_ones() -> None:
+    knobs = draw_knobs(1, nodes=5, streams=3, duration_s=12.5)
+    assert knobs.nodes == 5 and len(knobs.streams) == 3 and knobs.duration_us == 12_500_000
+    alone = draw_knobs(2, nodes=1)
+    assert all(stream.replication_factor == 1 for stream in alone.streams)

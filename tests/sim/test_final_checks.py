@@ -1,0 +1,92 @@
+"""The checks after healing can fail: a cluster that is whole is doctored in one place."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from liftlog.types import PartitionId
+from sim.invariants import Violation
+from sim.kernel import SECOND
+from sim.knobs import Knobs
+from sim.runner import compare_copies, heal, phases, unhealed
+from sim.step_gear import StepProcess
+from sim.world import World
+
+
+def whole_world(seed: int) -> World:
+    """A healthy cluster with some records on every replica."""
+    world = World(seed, Knobs(duration_us=10 * SECOND, tick_ms=100, admin_interval_us=0), StepProcess)
+    for end_us in phases(world):
+        world.kernel.run_until(end_us)
+    assert unhealed(world) == ""
+    return world
+
+
+@cache
+def partition_of(world: World) -> PartitionId:
+    return world.workload.targets[0].partition
+
+
+def test_a_whole_cluster_passes() -> None:
+    compare_copies(whole_world(1))
+
+
+def test_convergence_fails_when_a_node_does_not_run() -> None:
+    world = whole_world(2)
+    world.machines[2].kill()
+    assert unhealed(world) == "node 2 does not run"
+
+
+def test_convergence_fails_when_a_replica_stays_behind() -> None:
+    world = whole_world(3)
+    node = world.machines[2].node
+    assert node is not None
+    node.replicas[partition_of(world)].hw -= 1
+    assert unhealed(world).startswith(f"node 2 has {partition_of(world)} up to")
+
+
+def test_convergence_fails_when_the_cluster_cannot_heal() -> None:
+    world = World(4, Knobs(duration_us=2 * SECOND, tick_ms=100), StepProcess)
+    world.start()
+    world.kernel.run_until(SECOND)
+    with pytest.raises(Violation) as caught:
+        for end_us in heal(world):
+            for number in (1, 2):
+                world.machines[number].kill()
+            world.kernel.run_until(end_us)
+    assert caught.value.invariant == "Convergence"
+
+
+def test_replicas_equal_fails_when_a_copy_cannot_be_read() -> None:
+    world = whole_world(5)
+    partition = partition_of(world)
+    disk = world.machines[3].disk
+    path = next(path for path in disk.files() if path.startswith("streams/") and disk.content(path))
+    disk.flip(path, 70, 3)
+    with pytest.raises(Violation) as caught:
+        compare_copies(world)
+    assert caught.value.invariant == "ReplicasEqual"
+    assert str(partition) in caught.value.finding
+
+
+def test_replicas_equal_fails_when_a_copy_is_shorter() -> None:
+    world = whole_world(6)
+    node = world.machines[3].node
+    assert node is not None
+    replica = node.replicas[partition_of(world)]
+    replica.leo = replica.cache[-1].base_offset
+    with pytest.raises(Violation) as caught:
+        compare_copies(world)
+    assert caught.value.invariant == "ReplicasEqual"
+
+
+def test_no_acked_record_lost_fails_when_an_acknowledged_value_is_elsewhere() -> None:
+    world = whole_world(7)
+    acked = world.workload.acked[partition_of(world)]
+    offset = next(iter(acked))
+    acked[offset] = b"something else"
+    with pytest.raises(Violation) as caught:
+        compare_copies(world)
+    assert caught.value.invariant == "NoAckedRecordLost"

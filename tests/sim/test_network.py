@@ -1,0 +1,86 @@
+"""The simulated network loses, delays, duplicates and cuts exactly as told."""
+
+from __future__ import annotations
+
+from liftlog.messages import Heartbeat, Received
+from sim.kernel import SECOND, Kernel
+from sim.network import NetworkOptions, NetworkPort, SimNetwork
+
+
+class Setup:
+    def __init__(self, options: NetworkOptions, seed: int = 1) -> None:
+        self.kernel = Kernel()
+        self.arrived: list[tuple[int, Received]] = []
+        self.network = SimNetwork(self.kernel, seed, options, lambda to, event: self.arrived.append((to, event)))
+
+    def send(self, count: int, sender: int = 1, to: int = 2) -> list[int]:
+        """Sequence numbers in the order of arrival."""
+        for number in range(count):
+            self.network.send(sender, to, Heartbeat(1, number, 0))
+        self.kernel.run_until(self.kernel.now_us + 10 * SECOND)
+        found = [event.message.sequence for _, event in self.arrived if isinstance(event.message, Heartbeat)]
+        self.arrived.clear()
+        return found
+
+
+def test_a_perfect_network_keeps_order() -> None:
+    assert Setup(NetworkOptions(100, 0)).send(20) == list(range(20))
+
+
+def test_every_receiver_gets_an_object_of_its_own() -> None:
+    setup = Setup(NetworkOptions(100, 0))
+    message = Heartbeat(1, 1, 0)
+    setup.network.send(1, 2, message)
+    setup.kernel.run_until(SECOND)
+    (to, received), = setup.arrived
+    assert to == 2 and received.sender == 1
+    assert received.message == message and received.message is not message
+
+
+def test_loss_duplication_and_delay_happen_at_about_the_stated_rate() -> None:
+    lost = 1000 - len(Setup(NetworkOptions(100, 0, loss=0.2)).send(1000))
+    assert 130 < lost < 270
+    doubled = len(Setup(NetworkOptions(100, 0, duplicate=0.2)).send(1000)) - 1000
+    assert 130 < doubled < 270
+    late = Setup(NetworkOptions(100, 0, delay=0.2, delay_max_us=100_000)).send(1000)
+    assert sorted(late) == list(range(1000)) and late != sorted(late)
+
+
+def test_cuts_are_one_way_and_add_up() -> None:
+    setup = Setup(NetworkOptions(100, 0))
+    setup.network.block(1, 2)
+    setup.network.block(1, 2)
+    assert setup.send(3) == []
+    assert setup.send(3, sender=2, to=1) == [0, 1, 2]
+    setup.network.unblock(1, 2)
+    assert setup.send(3) == []
+    setup.network.unblock(1, 2)
+    assert setup.network.is_whole()
+    assert setup.send(3) == [0, 1, 2]
+
+
+def test_a_cut_swallows_what_is_under_way() -> None:
+    setup = Setup(NetworkOptions(1000, 0))
+    setup.network.send(1, 2, Heartbeat(1, 1, 0))
+    setup.network.block(1, 2)
+    setup.kernel.run_until(SECOND)
+    assert setup.arrived == []
+    assert setup.network.dropped == 1
+
+
+def test_a_dead_process_sends_nothing() -> None:
+    setup = Setup(NetworkOptions(100, 0))
+    port = NetworkPort(setup.network, 1)
+    port.detach()
+    port.send(2, Heartbeat(1, 1, 0))
+    setup.kernel.run_until(SECOND)
+    assert setup.arrived == []
+
+
+def test_a_slow_node_is_slow_in_both_directions_until_it_is_not() -> None:
+    setup = Setup(NetworkOptions(100, 0))
+    setup.network.slow_down(2, 50_000)
+    assert setup.send(50) != list(range(50))
+    assert setup.send(50, sender=2, to=3) != list(range(50))
+    setup.network.slow_down(2, 0)
+    assert setup.send(50) == list(range(50))

@@ -1,0 +1,121 @@
+"""The observer sees what nodes do: each test doctors a running cluster and names the invariant that must fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from liftlog.core.replica import Replica
+from liftlog.messages import TIMER_TICK, TimerFired
+from liftlog.types import Entry
+from sim.invariants import Violation
+from sim.kernel import SECOND
+from sim.knobs import Knobs
+from sim.machine import Machine
+from sim.step_gear import StepProcess
+from sim.world import World
+
+
+def running_world(seed: int) -> World:
+    world = World(seed, Knobs(duration_us=60 * SECOND, tick_ms=100, admin_interval_us=0), StepProcess)
+    world.start()
+    world.kernel.run_until(8 * SECOND)
+    assert any(truth.hw > 0 for truth in world.observer.partitions.values())
+    return world
+
+
+def replica_of(world: World, role: str) -> tuple[Machine, Replica]:
+    for machine in world.machines.values():
+        if machine.node is not None:
+            for replica in machine.node.replicas.values():
+                if replica.role == role:
+                    return machine, replica
+    raise AssertionError(f"no {role}")
+
+
+def fires(world: World, invariant: str, action: Callable[[], object]) -> None:
+    with pytest.raises(Violation) as caught:
+        action()
+        world.kernel.run_until(world.kernel.now_us + 5 * SECOND)
+    assert caught.value.invariant == invariant
+    assert world.observer.violation is caught.value
+
+
+def test_a_healthy_cluster_fires_nothing() -> None:
+    world = running_world(1)
+    world.kernel.run_until(20 * SECOND)
+    assert world.observer.violation is None
+
+
+def test_a_hw_over_another_history_than_the_committed_one_fires() -> None:
+    world = running_world(2)
+    machine, replica = replica_of(world, "follower")
+    entry = replica.history.entries[0]
+    replica.history.entries[0] = entry._replace(epoch=entry.epoch + 7)
+    world.observer._views[machine.number].replicas[replica.id].hw -= 1
+    fires(world, "LogMatching", lambda: machine.post(TimerFired(TIMER_TICK)))
+
+
+def test_a_lost_durable_end_of_an_isr_member_fires() -> None:
+    world = running_world(3)
+    machine, replica = replica_of(world, "follower")
+
+    def lose() -> None:
+        replica.durable_leo = 0
+        machine.post(TimerFired(TIMER_TICK))
+
+    fires(world, "CommittedOnISR", lose)
+
+
+def test_an_unsynced_promise_fires_when_the_machine_recovers() -> None:
+    world = running_world(4)
+    machine, replica = replica_of(world, "follower")
+    content = machine.disk.files()
+    path = next(path for path in content if path.startswith("streams/") and machine.disk.content(path))
+    machine.kill()
+    file = machine.disk.open(path)
+    file.truncate(0)
+    file.sync()
+    machine.disk.kill()
+    fires(world, "CommittedOnISR", machine.start)
+
+
+def test_a_second_leader_of_an_epoch_fires() -> None:
+    world = running_world(5)
+    machine, replica = replica_of(world, "leader")
+    truth = world.observer.truth(replica.id)
+    node, incarnation = truth.leaders[replica.epoch]
+    truth.leaders[replica.epoch] = (node, incarnation - 1)
+    world.observer._views[machine.number].replicas[replica.id].leading = False
+    fires(world, "OneLeaderPerEpoch", lambda: machine.post(TimerFired(TIMER_TICK)))
+
+
+def test_a_second_raft_leader_of_a_term_fires() -> None:
+    world = running_world(6)
+    machine = next(m for m in world.machines.values() if m.node is not None and m.node.raft.is_leader)
+    assert machine.node is not None
+    world.observer.raft.leaders[machine.node.raft.term] = 99
+    world.observer._views[machine.number].led_term = 0
+    fires(world, "ElectionSafety", lambda: machine.post(TimerFired(TIMER_TICK)))
+
+
+def test_a_changed_committed_raft_entry_fires() -> None:
+    world = running_world(7)
+    machine, _ = replica_of(world, "follower")
+    assert machine.node is not None
+    log = machine.node.raft.log
+    log[0] = Entry(log[0].index, log[0].term + 5, log[0].data)
+    world.observer._views[machine.number].commit = 0
+    fires(world, "StateMachineSafety", lambda: machine.post(TimerFired(TIMER_TICK)))
+
+
+def test_a_node_that_raises_is_a_violation_of_its_own() -> None:
+    world = running_world(8)
+    machine, replica = replica_of(world, "follower")
+
+    def raise_now() -> None:
+        assert machine.process is not None
+        machine.process.post("no event")  # type: ignore[arg-type]
+
+    fires(world, "NodeError", raise_now)

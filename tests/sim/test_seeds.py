@@ -1,0 +1,74 @@
+"""Some seeds of every profile, in both gears: no invariant is violated, and a seed is one run for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sim.mutants import MUTANTS, catch, unregistered
+from sim.profiles import PROFILES
+from sim.runner import Options, run_seed
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
+    for seed in range(3):
+        result = run_seed(Options(seed=seed, profile=profile))
+        assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+        assert result.simulated_s >= 60
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
+    result = run_seed(Options(seed=100, profile=profile, gear="trio"))
+    assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+    assert result.counters["elections"] > 0
+
+
+@pytest.mark.parametrize("gear", ["step", "trio"])
+def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
+    program = (
+        "from sim.runner import Options, run_seed\n"
+        f"print(run_seed(Options(seed=7, gear={gear!r})).trace_hash)"
+    )
+    hashes = []
+    for hash_seed in ("0", "1", "random"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.getcwd()}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=True
+        )
+        hashes.append(done.stdout.strip())
+    hashes.append(run_seed(Options(seed=7, gear=gear)).trace_hash)
+    assert len(hashes[0]) == 16 and hashes == [hashes[0]] * 4
+
+
+def test_different_seeds_are_different_runs() -> None:
+    assert len({run_seed(Options(seed=seed, duration_s=5)).trace_hash for seed in range(10)}) == 10
+
+
+@pytest.mark.parametrize("gear", ["step", "trio"])
+def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
+    for seed in range(20):
+        result = run_seed(Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear))
+        if not result.good:
+            break
+    assert result.invariant == "OneLeaderPerEpoch"
+    assert result.replay.startswith(f"liftlog sim run --seed {seed} --profile kills")
+    assert "--mutant restarted_leader_keeps_epoch" in result.replay
+
+
+def test_every_switch_is_a_registered_mutant() -> None:
+    assert unregistered() == []
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) == 19
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught_by_a_named_invariant(mutant: object) -> None:
+    caught = catch(mutant)  # type: ignore[arg-type]
+    assert caught.caught, f"{caught.name} survived {caught.searched} seeds"
+    assert caught.invariant not in ("NodeInvariant", "NodeError")
+    assert run_seed(Options(seed=caught.seed)).good

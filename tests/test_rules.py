@@ -1,0 +1,155 @@
+"""The numbered rules stand in three places: spec/README.md, the source that keeps them, and tests.
+
+A rule that is said to hold must be named in every source file that spec/README.md gives for it, and in the
+name or the docstring of at least one test. The second half of this file checks the checker.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "spec" / "README.md"
+SOURCES = ("core", "storage", "driver", "real", "api")
+
+# Every rule there is. One may be refined, but is dropped only together with an ADR that says why.
+EXPECTED = (
+    *(f"I{n}" for n in range(1, 3)),
+    *(f"R{n}" for n in range(1, 17)),
+    *(f"N{n}" for n in range(1, 9)),
+    *(f"M{n}" for n in range(1, 5)),
+    *(f"D{n}" for n in range(1, 6)),
+    *(f"C{n}" for n in range(1, 6)),
+    *(f"L{n}" for n in range(1, 4)),
+)
+# Rules on which no acknowledged message may be lost: they hold, and none of them may slide back to "partly".
+NEVER_LESS = (
+    *("I1", "I2", "R1", "R2", "R3", "R5", "R6", "R7", "R8", "R9", "R10", "R11", "R12", "R14", "R15", "R16"),
+    *("N1", "N2", "N3", "N4", "M3", "M4", "D1"),
+)
+
+RULE_LINE = re.compile(
+    r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
+)
+RULE_ID = re.compile(r"\b([IRNMDCL]\d{1,2})([a-n])?\b")
+FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
+
+
+class Rule(NamedTuple):
+    """One rule of the page. `status` is holds, partly or later; `files` are the sources said to keep it."""
+
+    id: str
+    status: str
+    files: tuple[str, ...]
+
+
+def rules_of(page: str) -> list[Rule]:
+    found = []
+    for match in RULE_LINE.finditer(page):
+        files = tuple(FILE_NAME.findall(match[4] or ""))
+        found += [Rule(name, match[2], files) for name in re.findall(r"[A-Z]\d+", match[1])]
+    return found
+
+
+def ids_in(text: str) -> set[str]:
+    """The rules that a text names; M1a counts as M1, and so does m1a in a test's name."""
+    return {match[1] for match in RULE_ID.finditer(text)}
+
+
+def ids_of_tests(source: str) -> set[str]:
+    """The rules in the names and docstrings of a test file's test functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+            words = [word[:1].upper() + word[1:] for word in node.name.split("_")]
+            found |= ids_in(" ".join(words)) | ids_in(ast.get_docstring(node) or "")
+    return found
+
+
+@pytest.fixture(scope="module")
+def rules() -> list[Rule]:
+    return rules_of(PAGE.read_text())
+
+
+def test_the_page_lists_every_rule_once(rules: list[Rule]) -> None:
+    assert sorted(rule.id for rule in rules) == sorted(EXPECTED)
+
+
+def test_the_rules_that_guard_acknowledged_messages_hold(rules: list[Rule]) -> None:
+    holding = {rule.id for rule in rules if rule.status == "holds"}
+    assert set(NEVER_LESS) - holding == set()
+
+
+def test_each_rule_is_named_in_the_source_that_keeps_it(rules: list[Rule]) -> None:
+    missing = [
+        f"{rule.id}: {file} {'does not name it' if (ROOT / file).is_file() else 'does not exist'}"
+        for rule in rules
+        for file in rule.files
+        if not (ROOT / file).is_file() or rule.id not in ids_in((ROOT / file).read_text())
+    ]
+    missing += [
+        f"{rule.id}: no source is given" for rule in rules if rule.status == "holds" and not rule.files
+    ]
+    assert missing == []
+
+
+def test_each_rule_that_holds_is_named_by_a_test(rules: list[Rule]) -> None:
+    tested: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if path != Path(__file__).resolve():
+            tested |= ids_of_tests(path.read_text())
+    assert [rule.id for rule in rules if rule.status != "later" and rule.id not in tested] == []
+
+
+def test_the_source_names_no_rule_that_does_not_exist() -> None:
+    unknown = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in SOURCES
+        for path in sorted((ROOT / "liftlog" / folder).glob("*.py"))
+        for name in sorted(ids_in(path.read_text()) - set(EXPECTED))
+    ]
+    assert unknown == []
+
+
+# --- the checker catches what it should ---------------------------------------------------------------------
+
+
+def test_a_rule_line_is_read_with_status_and_files() -> None:
+    page = (
+        "- **R1** (holds; `liftlog/core/a.py`, `liftlog/core/b.py`) An epoch ...\n"
+        "- **R4** (holds for policy `all`; `liftlog/core/a.py`) An ack ...\n"
+        "- **D3** (partly) Damage ...\n"
+        "- **C1**, **C2** (later) Compaction.\n"
+        "- R9 (holds) is no rule line.\n"
+    )
+    assert rules_of(page) == [
+        Rule("R1", "holds", ("liftlog/core/a.py", "liftlog/core/b.py")),
+        Rule("R4", "holds", ("liftlog/core/a.py",)),
+        Rule("D3", "partly", ()),
+        Rule("C1", "later", ()),
+        Rule("C2", "later", ()),
+    ]
+
+
+def test_rules_are_found_in_names_and_docstrings_of_tests_only() -> None:
+    source = (
+        '"""A module docstring that names R9 proves nothing."""\n'
+        "def test_r1_a_claim(): ...\n"
+        "def test_m1b_votes(): ...\n"
+        "def test_other():\n    '''R12: a claim.'''\n"
+        "def helper_r8(): '''R10'''\n"
+    )
+    assert ids_of_tests(source) == {"R1", "M1", "R12"}
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [("(R2, R10)", {"R2", "R10"}), ("M1a to M1n", {"M1"}), ("R1x CRC32 N2O", set()), ("R14.", {"R14"})],
+)
+def test_rule_ids_are_told_from_other_words(text: str, ids: set[str]) -> None:
+    assert ids_in(text) == ids
