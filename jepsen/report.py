@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jepsen.result import INVALID, MEANINGS, UNKNOWN, VALID, CheckResult, explain
+from jepsen.result import INVALID, MEANINGS, UNKNOWN, VALID, CheckResult, explain, printable
 
 STYLES = {VALID: "bold green", INVALID: "bold red", UNKNOWN: "bold yellow"}
 VERDICT_WORDS = {
@@ -21,11 +21,6 @@ VERDICT_WORDS = {
     INVALID: "the log broke its promises",
     UNKNOWN: "neither valid nor invalid can be shown",
 }
-
-
-def printable(text: str) -> str:
-    """`text` without anything that a terminal would act on."""
-    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def overall_exit_code(results: Sequence[CheckResult]) -> int:

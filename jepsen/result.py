@@ -99,6 +99,26 @@ class Lane(NamedTuple):
     """The value, if the operation carries exactly one."""
 
 
+class Sighting(NamedTuple):
+    """One send or poll of a record near an anomaly."""
+
+    offset: int
+    value: str
+    f: str
+    op_id: int
+    process: int
+    outcome: str
+
+
+class Surroundings(NamedTuple):
+    """What operations say about the offsets around the first example of one anomaly."""
+
+    name: str
+    key: str
+    offset: int
+    sightings: tuple[Sighting, ...]
+
+
 class Picture(NamedTuple):
     """What only the HTML report shows: the run over time, and the operations around one point of it."""
 
@@ -108,6 +128,10 @@ class Picture(NamedTuple):
     focus: str
     """What the timeline is zoomed on, in words."""
     lanes: tuple[Lane, ...]
+    involved: tuple[Lane, ...]
+    """The operations that the examples of anomalies name, by id."""
+    surroundings: tuple[Surroundings, ...]
+    meta: tuple[tuple[str, str], ...]
 
 
 class Count(NamedTuple):
@@ -240,6 +264,11 @@ def explain(anomaly: Anomaly) -> str:
         "reused-value": f"{value} was sent more than once",
     }
     return sentences[anomaly.name]
+
+
+def printable(text: str) -> str:
+    """`text` without anything that a terminal or a browser would act on."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def original(text: str) -> int | str:

@@ -3,8 +3,8 @@
     from liftlog.testing import check_disk_conformance
     check_disk_conformance(lambda: MyDisk(fresh_folder()))
 
-The storage code relies on exactly these properties and on no others. A violation raises `ConformanceError` that
-names the property. What no test within one process can show, that a sync survives a power loss, is the
+The storage code relies on exactly these properties and on no others. A violation raises `ConformanceError`
+that names the property. What no test within one process can show, that a sync survives a power loss, is the
 implementer's promise; the simulated disk is where its absence is played through.
 """
 
@@ -22,7 +22,7 @@ class ConformanceError(AssertionError):
 
 
 def check_disk_conformance(make_disk: Callable[[], Disk]) -> int:
-    """Check a `Disk`; `make_disk` returns a new, empty one each time. Returns the number of properties checked.
+    """Check a `Disk`; `make_disk` returns a new, empty one each time. Returns how many checks it passed.
 
     Raises ConformanceError for the first property that does not hold.
     """

@@ -42,6 +42,8 @@ def start_session(
     if master.startswith("local"):
         require_java()
         require_memory(driver_memory)
+        # Workers need this environment's numpy and pyarrow, whatever `python3` on the PATH is.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -75,8 +77,6 @@ def _settings(master: str, driver_memory: str, progress: bool) -> dict[str, str]
     if master.startswith("local"):
         # The driver talks only to itself: no name lookup, nothing on the network.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        # Workers need this environment's numpy and pyarrow, whatever `python3` on the PATH is.
-        settings |= {"spark.pyspark.python": sys.executable, "spark.pyspark.driver.python": sys.executable}
     return settings
 
 

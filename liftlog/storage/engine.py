@@ -105,6 +105,8 @@ class StorageEngine:
         self._state_failures: dict[str, Failure] = {}
         self._hw: dict[PartitionId, int] = {}
         self._hw_changed = False
+        self._doubtful = False
+        """A sync of a state file or of a folder failed: the next start must not trust what it reads (R5)."""
         self._handlers: dict[type, Callable[[Any], Event | None]] = {
             AppendLog: self._append,
             TruncateLog: self._truncate,
@@ -167,7 +169,9 @@ class StorageEngine:
         if self._states:
             self._commit_states()
         if self._hw_changed:
-            self._write_hw()
+            # A checkpoint that could not be written is written with the next group.
+            with suppress(OSError):
+                self._write_hw()
         events: list[Event] = []
         for waiting in pending:
             log = waiting.log
@@ -181,12 +185,12 @@ class StorageEngine:
         return events
 
     def close(self, clean: bool) -> None:
-        """Stop. `clean`: sync what is left, then write the clean-stop marker unless a log failed (R14)."""
+        """Stop. `clean`: sync what is left, then write the clean-stop marker unless a sync failed (R14)."""
         if clean:
             self.sync()
             for log in self._logs.values():
                 self._sync_log(log)
-            if all(log.failure is None for log in self._logs.values()):
+            if not self._doubtful and all(log.failure is None for log in self._logs.values()):
                 marker = [
                     CleanLog(log.id, log.durable_leo, log.summary(0).epochs) for log in self._logs.values()
                 ]
@@ -206,6 +210,7 @@ class StorageEngine:
             failure = self._attempt(state.commit)
             if failure is not None:
                 self._state_failures[path] = failure
+                self._doubtful = True
             elif path == IDENTITY:
                 self._clear_verdicts()
         self._states.clear()
@@ -258,6 +263,7 @@ class StorageEngine:
         if isinstance(log, Failure):
             return self._failed(job.log, job.ticket, log)
         try:
+            self._lower_hw(log.id, job.offset)
             log.truncate(job.offset)
         except (OSError, BadBytes) as error:
             return self._fail(log, job.ticket, error)
@@ -284,7 +290,8 @@ class StorageEngine:
 
     def _open(self, job: OpenLog) -> Event:
         """Logs on disk were opened by `recover`; here they are told of again, or created."""
-        if job.fresh:
+        if job.fresh or job.log not in self._logs:
+            # What a failed move to the trash left behind must not become part of the new log.
             failed = self._move_to_trash(job.log)
             if failed is not None:
                 return failed
@@ -307,6 +314,7 @@ class StorageEngine:
             return StorageFailed(job.log, NO_TICKET, False, f"log {job.log} is not open")
         log.fail(log.failure or Failure(True, "the log was rebuilt"))
         try:
+            self._lower_hw(log.id, job.keep_below)
             rebuilt = log.rebuild(job.keep_below)
         except (OSError, LiftlogError) as error:
             return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
@@ -322,10 +330,10 @@ class StorageEngine:
         if open_log is not None:
             open_log.fail(Failure(False, f"log {log} was moved to the trash"))
             open_log.close()
-        if self._hw.pop(log, None) is not None:
-            self._hw_changed = True
         directory = log_directory(log)
         try:
+            self._lower_hw(log, 0)
+            self._hw_changed |= self._hw.pop(log, None) is not None
             if self._disk.exists(directory):
                 make_directory_durable(self._disk, TRASH)
                 number = next_number(self._disk, TRASH)
@@ -333,6 +341,7 @@ class StorageEngine:
                 self._disk.sync_directory(TRASH)
                 self._disk.sync_directory(parent(directory))
         except OSError as error:
+            self._doubtful = True
             return StorageFailed(log, NO_TICKET, isinstance(error, SyncFailed), str(error))
         return None
 
@@ -349,16 +358,23 @@ class StorageEngine:
         hw = self._hw.get(log.id, 0)
         return hw if self._mutants.hw_not_clamped else min(hw, log.durable_leo)
 
+    def _lower_hw(self, log: PartitionId, limit: int) -> None:
+        """Before a log loses records below its checkpoint: what takes their place is not committed (R8).
+
+        Durable before the log changes. Raises DiskError, SyncFailed.
+        """
+        if self._hw.get(log, 0) > limit and not self._mutants.hw_not_clamped:
+            self._hw[log] = limit
+            self._write_hw()
+
     def _write_hw(self) -> None:
-        """R8: a checkpoint is never above the durable LEO. One that failed is written next time."""
+        """R8: a checkpoint is never above the durable LEO. Raises DiskError, SyncFailed."""
+        self._hw_changed = True
         for log_id, hw in self._hw.items():
             log = self._logs.get(log_id)
             if log is not None:
                 self._hw[log_id] = min(hw, log.durable_leo)
-        try:
-            write_state(self._disk, HW, _encode(list(self._hw.items())))
-        except OSError:
-            return
+        write_state(self._disk, HW, _encode(list(self._hw.items())))
         self._hw_changed = False
 
     def _save_hard_state(self, job: SaveHardState) -> Event | None:

@@ -31,6 +31,7 @@ from liftlog.storage.log import Log, StorageOptions
 from liftlog.storage.recovery import CleanLog, damaged_metadata, recover_log, remove_temporary_files
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.statefile import CorruptState, read_state, write_state
+from liftlog.storage.verdict import remember_verdict
 from liftlog.types import (
     RAFT_LOG,
     Entry,
@@ -39,6 +40,7 @@ from liftlog.types import (
     LiftlogError,
     Mutants,
     PartitionId,
+    TailState,
 )
 
 _encode = msgspec.msgpack.encode
@@ -86,15 +88,20 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
     if marker is None:
         _sync_folders(disk)
     entries = _raft_entries(logs[RAFT_LOG])
-    hw = _recover_hw(disk, logs, mutants, marker is not None)
+    saved_hw = _read_hw(disk)
+    for log, hw in saved_hw.items():
+        if log in logs and hw > logs[log].leo:
+            # A checkpoint was never above what was durable (R8): something is gone without a bad byte.
+            logs[log].tail = remember_verdict(disk, log, TailState.DAMAGED, rewrite=True)
+    found_hw = _recover_hw(disk, logs, saved_hw, mutants, marker is not None)
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
-    return Startup(identity, hard_state, entries, logs, hw, marker is not None)
+    return Startup(identity, hard_state, entries, logs, found_hw, marker is not None)
 
 
 def _sync_folders(disk: Disk) -> None:
-    """A log that the process before this one had moved to the trash is reported as gone: it stays gone (R7)."""
+    """A log that was moved to the trash and is reported as gone must not come back with a power loss (R7)."""
     for stream in disk.list(STREAMS):
         if stream.isascii() and stream.isdigit():
             disk.sync_directory(f"{STREAMS}/{stream}")
@@ -165,18 +172,24 @@ def _raft_entries(log: Log) -> list[Entry]:
     return entries
 
 
-def _recover_hw(
-    disk: Disk, logs: dict[PartitionId, Log], mutants: Mutants, clean: bool
-) -> dict[PartitionId, int]:
-    """HW checkpoints, clamped to the logs (R8); unreadable ones count as 0: they only save time (D3)."""
+def _read_hw(disk: Disk) -> dict[PartitionId, int]:
+    """HW checkpoints. They only save time: unreadable ones count as 0 (D3)."""
     try:
         content = read_state(disk, HW)
-        saved = [] if content is None else msgspec.msgpack.decode(content, type=list[tuple[PartitionId, int]])
+        return dict(
+            [] if content is None else msgspec.msgpack.decode(content, type=list[tuple[PartitionId, int]])
+        )
     except (CorruptState, msgspec.MsgspecError):
-        saved = []
-    found = {log: hw for log, hw in saved if log in logs}
+        return {}
+
+
+def _recover_hw(
+    disk: Disk, logs: dict[PartitionId, Log], saved: dict[PartitionId, int], mutants: Mutants, clean: bool
+) -> dict[PartitionId, int]:
+    """Checkpoints clamped to what the logs hold, durable: what is appended later is not committed by them (R8)."""
+    found = {log: hw for log, hw in saved.items() if log in logs}
     if not mutants.hw_not_clamped:
         found = {log: min(hw, logs[log].durable_leo) for log, hw in found.items()}
-    if saved and not clean:
+    if saved and (found != saved or not clean):
         write_state(disk, HW, _encode(list(found.items())))
     return found

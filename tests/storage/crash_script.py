@@ -2,8 +2,8 @@
 
 The script does everything that storage can do: it creates logs, appends, rolls, cuts at and inside batches,
 checkpoints the HW, saves votes, runs out of space, meets a failed sync, rebuilds, trashes and stops cleanly.
-While it runs, `Promises` notes what has been submitted (it *may* be on disk) and what was reported durable (it
-*must* be). After a crash at any Disk call, what a new process recovers is held against that book.
+While it runs, `Promises` notes what has been submitted (it *may* be on disk) and what was reported durable
+(it *must* be). After a crash at any Disk call, what a new process recovers is held against that book.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the storage tests share: an engine on a simulated disk, and short words for jobs and what is on disk."""
+"""What the storage tests share: an engine on a simulated disk, and short words for jobs and files."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A crash at every Disk call, enumerated, of a scripted life; and at every Disk call of the recovery after it.
+"""A crash at every Disk call of a scripted life, enumerated; and at every Disk call of the recovery after it.
 
-What must hold afterwards is written in `crash_script.Promises`: every record whose ticket was reported durable is
-there with the same bytes, nothing is invented, offsets are contiguous, HW <= LEO, the vote is the old or the new
-one, no crash is taken for damage. Besides, a recovery stands still: to recover once more, after a kill or a power
-loss, finds the same; and the log can be written again.
+What must hold afterwards is written in `crash_script.Promises`: every record whose ticket was reported
+durable is there with the same bytes, nothing is invented, offsets are contiguous, HW <= LEO, the vote is
+the old or the new one, no crash is taken for damage. Besides, a recovery stands still: to recover once
+more, after a kill or a power loss, finds the same; and the log can be written again.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def test_a_batch_of_another_log_is_detected(other: PartitionId) -> None:
 
 @pytest.mark.parametrize(
     ("position", "text"),
-    [(0, "prefix"), (8, "prefix"), (13, "too small|are there"), (20, "magic"), (22, "version"), (23, "attributes"),
-     (60, "reserved"), (70, "checksum")],
+    [(0, "prefix"), (8, "prefix"), (13, "too small|are there"), (20, "magic"), (22, "version"),
+     (23, "attributes"), (60, "reserved"), (70, "checksum")],
 )  # fmt: skip
 def test_the_error_names_what_is_wrong(position: int, text: str) -> None:
     flipped = bytearray(golden_batch().data)

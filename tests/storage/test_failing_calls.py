@@ -1,11 +1,14 @@
-"""D4: whatever Disk call the process dies at, nothing durable is lost and nothing is invented.
+"""Every Disk call fails once, and both worlds write the same bytes (D4, D5, R5).
 
-One scripted run goes through everything that changes more than one file: first start, creation, groups over
-several logs, rolls, truncation to a segment, into a segment and into a batch, state files, checkpoints, rebuild,
-trash, clean stop and the start after it. The run is repeated with a crash at each of its Disk calls in turn; each
-time several ends are tried: SIGKILL, power loss with several outcomes, SIGKILL and a power loss after the
-recovery. The model knows for each log what *must* be there (reported durable, and not told to go) and what *may*
-be (submitted).
+One scripted run goes through everything that changes more than one file: first start, creation, groups
+over several logs, rolls, truncation to a segment, into a segment and into a batch, state files,
+checkpoints, rebuild, trash, clean stop and the start after it. The run is repeated with each of its
+syncs, appends, renames, openings and truncations failing in turn. Storage must report it; the process
+then dies of it, and several ends are tried: SIGKILL, power loss with several outcomes, and another kill
+or power loss after the recovery. The model knows for each log what *must* be there (reported durable, and
+not told to go) and what *may* be (submitted).
+
+Crashes at every call are in `test_crash_points.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from sim.disk import SimDisk, SimulatedCrash
+from sim.disk import SimDisk
+from tests.storage.crash_report import TRIED
 from tests.storage.storage_harness import LOG, OTHER, append, durable, new_disk, run, start
 
 Line = tuple[int, bytes]
@@ -143,13 +147,12 @@ def second_life(disk: Disk, model: Model) -> None:
 LIVES: tuple[Callable[[Disk, Model], None], ...] = (first_life, second_life)
 
 
-def live(disk: SimDisk, model: Model, arm: Callable[[], None]) -> bool:
-    """Run the script; `arm` plants the fault of this trial anew in each life. False if it came to its end."""
+def live(disk: SimDisk, model: Model) -> bool:
+    """Run the script; True if it was stopped by a failure, False if it came to its end."""
     for life in LIVES:
-        arm()
         try:
             life(disk, model)
-        except (SimulatedCrash, Stopped, LiftlogError):
+        except (Stopped, LiftlogError):
             return True
         disk.kill()
     return False
@@ -234,75 +237,18 @@ def judge(disk: SimDisk, model: Model, seed: int, label: str) -> int:
     return count
 
 
-def calls_of_a_whole_run() -> int:
-    disk = new_disk()
-    assert not live(disk, Model(), lambda: None)
-    return disk.calls
-
-
-def test_a_crash_at_any_disk_call_loses_nothing_durable(capsys: pytest.CaptureFixture[str]) -> None:
-    total = calls_of_a_whole_run()
-    tried = 0
-    for call in range(1, total + 1):
-        disk, model = new_disk(call), Model()
-
-        def arm(disk: SimDisk = disk, call: int = call) -> None:
-            if call > disk.calls:
-                disk.crash_after(call - disk.calls)
-
-        assert live(disk, model, arm), f"call {call} was never made"
-        tried += judge(disk, model, call, f"crash at call {call}")
-    with capsys.disabled():
-        print(f"\n{total} crash points, {tried} ends of them tried")
-    assert total > 250 and tried == total * (1 + POWER_OUTCOMES)
-
-
-def test_a_crash_at_any_disk_call_of_a_recovery_loses_nothing_durable(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The first crash leaves work for the recovery; the second one interrupts that work at each of its calls."""
-    total = calls_of_a_whole_run()
-    tried = 0
-    for call in range(20, total, 37):
-        disk, model = new_disk(call), Model()
-        disk.crash_after(call)
-        try:
-            first_life(disk, model)
-            continue
-        except SimulatedCrash:
-            disk.power_loss(Random(call))
-        whole = copy.deepcopy(disk)
-        before = whole.calls
-        start(whole)
-        for inner in range(1, whole.calls - before + 1):
-            interrupted = copy.deepcopy(disk)
-            interrupted.crash_after(inner)
-            with pytest.raises(SimulatedCrash):
-                start(interrupted)
-            tried += judge(
-                interrupted, model, inner, f"crash at call {call}, then at {inner} of the recovery"
-            )
-    with capsys.disabled():
-        print(f"\n{tried} ends of crashed recoveries tried")
-    assert tried > 500
-
-
 @pytest.mark.parametrize("operation", ["sync", "append", "rename", "open", "truncate"])
-def test_a_failure_of_any_disk_call_loses_nothing_durable(
-    operation: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The call fails, the failure is reported, and the process dies of it: R5 and D5 with all that may follow."""
+def test_a_failure_of_any_disk_call_is_reported_and_loses_nothing_durable(operation: str) -> None:
     tried = 0
     for number in range(1, 1000):
         disk, model = FailingDisk(Random(number), operation, number), Model()
-        stopped = live(disk, model, lambda: None)
+        stopped = live(disk, model)
         if not disk.failed:
             break
         if stopped:
             tried += judge(disk, model, number, f"{operation} {number} failed")
-    with capsys.disabled():
-        print(f"\n{operation}: {tried} ends after a failed call tried")
     assert tried > 0
+    TRIED[f"failed {operation}"] += tried
 
 
 def tree(disk: Disk, path: str = "") -> dict[str, bytes]:
@@ -323,7 +269,7 @@ def tree(disk: Disk, path: str = "") -> dict[str, bytes]:
 def test_both_worlds_write_the_same_files(tmp_path: Path) -> None:
     """What the simulator plays through is what production does, byte by byte."""
     simulated = new_disk()
-    assert not live(simulated, Model(), lambda: None)
+    assert not live(simulated, Model())
     model = Model()
     for life in LIVES:
         real = RealDisk(str(tmp_path))
