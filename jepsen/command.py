@@ -6,17 +6,15 @@ Exit codes: 0 valid; 1 invalid; 2 unknown, or the check could not run, with one 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
-from jepsen.history import History
 from jepsen.html_report import write_html
 from jepsen.jsonl import read_jsonl
 from jepsen.report import overall_exit_code, overall_verdict, print_results
@@ -26,9 +24,11 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from jepsen.parquet import FolderInfo
 
 REPORT_NAME = "report.html"
+PICTURES_MAX = 8
+"""Histories of one folder that the HTML report shows with plots and a timeline."""
 SESSION_DEFAULTS = ("local[2]", "4g")
 
 
@@ -83,10 +83,14 @@ def add_parser(subparsers: Any) -> None:
 
 
 class Source(NamedTuple):
-    """A history as Spark will read it."""
+    """A validated history as Spark will read it."""
 
     folder: Path
-    incomplete: frozenset[str]
+    info: FolderInfo
+
+    @property
+    def incomplete(self) -> frozenset[str]:
+        return frozenset(one.name for one in self.info.histories if not one.complete)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -98,16 +102,14 @@ def _check(arguments: argparse.Namespace) -> int:
     require_packages()
     if arguments.master.startswith("local"):
         require_java()
-    with contextlib.ExitStack() as stack:
-        activity = stack.enter_context(Activity())
+    with tempfile.TemporaryDirectory(prefix="liftlog-jepsen-") as temporary, Activity() as activity:
         activity.show("reading the history")
-        source = stack.enter_context(_as_parquet(found, arguments.salvage))
-        activity.show(f"starting Spark on {arguments.master}")
-        session = stack.enter_context(_session(arguments))
-        activity.show("checking")
-        results = _run(session, source, arguments, str(found), report is not None)
-    if report is not None:
-        write_html(results, report)
+        source = _as_parquet(found, arguments.salvage, Path(temporary))
+        results = _run(source, arguments, str(found), Path(temporary), activity)
+        if report is not None:
+            activity.show("writing the report")
+            results = _with_pictures(results, source)
+            write_html(results, report)
     if arguments.json:
         print(json.dumps(_as_json(results, report), ensure_ascii=False, indent=2))
     else:
@@ -139,42 +141,49 @@ def _report_path(asked: Path | None, history: Path) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def _as_parquet(found: Path, salvage: bool) -> Iterator[Source]:
-    """The validated history as a Parquet folder; a JSONL file is converted into a temporary one."""
+def _as_parquet(found: Path, salvage: bool, temporary: Path) -> Source:
+    """The history as a Parquet folder; a JSONL file is converted into one below `temporary`."""
     from jepsen.parquet import read_info, write_parquet
+    from jepsen.validation import validate_folder
 
     if found.is_dir():
-        info = read_info(found)
-        yield Source(found, frozenset(one.name for one in info.histories if not one.complete))
-        return
-    history: History = read_jsonl(found, salvage=salvage)
-    with tempfile.TemporaryDirectory(prefix="liftlog-jepsen-") as temporary:
-        folder = Path(temporary) / PARQUET_NAME
-        write_parquet(history, folder)
-        yield Source(folder, frozenset() if history.complete else frozenset((history.name,)))
-
-
-@contextlib.contextmanager
-def _session(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    from jepsen.spark.session import start_session, stop_session
-
-    session = start_session(arguments.master, arguments.driver_memory)
-    try:
-        yield session
-    finally:
-        stop_session(session)
+        return Source(found, validate_folder(found))
+    folder = temporary / PARQUET_NAME
+    write_parquet(read_jsonl(found, salvage=salvage), folder)
+    return Source(folder, read_info(folder))
 
 
 def _run(
-    session: SparkSession, source: Source, arguments: argparse.Namespace, name: str, pictures: bool
+    source: Source, arguments: argparse.Namespace, name: str, temporary: Path, activity: Activity
 ) -> list[CheckResult]:
-    from jepsen.spark.check import CheckOptions, check
-    from jepsen.spark.frames import read_frames
+    from jepsen.spark.check import CheckOptions
+    from jepsen.spark.run import check_folder
 
-    options = CheckOptions(arguments.gaps, frozenset(arguments.allow), arguments.examples)
-    frames = read_frames(session, source.folder)
-    return check(frames, options, source=name, incomplete=source.incomplete)
+    return check_folder(
+        source.folder,
+        CheckOptions(arguments.gaps, frozenset(arguments.allow), arguments.examples),
+        master=arguments.master,
+        driver_memory=arguments.driver_memory,
+        source=name,
+        incomplete=source.incomplete,
+        java_log=temporary / "java.log",
+        show=activity.show,
+    )
+
+
+def _with_pictures(results: list[CheckResult], source: Source) -> list[CheckResult]:
+    """Add the pictures of the first few histories, those that are not valid first."""
+    from jepsen.picture import draw
+
+    meta = {one.name: one.meta for one in source.info.histories}
+    worst_first = sorted(results, key=lambda one: one.exit_code == 0)
+    drawn = {one.history for one in worst_first[:PICTURES_MAX]}
+    return [
+        one._replace(picture=draw(source.folder, one, meta.get(one.history, {})))
+        if one.history in drawn
+        else one
+        for one in results
+    ]
 
 
 def _as_json(results: Sequence[CheckResult], report: Path | None) -> dict[str, object]:

@@ -306,13 +306,16 @@ class HistoryWriter:
         """An operation begins; return its id. `f` is send, poll, txn, final-poll, assign, subscribe or your
         own.
 
-        A send names `key` and a `value` that no other send of that key has. A poll may name its key, so that
-        `ok_poll` need not.
+        A send names `key` and a `value` that no other send of that key has. A poll names its key, so that the
+        history tells even of a poll that failed or found nothing what it was about. Of a transaction or an
+        assignment name the parts when they are known, in `ok(mops=…)`.
         """
         now_ns = self._clock_ns() if time_ns is None else time_ns
         op_id = self._open(1, process, f, now_ns)
-        if key is not None and f == "send":
-            self.history.append_mop(Mop("send", key, None, value))
+        if key is not None:
+            if f == "send" and value is None:
+                raise LiftlogError(f"history {self.history.name}: a send needs a value, unique within its key")
+            self.history.append_mop(Mop("send" if f == "send" else "poll", key, None, value))
             self.history.mop_count[op_id] = 1
         return op_id
 

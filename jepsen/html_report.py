@@ -1,6 +1,7 @@
 """The check's outcome as one HTML file: no scripts, no external resources, readable in light and dark.
 
-What a history contains was written by others: all of it is made printable and escaped before it enters the page.
+What a history contains was written by others: all of it is made printable and escaped before it enters
+the page.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from liftlog.types import LiftlogError
 STYLE = """
 :root{color-scheme:light dark;--bg:#fff;--fg:#1c2127;--soft:#5b6570;--line:#dde2e7;--panel:#f6f8fa;
 --ok:#2468b4;--fail:#c22f2f;--info:#b7791f;--read:#1b8a6b;--slow:#8a4bb5;--band:#c22f2f22;--good:#1a7f4b}
-@media (prefers-color-scheme:dark){:root{--bg:#14181d;--fg:#dde3ea;--soft:#98a3af;--line:#2c343d;--panel:#1b2027;
---ok:#62a4ec;--fail:#f07a7a;--info:#e0ac4f;--read:#4cc3a0;--slow:#c08fe6;--band:#f07a7a2a;--good:#56c98c}}
+@media (prefers-color-scheme:dark){:root{--bg:#14181d;--fg:#dde3ea;--soft:#98a3af;--line:#2c343d;
+--panel:#1b2027;--ok:#62a4ec;--fail:#f07a7a;--info:#e0ac4f;--read:#4cc3a0;--slow:#c08fe6;--band:#f07a7a2a;--good:#56c98c}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1.25rem 4rem;max-width:1080px;background:var(--bg);color:var(--fg);
 font:15px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.35rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2.2rem 0 .5rem}h3{font-size:1rem;margin:1.6rem 0 .3rem}
+h1{font-size:1.35rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2.2rem 0 .5rem}
+h3{font-size:1rem;margin:1.6rem 0 .3rem}
 p{margin:.3rem 0}.soft{color:var(--soft)}
 .verdict{display:inline-block;padding:.05rem .6rem;border-radius:.4rem;color:#fff;font-weight:600}
 .verdict.valid{background:#1a7f4b}.verdict.invalid{background:#b42a2a}.verdict.unknown{background:#8f5d10}
@@ -70,7 +72,9 @@ def write_html(results: Sequence[CheckResult], path: Path) -> None:
     try:
         path.write_text(page(results), encoding="utf-8")
     except OSError as error:
-        raise LiftlogError(f"cannot write the report {path}: {error.strerror}; choose another with --html") from None
+        raise LiftlogError(
+            f"cannot write the report {path}: {error.strerror}; choose another with --html"
+        ) from None
 
 
 def page(results: Sequence[CheckResult]) -> str:
@@ -79,18 +83,21 @@ def page(results: Sequence[CheckResult]) -> str:
     title = f"{overall_verdict(results)}: {', '.join(_text(one.history) for one in ordered[:3])}"
     body = "".join(part for result in ordered for part in _history(result))
     if len(ordered) > 1:
-        body = _table(
-            ("history", "verdict", "operations", "anomalies"),
-            [
-                (
-                    _text(one.history),
-                    one.verdict,
-                    f"{one.operations:,}",
-                    _text(", ".join(f.name for f in one.findings)),
-                )
-                for one in ordered
-            ],
-        ) + body
+        body = (
+            _table(
+                ("history", "verdict", "operations", "anomalies"),
+                [
+                    (
+                        _text(one.history),
+                        one.verdict,
+                        f"{one.operations:,}",
+                        _text(", ".join(f.name for f in one.findings)),
+                    )
+                    for one in ordered
+                ],
+            )
+            + body
+        )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -106,7 +113,8 @@ def _history(result: CheckResult) -> Iterator[str]:
     yield (
         f'<h1><span class="verdict {result.verdict}">{result.verdict}</span> {_text(result.history)}: '
         f"{VERDICT_WORDS[result.verdict]}</h1>\n"
-        f'<p>{_text(summary_line(result))}</p><p class="soft">history: <code>{_text(result.source)}</code></p>\n'
+        f"<p>{_text(summary_line(result))}</p>\n"
+        f'<p class="soft">history: <code>{_text(result.source)}</code></p>\n'
     )
     for reason in result.reasons:
         yield f"<p>Note: {_text(reason)}.</p>\n"
@@ -122,7 +130,9 @@ def _history(result: CheckResult) -> Iterator[str]:
         yield _table(("name", "value"), [(_text(name), _text(value)) for name, value in result.picture.meta])
 
 
-def _table(header: Iterable[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), hot: int = -1) -> str:
+def _table(
+    header: Iterable[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), hot: int = -1
+) -> str:
     """A table of cells that are HTML already; `numbers` are columns to align right, `hot` a row to mark."""
 
     def kind(column: int) -> str:
@@ -146,7 +156,7 @@ def _anomalies(result: CheckResult) -> Iterator[str]:
     rows = [
         (
             f'<a href="#{_anchor(result, finding)}">{finding.name}</a>',
-            f"{finding.count:,}",
+            f"{finding.total:,}",
             f"{finding.keys:,}",
             MEANINGS[finding.name] + ("" if finding.failing else " (does not count)"),
         )
@@ -156,7 +166,7 @@ def _anomalies(result: CheckResult) -> Iterator[str]:
     involved = {lane.op_id: lane for lane in result.picture.involved} if result.picture else {}
     places = {place.name: place for place in result.picture.surroundings} if result.picture else {}
     for finding in result.findings:
-        yield f'<h3 id="{_anchor(result, finding)}">{finding.name}: {finding.count:,}</h3>\n'
+        yield f'<h3 id="{_anchor(result, finding)}">{finding.name}: {finding.total:,}</h3>\n'
         yield f"<p>{_text(MEANINGS[finding.name])[:1].upper()}{_text(MEANINGS[finding.name])[1:]}.</p>\n"
         yield '<ol class="examples">'
         for anomaly in finding.examples:
@@ -164,7 +174,7 @@ def _anomalies(result: CheckResult) -> Iterator[str]:
             yield _operations(result, anomaly, involved)
             yield "</li>\n"
         yield "</ol>\n"
-        more = finding.count - len(finding.examples)
+        more = finding.total - len(finding.examples)
         if more:
             yield f'<p class="soft">… and {more:,} more.</p>\n'
         if finding.name in places:
@@ -211,7 +221,8 @@ def _neighbourhood(place: Surroundings) -> str:
     ]
     hot = next((n for n, (offset, _) in enumerate(rows) if offset == place.offset), -1)
     table = _table(("offset", "value", "sent by", "read by"), cells, numbers=(0,), hot=hot)
-    return f"<details open><summary>The log around the first of them, {_text(place.key)}</summary>{table}</details>\n"
+    summary = f"<summary>The log around the first of them, {_text(place.key)}</summary>"
+    return f"<details open>{summary}{table}</details>\n"
 
 
 def _some(words: list[str]) -> str:
@@ -231,7 +242,9 @@ def _drawings(result: CheckResult, picture: Picture) -> Iterator[str]:
     sends = (
         Series("ok", KEYS["ok"], [moment.sends_ok * per_second for moment in moments]),
         Series("failed", KEYS["failed"], [moment.sends_fail * per_second for moment in moments]),
-        Series("unknown outcome", KEYS["unknown outcome"], [moment.sends_info * per_second for moment in moments]),
+        Series(
+            "unknown outcome", KEYS["unknown outcome"], [moment.sends_info * per_second for moment in moments]
+        ),
     )
     reads = (Series("read", KEYS["read"], [moment.records_read * per_second for moment in moments]),)
     latencies = (
@@ -258,12 +271,14 @@ def _rate(value: float) -> str:
 
 
 def _figure(svg: str, caption: str, series: Sequence[Series]) -> str:
-    keys = "".join(f'<span class="key" style="background:var({one.color})"></span>{one.name}' for one in series)
+    keys = "".join(
+        f'<span class="key" style="background:var({one.color})"></span>{one.name}' for one in series
+    )
     return f"<figure><figcaption>{_text(caption)}:{keys}</figcaption>{svg}</figure>\n"
 
 
 def _what_was_checked(result: CheckResult) -> Iterator[str]:
-    found = {finding.name: finding.count for finding in result.findings}
+    found = {finding.name: finding.total for finding in result.findings}
     yield "<h2>What was checked</h2>\n"
     rows = [(name, f"{found[name]:,}" if name in found else "none", MEANINGS[name]) for name in MEANINGS]
     yield _table(("anomaly", "found", "meaning"), rows, numbers=(1,))

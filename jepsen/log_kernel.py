@@ -1,15 +1,17 @@
 """The log checks: every anomaly of an offset-addressed log, computed over columns.
 
-*Why this is cheap.* Checking linearizability is NP-hard in general, but a log names the position of every value:
-the offsets *are* the linearization order, so each promise becomes one pass over columns or one pass in offset
-order. Logs (keys) are independent, so any set of whole logs can be checked apart from the others: Spark hands each
-of its tasks the rows of some logs, and `check_table` handles them together, without a loop over logs.
+*Why this is cheap.* Checking linearizability is NP-hard in general, but a log names the position of every
+value: the offsets *are* the linearization order, so each promise becomes one pass over columns or one pass
+in offset order. Logs (keys) are independent, so any set of whole logs can be checked apart from the others:
+Spark hands each of its tasks the rows of some logs, and `check_table` handles them together, without a loop
+over logs.
 
 *Terms*, per history and key, after jepsen.tests.kafka:
 
 - A writer *committed* if its outcome is ok, or if it is info and an ok poll read one of the values it sent.
 - *Known pairs* (offset, value): of committed sends that know their offset, and of all polls.
-- *first* and *last* of a value: its least and greatest known offset. An offset is *known* if it is in a known pair.
+- *first* and *last* of a value: its least and greatest known offset. An offset is *known* if it is in a
+  known pair.
 
 *Anomalies* (each row of the result is one):
 
@@ -18,29 +20,32 @@ of its tasks the rows of some logs, and `check_table` handles them together, wit
 - `lost-write`: a committed value was read by no ok poll, though its last offset is at most the greatest first
   offset of a value that one read.
 - `unseen`: a value, acknowledged before some final read of its key began, was read by no ok poll at all.
-- `missing-in-final-read`: a value that some ok poll read, and that was acknowledged before a process's final read
-  of the key began, is not in that final read. (A process with a final read that did not succeed does not count.)
+- `missing-in-final-read`: a value that some ok poll read, and that was acknowledged before a process's
+  final read of the key began, is not in that final read. (A process with a final read that did not succeed
+  does not count.)
 - `aborted-read` (Adya's G1a): an ok poll read a value whose send failed.
 - `phantom`: an ok poll read a value that nobody sent to this key.
 - `future-read`: an ok poll that had completed before a send was invoked read its value.
-- `realtime-order`: an acknowledged send completed before another, committed one was invoked, and yet the other has
-  the lower first offset. Reported once for each such acknowledged send, with the latest of the others.
-- `nonmonotonic-poll`, `int-nonmonotonic-poll`: a process read an offset not above the one before; `int-` within one poll.
+- `realtime-order`: an acknowledged send completed before another, committed one was invoked, and yet the
+  other has the lower first offset. Reported once for each such acknowledged send, with the latest of the
+  others.
+- `nonmonotonic-poll`, `int-nonmonotonic-poll`: a process read an offset not above the one before; `int-`
+  within one poll.
 - `poll-skip`, `int-poll-skip`: a process went from one offset to a higher one, past a known offset.
-- `reused-value`: two sends carry one value. No violation, but reads of it prove nothing: it takes no part in the other
-  checks of values, and the verdict is at best unknown.
+- `reused-value`: two sends carry one value. No violation, but reads of it prove nothing: it takes no part
+  in the other checks of values, and the verdict is at best unknown.
 
-A process's position is that of its last ok poll; an assign or subscribe drops the positions of the keys that it does
-not name. Skips count offsets that are known: a gap where nobody ever saw a record is not one, unless `gaps="any"`
-asks that offsets have no holes at all.
+A process's position is that of its last ok poll; an assign or subscribe drops the positions of the keys
+that it does not name. Skips count offsets that are known: a gap where nobody ever saw a record is not one,
+unless `gaps="any"` asks that offsets have no holes at all.
 
-Pure numpy and Arrow, no Spark: the module travels to Spark's workers by value (see `jepsen.spark.log_checks`), so it
-imports nothing of the project.
+Pure numpy and Arrow, no Spark: the module travels to Spark's workers by value (see
+`jepsen.spark.log_checks`), so it imports nothing of the project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -72,7 +77,7 @@ INPUT_COLUMNS = (
     ("idx_ret", "bigint"),
     ("final", "boolean"),  # part of a process's final reads, all of which succeeded
     ("assignments", "bigint"),  # assigns and subscribes of this process so far, this one included
-    ("seen", "boolean"),  # an info operation of which an ok poll read some value
+    ("seen", "boolean"),  # an info operation with several values, of which an ok poll read some
 )
 """Columns of the input, one row per micro-operation joined with its operation; types as Spark names them."""
 
@@ -93,6 +98,11 @@ OUTPUT_SCHEMA = pa.schema(
         ("evidence", EVIDENCE_TYPE),
     ]
 )
+SUMMARY_SCHEMA = OUTPUT_SCHEMA.append(pa.field("count", _number)).append(pa.field("keys", _number))
+"""Examples of anomalies; the first of each kind in a task says how many there are, in how many keys, the
+others 0.
+"""
+SUMMARY_DDL = f"{OUTPUT_DDL}, count bigint, keys bigint"
 
 
 def check_table(table: pa.Table, gaps: Gaps = "known") -> pa.Table:
@@ -111,11 +121,41 @@ def check_table(table: pa.Table, gaps: Gaps = "known") -> pa.Table:
     return found.table()
 
 
-def check_batches(batches: Iterator[pa.RecordBatch], gaps: Gaps) -> Iterator[pa.RecordBatch]:
-    """`check_table` over one Spark task's rows."""
+def check_batches(
+    batches: Iterator[pa.RecordBatch], gaps: Gaps, examples: int | None
+) -> Iterator[pa.RecordBatch]:
+    """`check_table` over one Spark task's rows; with `examples` only its `summarize`."""
     parts = list(batches)
     if parts:
-        yield from check_table(pa.Table.from_batches(parts), gaps).to_batches()
+        anomalies = check_table(pa.Table.from_batches(parts), gaps)
+        yield from (anomalies if examples is None else summarize(anomalies, examples)).to_batches()
+
+
+def summarize(anomalies: pa.Table, examples: int) -> pa.Table:
+    """The first `examples` anomalies (at least one) of every kind and history; see SUMMARY_SCHEMA.
+
+    Since a task has whole logs, counts and numbers of keys of several tasks may be added up.
+    """
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in anomalies.to_pylist():
+        kinds.setdefault((row["history_id"], row["anomaly"]), []).append(row)
+    summary = []
+    for rows in kinds.values():
+        rows.sort(key=anomaly_order)
+        keys = len({row["key"] for row in rows})
+        for place, row in enumerate(rows[: max(examples, 1)]):
+            first = place == 0
+            summary.append({**row, "count": len(rows) if first else 0, "keys": keys if first else 0})
+    return pa.Table.from_pylist(summary, schema=SUMMARY_SCHEMA)
+
+
+def anomaly_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Puts anomalies of one kind into one order, always the same: by key, offset, and then all the rest."""
+    evidence = row["evidence"]
+    numbers = [evidence[name] for name in EVIDENCE]
+    offset = evidence["offset"]
+    cells = [(cell is not None, cell) for cell in (row["key"], offset, *numbers)]
+    return (*cells, tuple(row["ops"]))
 
 
 class _Found:
@@ -124,7 +164,8 @@ class _Found:
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in OUTPUT_SCHEMA.names}
 
-    def add(self, history: str, key: str, name: str, ops: list[int], **evidence: object) -> None:
+    def add(self, log: tuple[str, str], name: str, ops: list[int], **evidence: object) -> None:
+        history, key = log
         row = {"history_id": history, "anomaly": name, "key": key, "ops": ops, "evidence": evidence}
         for column, cell in row.items():
             self._columns[column].append(cell)
@@ -133,11 +174,13 @@ class _Found:
         return pa.table(self._columns, schema=OUTPUT_SCHEMA)
 
 
-# -- columns ----------------------------------------------------------------------------------------------------
+# -- columns -------------------------------------------------------------------------------------------------
 
 
 class _Rows(NamedTuple):
-    """The input as arrays, in order of operation and position, so that every later choice is deterministic."""
+    """The input as arrays, in order of operation and position, so that every later choice is
+    deterministic.
+    """
 
     log: Ints
     """Number of the history and key."""
@@ -154,6 +197,7 @@ class _Rows(NamedTuple):
     final: Bools
     assignments: Ints
     seen: Bools
+    """Of an info operation: an ok poll read one of the values it sent."""
     log_names: list[tuple[str, str]]
     vid_rows: Ints
     """For each value the first row that has it, where its text can be found."""
@@ -192,10 +236,14 @@ def _rows(table: pa.Table) -> _Rows:
     vid[has_value], distinct = _factorize(log[has_value] * width + value[has_value])
     vid_rows = np.zeros(len(distinct), np.int64)
     vid_rows[vid[has_value][::-1]] = has_value[::-1]
+    kind, outcome, seen = _ints(table["kind"]), _ints(table["outcome"]), _bools(table["seen"])
+    read = np.zeros(len(distinct) + 1, np.bool_)  # its last element stands for "no value" and stays false
+    read[vid[(kind == POLL) & (outcome == OK) & (vid >= 0)]] = True
+    seen = seen | ((kind == SEND) & (outcome == INFO) & read[vid])
     return _Rows(
-        log, vid, _ints(table["kind"]), _ints(table["op_id"]), _ints(table["pos"]), _ints(table["offset"]),
-        _ints(table["process"]), _ints(table["outcome"]), _ints(table["idx_inv"]), _ints(table["idx_ret"]),
-        _bools(table["final"]), _ints(table["assignments"]), _bools(table["seen"]),
+        log, vid, kind, _ints(table["op_id"]), _ints(table["pos"]), _ints(table["offset"]),
+        _ints(table["process"]), outcome, _ints(table["idx_inv"]), _ints(table["idx_ret"]),
+        _bools(table["final"]), _ints(table["assignments"]), seen,
         names, vid_rows, table.select(["value", "value_s"]),
     )  # fmt: skip
 
@@ -279,13 +327,12 @@ def _values(rows: _Rows) -> _Values:
 
     read = marked(ok_poll)
     acked = marked(ok_send)
-    unsure = marked(send & (rows.outcome == INFO))
     send_op = greatest(send, rows.op)
     return _Values(
         log=rows.log[rows.vid_rows],
         sends=np.bincount(rows.vid[send], minlength=count),
         failed=marked(send & (rows.outcome == FAIL)),
-        committed=acked | marked(send & rows.seen) | (unsure & read),
+        committed=acked | marked(send & rows.seen),
         acked=acked,
         read=read,
         first=least(known, rows.offset),
@@ -303,10 +350,11 @@ def _known(rows: _Rows) -> Bools:
     """Rows that are known pairs."""
     places = (rows.vid >= 0) & (rows.offset != NONE)
     committed = (rows.outcome == OK) | rows.seen
-    return places & ((rows.kind == POLL) | ((rows.kind == SEND) & committed))
+    known: Bools = places & ((rows.kind == POLL) | ((rows.kind == SEND) & committed))
+    return known
 
 
-# -- checks of values -------------------------------------------------------------------------------------------
+# -- checks of values ----------------------------------------------------------------------------------------
 
 
 def _check_values(rows: _Rows, values: _Values, found: _Found) -> None:
@@ -331,7 +379,7 @@ def _check_values(rows: _Rows, values: _Values, found: _Found) -> None:
                 evidence["position"] = int(values.read_ret[vid])
                 evidence["other_position"] = int(values.send_inv[vid])
             ops = [int(op) for op in (values.send_op[vid], values.read_op[vid]) if op != NONE]
-            found.add(*rows.log_names[values.log[vid]], name, ops, **evidence)
+            found.add(rows.log_names[values.log[vid]], name, ops, **evidence)
 
 
 def _check_lost(rows: _Rows, values: _Values, found: _Found) -> None:
@@ -341,7 +389,7 @@ def _check_lost(rows: _Rows, values: _Values, found: _Found) -> None:
     for vid in np.flatnonzero(placed & (values.last <= bound[values.log])).tolist():
         log = values.log[vid]
         found.add(
-            *rows.log_names[log],
+            rows.log_names[log],
             "lost-write",
             [int(values.send_op[vid])],
             value=rows.text(vid),
@@ -351,7 +399,9 @@ def _check_lost(rows: _Rows, values: _Values, found: _Found) -> None:
 
 
 def _check_final_reads(rows: _Rows, values: _Values, found: _Found) -> None:
-    """Acknowledged values against the final reads of their logs: every final reader must have each of them."""
+    """Acknowledged values against the final reads of their logs: every final reader must have each of
+    them.
+    """
     final = np.flatnonzero(rows.final & (rows.kind == POLL))
     process, processes = _factorize(rows.process[final])
     reader, readers = _factorize(rows.log[final] * max(len(processes), 1) + process)
@@ -380,13 +430,13 @@ def _check_final_reads(rows: _Rows, values: _Values, found: _Found) -> None:
         }
         ops = [int(values.send_op[vid])]
         if not values.read[vid]:
-            found.add(*rows.log_names[log], "unseen", ops, **shared, other_position=int(last_began[log]))
+            found.add(rows.log_names[log], "unseen", ops, **shared, other_position=int(last_began[log]))
             continue
         for number in by_log[log]:
             if returned < began[number] and vid * len(readers) + number not in have:
                 where = int(processes[readers[number] % len(processes)])
                 found.add(
-                    *rows.log_names[log],
+                    rows.log_names[log],
                     "missing-in-final-read",
                     ops,
                     **shared,
@@ -395,7 +445,7 @@ def _check_final_reads(rows: _Rows, values: _Values, found: _Found) -> None:
                 )
 
 
-# -- checks in offset order -------------------------------------------------------------------------------------
+# -- checks in offset order ----------------------------------------------------------------------------------
 
 
 class _Pairs(NamedTuple):
@@ -429,7 +479,7 @@ def _check_offsets(rows: _Rows, values: _Values, pairs: _Pairs, found: _Found) -
         (low, low_vid), (high, high_vid) = sorted((rows.text(vid), vid) for vid in sorted(vids))[:2]
         ops = [int(values.op[low_vid]), int(values.op[high_vid])]
         found.add(
-            *rows.log_names[log], "inconsistent-offsets", ops, value=low, other_value=high, offset=offset
+            rows.log_names[log], "inconsistent-offsets", ops, value=low, other_value=high, offset=offset
         )
 
 
@@ -455,7 +505,7 @@ def _check_real_time(rows: _Rows, values: _Values, found: _Found) -> None:
     for place in np.flatnonzero(late).tolist():
         vid, other = int(order[place]), int(order[latest[place]])
         found.add(
-            *rows.log_names[log[place]],
+            rows.log_names[log[place]],
             "realtime-order",
             [int(values.send_op[vid]), int(values.send_op[other])],
             value=rows.text(vid),
@@ -467,7 +517,7 @@ def _check_real_time(rows: _Rows, values: _Values, found: _Found) -> None:
         )
 
 
-# -- checks of sessions -----------------------------------------------------------------------------------------
+# -- checks of sessions --------------------------------------------------------------------------------------
 
 
 def _check_sessions(rows: _Rows, pairs: _Pairs, gaps: Gaps, found: _Found) -> None:
@@ -503,7 +553,7 @@ def _check_sessions(rows: _Rows, pairs: _Pairs, gaps: Gaps, found: _Found) -> No
             inside = bool(internal[place])
             ops = [int(op[place])] if inside else [int(op[before[place]]), int(op[place])]
             found.add(
-                *rows.log_names[log[place]],
+                rows.log_names[log[place]],
                 f"int-{name}" if inside else name,
                 ops,
                 offset=int(offset[place]),

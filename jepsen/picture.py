@@ -1,8 +1,9 @@
 """What the HTML report shows beyond the verdict: the run over time, and what surrounds the anomalies.
 
-Read straight from the Parquet folder with Arrow, batch by batch, so that memory stays bounded whatever the history's
-size: plots are histograms (latencies in buckets of 4 %), and everything else is limited in number. Operations lie sorted
-by position and micro-operations by key and offset, so most row groups are skipped where only a few rows are wanted.
+Read straight from the Parquet folder with Arrow, batch by batch, so that memory stays bounded whatever the
+history's size: plots are histograms (latencies in buckets of 4 %), and everything else is limited in number.
+Operations lie sorted by position and micro-operations by key and offset, so most row groups are skipped where
+only a few rows are wanted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def draw(folder: Path, result: CheckResult, meta: dict[str, str]) -> Picture:
         focus,
         tuple(lanes),
         tuple(sorted(involved, key=lambda lane: lane.op_id)),
-        tuple(_surroundings(tables, finding.examples[0]) for finding in result.findings if _placed(finding.examples)),
+        tuple(
+            _surroundings(tables, finding.examples[0])
+            for finding in result.findings
+            if _placed(finding.examples)
+        ),
         tuple(sorted(meta.items())),
     )
 
@@ -171,9 +176,8 @@ class _Counters(NamedTuple):
 
 
 def _moments(tables: _Tables, t_first_ns: int, width_ns: int) -> tuple[Moment, ...]:
-    counters = _Counters(
-        *(np.zeros(MOMENTS, np.int64) for _ in range(4)), np.zeros((MOMENTS, LATENCY_STEPS), np.int64)
-    )
+    ok, fail, info, read = (np.zeros(MOMENTS, np.int64) for _ in range(4))
+    counters = _Counters(ok, fail, info, read, np.zeros((MOMENTS, LATENCY_STEPS), np.int64))
     readers: list[tuple[Ints, Ints]] = []
     for batch in tables.batches("ops", ("op_id", "f", "outcome", "t_inv", "t_ret")):
         began = _integers(batch, "t_inv")
@@ -240,12 +244,14 @@ def _count_reads(tables: _Tables, readers: list[tuple[Ints, Ints]], counter: Int
 
 
 def _timeline(tables: _Tables, result: CheckResult, faults: list[Fault]) -> tuple[str, list[Lane]]:
-    """What the timeline is about, and its operations: around the first anomaly, the first fault, or the start."""
+    """What the timeline is about, and its operations: the first anomaly, the first fault, or the start."""
     worst = sorted(result.findings, key=lambda finding: not finding.failing)
     examples = [example for finding in worst for example in finding.examples[:1]]
     if examples:
         first = examples[0]
-        return f"the first {first.name}: operation #{first.ops[0]} and those around it", _around(tables, first)
+        return f"the first {first.name}: operation #{first.ops[0]} and those around it", _around(
+            tables, first
+        )
     if faults:
         return _at_fault(tables, faults[0])
     return "the beginning of the run", _nearest(tables, 0)
@@ -294,7 +300,9 @@ def _surroundings(tables: _Tables, anomaly: Anomaly) -> Surroundings:
     places = {offset}
     if anomaly.evidence.other_offset is not None:
         places.add(anomaly.evidence.other_offset)
-    near = [pc.field("offset").isin(list(range(place - NEIGHBOURS, place + NEIGHBOURS + 1))) for place in places]
+    near = [
+        pc.field("offset").isin(list(range(place - NEIGHBOURS, place + NEIGHBOURS + 1))) for place in places
+    ]
     where = (pc.field("key") == anomaly.key) & (near[0] if len(near) == 1 else near[0] | near[1])
     columns = ("op_id", "f", "offset", "value", "value_s")
     rows = [row for row in tables.rows("mops", columns, where) if _value_text(row) is not None]

@@ -1,4 +1,4 @@
-"""The check's outcome for people at a terminal: verdict, counts, and a table of anomalies with their evidence.
+"""The check's outcome for people at a terminal: verdict, counts, and anomalies with their evidence.
 
 What a history contains was written by others, so everything that is shown is made printable first.
 """
@@ -79,7 +79,9 @@ def summary_line(result: CheckResult) -> str:
 def counts_by_function(result: CheckResult) -> list[tuple[str, int, int, int]]:
     """(function, ok, fail, info) for every kind of operation in the history."""
     functions = sorted({count.f for count in result.counts})
-    return [(f, result.count(f, "ok"), result.count(f, "fail"), result.count(f, "info")) for f in functions]
+    return [
+        (f, result.number(f, "ok"), result.number(f, "fail"), result.number(f, "info")) for f in functions
+    ]
 
 
 def _counts(result: CheckResult) -> Table:
@@ -99,11 +101,11 @@ def _anomalies(result: CheckResult) -> Table:
     table.add_column("key", overflow="fold")
     table.add_column("evidence", overflow="fold", ratio=1)
     for finding in result.findings:
-        name, count = Text(finding.name, "red" if finding.failing else "yellow"), f"{finding.count:,}"
+        name, count = Text(finding.name, "red" if finding.failing else "yellow"), f"{finding.total:,}"
         for anomaly in finding.examples:
             table.add_row(name, count, Text(printable(anomaly.key)), Text(printable(explain(anomaly))))
             name, count = Text(""), ""
-        more = finding.count - len(finding.examples)
+        more = finding.total - len(finding.examples)
         if more:
             note = "" if finding.failing else ", which does not count against the history"
             table.add_row(name, count, "", Text(f"… and {more:,} more{note}", "dim"))

@@ -59,7 +59,7 @@ class Finding(NamedTuple):
     """All anomalies of one kind in one history: how many, in how many keys, and the first few."""
 
     name: str
-    count: int
+    total: int
     keys: int
     failing: bool
     """Whether it makes the verdict invalid; false when allowed or inconclusive."""
@@ -168,7 +168,8 @@ class CheckResult(NamedTuple):
     def exit_code(self) -> int:
         return EXIT_CODES[self.verdict]
 
-    def count(self, f: str, outcome: str) -> int:
+    def number(self, f: str, outcome: str) -> int:
+        """How many operations `f` ended in `outcome`."""
         return sum(count.ops for count in self.counts if (count.f, count.outcome) == (f, outcome))
 
     def as_json(self) -> dict[str, object]:
@@ -182,7 +183,7 @@ class CheckResult(NamedTuple):
                 {
                     "anomaly": finding.name,
                     "meaning": MEANINGS[finding.name],
-                    "count": finding.count,
+                    "count": finding.total,
                     "keys": finding.keys,
                     "failing": finding.failing,
                     "examples": [
@@ -211,7 +212,7 @@ def decide(
     """The verdict, and the reasons completed by those that follow from the findings."""
     for finding in findings:
         if finding.name in INCONCLUSIVE:
-            reasons = (*reasons, f"{MEANINGS[finding.name]}: {finding.count} such values")
+            reasons = (*reasons, f"{MEANINGS[finding.name]}: {finding.total} such values")
     if not acknowledged:
         reasons = (*reasons, "no send was acknowledged, so there is nothing that could have been lost")
     elif not read:
@@ -243,9 +244,13 @@ def explain(anomaly: Anomaly) -> str:
             f"{value} was stored{where} by operation {ops}, values up to offset {e.other_offset} were read, "
             "but no read returned it"
         ),
-        "unseen": f"{value} was acknowledged{where} by operation {ops}, but no read returned it, not even the final ones",
+        "unseen": (
+            f"{value} was acknowledged{where} by operation {ops}, but no read returned it, "
+            "not even the final ones"
+        ),
         "missing-in-final-read": (
-            f"{value} was acknowledged{where} by operation {ops}, but is not in the final read of process {e.process}"
+            f"{value} was acknowledged{where} by operation {ops}, "
+            f"but is not in the final read of process {e.process}"
         ),
         "aborted-read": f"{value} was read{where}, though its send had failed (operations {ops})",
         "phantom": f"{value} was read{where} by operation {ops}, but nobody sent it to this log",
@@ -254,13 +259,17 @@ def explain(anomaly: Anomaly) -> str:
             f"{value} was acknowledged at offset {e.offset} before {other} was even sent, "
             f"and yet that one got the lower offset {e.other_offset} (operations {ops})"
         ),
-        "nonmonotonic-poll": f"process {e.process} read offset {e.offset} after offset {e.other_offset} (operations {ops})",
+        "nonmonotonic-poll": (
+            f"process {e.process} read offset {e.offset} after offset {e.other_offset} (operations {ops})"
+        ),
         "int-nonmonotonic-poll": f"operation {ops} returned offset {e.offset} after offset {e.other_offset}",
         "poll-skip": (
             f"process {e.process} went from offset {e.other_offset} to {e.offset}, "
             f"past an offset that exists (operations {ops})"
         ),
-        "int-poll-skip": f"operation {ops} goes from offset {e.other_offset} to {e.offset}, past an offset that exists",
+        "int-poll-skip": (
+            f"operation {ops} goes from offset {e.other_offset} to {e.offset}, past an offset that exists"
+        ),
         "reused-value": f"{value} was sent more than once",
     }
     return sentences[anomaly.name]
@@ -272,7 +281,10 @@ def printable(text: str) -> str:
 
 
 def original(text: str) -> int | str:
-    """The value that a check's text form stands for: integers are digits there, doubtful strings have quotes."""
+    """The value that a check's text form stands for.
+
+    Integers are digits there, and strings that might be mistaken for such have quotes around them.
+    """
     if text.startswith('"'):
         return text[1:-1]
     return int(text) if text[:1] in set("-0123456789") else text

@@ -1,7 +1,7 @@
-"""The drawings of the HTML report as inline SVG: plots over time with fault bands, and the timeline of operations.
+"""The drawings of the HTML report as inline SVG: plots over time with fault bands, and a timeline.
 
-Colours come from CSS variables of the page, so that the drawings follow its light and dark schemes. Everything that
-a history contains passes through `html.escape`.
+Colours come from CSS variables of the page, so that the drawings follow its light and dark schemes.
+Everything that a history contains passes through `html.escape`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ class Series(NamedTuple):
 
 
 def plot(
-    picture: Picture, t_first_ns: int, series: Sequence[Series], show: Callable[[float], str], logarithmic: bool = False
+    picture: Picture,
+    t_first_ns: int,
+    series: Sequence[Series],
+    show: Callable[[float], str],
+    logarithmic: bool = False,
 ) -> str:
     """One plot over the whole run. `show` turns a value of the vertical axis into words."""
     span_ns = picture.width_ns * len(picture.moments)
@@ -39,11 +43,11 @@ def plot(
     scale = _logarithmic_scale(known) if logarithmic else _linear_scale(known)
     height = TOP + PLOT_HEIGHT + BOTTOM
     parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img">']
-    parts += _bands(picture, t_first_ns, span_ns, PLOT_HEIGHT)
+    parts += _bands(picture, t_first_ns, t_first_ns, span_ns, PLOT_HEIGHT)
     for value in scale.ticks:
         y = TOP + PLOT_HEIGHT * (1 - scale.share(value))
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(show(value))}</text>')
+        parts.append(_label(LEFT - 6, y + 4, "end", show(value)))
     parts += _time_ticks(0.0, span_ns / 1e9, TOP + PLOT_HEIGHT)
     step = (WIDTH - LEFT - RIGHT) / len(picture.moments)
     for one in series:
@@ -80,38 +84,47 @@ def _round_step(rough: float) -> float:
 
 
 def _line(one: Series, scale: _Scale, step: float, show: Callable[[float], str], width_ns: int) -> list[str]:
-    runs: list[list[str]] = [[]]
+    runs: list[list[tuple[float, float]]] = [[]]
     dots = []
     for number, value in enumerate(one.values):
         if value is None:
             runs.append([])
             continue
         x, y = LEFT + (number + 0.5) * step, TOP + PLOT_HEIGHT * (1 - scale.share(value))
-        runs[-1].append(f"{x:.1f},{y:.1f}")
+        runs[-1].append((x, y))
         words = f"{one.name}: {show(value)} at {number * width_ns / 1e9:.2f} s"
-        dots.append(f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{escape(words)}</title></circle>')
-    lines = [
-        f'<polyline style="stroke:var({one.color})" points="{" ".join(run)}"/>'
-        if len(run) > 1
-        else f'<circle style="fill:var({one.color})" cx="{run[0].split(",")[0]}" cy="{run[0].split(",")[1]}" r="2"/>'
-        for run in runs
-        if run
-    ]
+        hit = f'<circle class="hit" cx="{x:.1f}" cy="{y:.1f}" r="5">'
+        dots.append(f"{hit}<title>{escape(words)}</title></circle>")
+    lines = []
+    for run in runs:
+        if len(run) == 1:
+            x, y = run[0]
+            lines.append(f'<circle style="fill:var({one.color})" cx="{x:.1f}" cy="{y:.1f}" r="2"/>')
+        elif run:
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in run)
+            lines.append(f'<polyline style="stroke:var({one.color})" points="{points}"/>')
     return lines + dots
 
 
-def _bands(picture: Picture, t_first_ns: int, span_ns: int, height: float) -> list[str]:
-    """Every fault as a band behind the plot."""
+def _label(x: float, y: float, anchor: str, words: str) -> str:
+    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _bands(picture: Picture, t_first_ns: int, low_ns: int, span_ns: int, height: float) -> list[str]:
+    """Every fault that touches the span from `low_ns` on, as a band behind the plot."""
     scale = (WIDTH - LEFT - RIGHT) / span_ns
     bands = []
     for kind, target, start_ns, end_ns in picture.faults:
-        low = min(max(start_ns - t_first_ns, 0), span_ns)
-        high = span_ns if end_ns is None else min(max(end_ns - t_first_ns, 0), span_ns)
+        if start_ns > low_ns + span_ns or (end_ns is not None and end_ns < low_ns):
+            continue
+        low = max(start_ns - low_ns, 0)
+        high = span_ns if end_ns is None else min(end_ns - low_ns, span_ns)
         words = f"{printable(kind)}: {printable(target)}, from {(start_ns - t_first_ns) / 1e9:.2f} s"
         words += " to the end" if end_ns is None else f" to {(end_ns - t_first_ns) / 1e9:.2f} s"
+        x, width = LEFT + low * scale, max((high - low) * scale, 2)
         bands.append(
-            f'<rect class="band" x="{LEFT + low * scale:.1f}" y="{TOP}" width="{max((high - low) * scale, 2):.1f}" '
-            f'height="{height:.0f}"><title>{escape(words)}</title></rect>'
+            f'<rect class="band" x="{x:.1f}" y="{TOP}" width="{width:.1f}" height="{height:.0f}">'
+            f"<title>{escape(words)}</title></rect>"
         )
     return bands
 
@@ -125,7 +138,7 @@ def _time_ticks(low_s: float, high_s: float, y: float) -> list[str]:
     for tick in range(number, last + 1):
         x = LEFT + (tick * step - low_s) / (high_s - low_s or 1) * (WIDTH - LEFT - RIGHT)
         parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{y + 4:.1f}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{tick * step:.{decimals}f} s</text>')
+        parts.append(_label(x, y + 16, "middle", f"{tick * step:.{decimals}f} s"))
     return parts
 
 
@@ -152,30 +165,21 @@ def timeline(picture: Picture, t_first_ns: int, marked: frozenset[int]) -> str:
         name = printable(next((lane.client for lane in mine if lane.client), None) or f"process {process}")
         height = (max(levels) + 1) * ROW_HEIGHT + 6
         rules.append(f'<line class="grid" x1="0" x2="{WIDTH}" y1="{y + height:.1f}" y2="{y + height:.1f}"/>')
-        rules.append(
-            f'<text class="lane" x="4" y="{y + 12:.1f}">{escape(_clip(name))}<title>{escape(name)}, process {process}'
-            "</title></text>"
-        )
+        title = f"<title>{escape(name)}, process {process}</title>"
+        rules.append(f'<text class="lane" x="4" y="{y + 12:.1f}">{escape(_clip(name))}{title}</text>')
         for lane, level in zip(mine, levels, strict=True):
             x = LEFT + (lane.t_inv_ns - low_ns) * scale
             end_ns = low_ns + span_ns if lane.t_ret_ns is None else lane.t_ret_ns
-            body.append(_bar(lane, x, max((end_ns - lane.t_inv_ns) * scale, 2.5), y + 3 + level * ROW_HEIGHT, marked))
+            body.append(
+                _bar(lane, x, max((end_ns - lane.t_inv_ns) * scale, 2.5), y + 3 + level * ROW_HEIGHT, marked)
+            )
         y += height
     shift_s = (low_ns - t_first_ns) / 1e9
     parts = [f'<svg viewBox="0 0 {WIDTH} {y + BOTTOM:.0f}" role="img">']
-    parts += _timeline_bands(picture, low_ns, span_ns, y)
+    parts += _bands(picture, t_first_ns, low_ns, span_ns, y - TOP)
     parts += rules + body + _time_ticks(shift_s, shift_s + span_ns / 1e9, y)
     parts.append("</svg>")
     return "".join(parts)
-
-
-def _timeline_bands(picture: Picture, low_ns: int, span_ns: int, bottom: float) -> list[str]:
-    inside = [
-        fault
-        for fault in picture.faults
-        if fault[2] < low_ns + span_ns and (fault[3] is None or fault[3] > low_ns)
-    ]
-    return _bands(picture._replace(faults=tuple(inside)), low_ns, span_ns, bottom - TOP)
 
 
 def _levels(lanes: Sequence[Lane], gap_ns: float) -> list[int]:
@@ -194,8 +198,8 @@ def _bar(lane: Lane, x: float, width: float, y: float, marked: frozenset[int]) -
     kind = lane.outcome if lane.f == "send" or lane.outcome != "ok" else "read"
     classes = f"bar {kind}" + (" marked" if lane.op_id in marked else "")
     return (
-        f'<rect class="{classes}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{ROW_HEIGHT - 2}" rx="1.5">'
-        f"<title>{escape(describe(lane))}</title></rect>"
+        f'<rect class="{classes}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+        f'height="{ROW_HEIGHT - 2}" rx="1.5"><title>{escape(describe(lane))}</title></rect>'
     )
 
 
@@ -210,7 +214,11 @@ def describe(lane: Lane) -> str:
         words.append(f"{lane.records:,} records")
     if lane.first_offset is not None:
         same = lane.first_offset == lane.last_offset
-        words.append(f"at offset {lane.first_offset}" if same else f"at offsets {lane.first_offset} to {lane.last_offset}")
+        words.append(
+            f"at offset {lane.first_offset}"
+            if same
+            else f"at offsets {lane.first_offset} to {lane.last_offset}"
+        )
     if lane.t_ret_ns is None:
         words.append("never answered")
     else:

@@ -49,13 +49,17 @@ class DiskFile(Protocol):
         """Make data and size durable (fdatasync). Raises SyncFailed, after which this file is not trusted."""
         ...
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cut the end off, not durably before a sync. Raises DiskError, also if that would grow the file."""
+        ...
 
     def preallocate(self, size: int) -> None:
         """Reserve space up to `size` without changing the file's size; may do nothing."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the file; a second time does nothing. To use a closed file otherwise is a DiskError."""
+        ...
 
 
 class Disk(Protocol):

@@ -111,7 +111,25 @@ def _truncation_cuts_the_end(disk: Disk) -> None:
     file.sync()
     file.truncate(0)
     _require(file.size() == 0, "truncate to 0 empties a file")
+    with _raises(DiskError, "a truncation that would grow the file"):
+        file.truncate(1)
+    _require(file.size() == 0, "a refused truncation changes nothing")
     file.close()
+
+
+def _closed_files_are_closed(disk: Disk) -> None:
+    file = _write(disk, "c", b"0123456789")
+    file.close()
+    file.close()
+    for use, text in (
+        (lambda: file.append([b"x"]), "an append to a closed file"),
+        (lambda: file.read_at(0, 1), "a read of a closed file"),
+        (file.sync, "a sync of a closed file"),
+        (lambda: file.truncate(0), "a truncation of a closed file"),
+    ):
+        with _raises(DiskError, text):
+            use()
+    _require(_content(disk, "c") == b"0123456789", "a closed file keeps its bytes")
 
 
 def _names_are_found(disk: Disk) -> None:
@@ -198,6 +216,7 @@ _CHECKS: tuple[Callable[[Disk], None], ...] = (
     _many_parts_are_one_append,
     _reads_stop_at_the_end,
     _truncation_cuts_the_end,
+    _closed_files_are_closed,
     _names_are_found,
     _renames_replace,
     _open_files_survive_rename_and_removal,

@@ -36,6 +36,8 @@ from liftlog.ports import DiskError, SyncFailed
 from liftlog.types import LiftlogError
 
 SECTOR_BYTES = 512
+CLOSED = -1
+"""In place of the life in which a file was opened: so that the common path needs no other test."""
 
 
 class SimulatedCrash(BaseException):
@@ -242,8 +244,9 @@ class SimFile:
     def close(self) -> None:
         disk = self._disk
         disk.calls += 1
-        if disk.armed or disk.life != self._life:
+        if self._life != CLOSED and (disk.armed or disk.life != self._life):
             disk.enter("close", self._path, self._life)
+        self._life = CLOSED
 
 
 class SimDisk:
@@ -377,13 +380,15 @@ class SimDisk:
         parts: Sequence[bytes | memoryview] = (),
     ) -> None:
         """Raise what this call is to meet: death, a crash planned for it, a failure armed for it."""
-        if not self._attached or life != self.life:
+        if not self._attached or life not in (self.life, CLOSED):
             raise SimulatedCrash(f"{operation} {path}: this process is dead")
         if self._crash_at and self.calls >= self._crash_at:
             if file is not None and operation == "append":
                 file.append_prefix(parts)
             self.detach()
             raise SimulatedCrash(f"{operation} {path}: call {self.calls}")
+        if life == CLOSED:
+            raise DiskError(errno.EBADF, f"{operation}: the file is closed", path)
         if operation == "append" and file is not None and self.full:
             file.append_prefix(parts)
             raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)

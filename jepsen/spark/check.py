@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from jepsen.history import FINAL_POLL
-from jepsen.log_kernel import EVIDENCE, Gaps
+from jepsen.log_kernel import Gaps, anomaly_order
 from jepsen.result import (
     INCONCLUSIVE,
     MEANINGS,
@@ -28,7 +28,7 @@ from jepsen.result import (
     decide,
 )
 from jepsen.spark.frames import Frames, has_value
-from jepsen.spark.log_checks import check_log
+from jepsen.spark.log_checks import check_log_summary
 
 EXAMPLES_DEFAULT = 5
 
@@ -60,7 +60,9 @@ def check(
     started = time.monotonic()
     summaries = _summaries(frames)
     transactions = any(summary.transactions for summary in summaries.values())
-    findings = _findings(check_log(frames, chosen.gaps, transactions=transactions), chosen, incomplete)
+    findings = _findings(
+        check_log_summary(frames, chosen.gaps, chosen.examples, transactions=transactions), chosen, incomplete
+    )
     check_s = time.monotonic() - started
     results = []
     for history, summary in sorted(summaries.items()):
@@ -83,7 +85,7 @@ def check(
                 summary.t_first_ns,
                 summary.t_last_ns,
                 check_s,
-            )  # fmt: skip
+            )
         )
     return results
 
@@ -100,11 +102,15 @@ class _Summary(NamedTuple):
 
 
 def _summaries(frames: Frames) -> dict[str, _Summary]:
-    """What each history holds: a handful of rows per history, whatever its size."""
+    """What each history holds: a handful of rows per history, whatever its size. One job."""
+    nothing = F.lit(None).cast("bigint")
     ops = frames.ops.groupBy("history_id", "f", "outcome").agg(
         F.count("*").alias("ops"),
         F.min("t_inv").alias("t_first"),
         F.max(F.greatest("t_inv", "t_ret")).alias("t_last"),
+        nothing.alias("sent"),
+        nothing.alias("read"),
+        F.lit(False).alias("transactions"),
     )
     sends = F.col("f") == "send"
     mops = (
@@ -116,10 +122,10 @@ def _summaries(frames: Frames) -> dict[str, _Summary]:
             F.max(sends & (F.col("pos") > 0)).alias("transactions"),
         )
     )
-    # An info operation with a known offset needs the same care as a transaction.
-    records = {row.history_id: row for row in mops.collect()}
+    collected = ops.unionByName(mops, allowMissingColumns=True).collect()
+    records = {row.history_id: row for row in collected if row.f is None}
     by_history: dict[str, list[Row]] = defaultdict(list)
-    for row in ops.orderBy("history_id", "f", "outcome").collect():
+    for row in sorted((row for row in collected if row.f is not None), key=lambda row: (row.f, row.outcome)):
         by_history[row.history_id].append(row)
     summaries = {}
     for history, rows in by_history.items():
@@ -144,41 +150,22 @@ def _summaries(frames: Frames) -> dict[str, _Summary]:
 
 
 def _findings(
-    anomalies: DataFrame, options: CheckOptions, incomplete: frozenset[str]
+    summary: DataFrame, options: CheckOptions, incomplete: frozenset[str]
 ) -> dict[str, tuple[Finding, ...]]:
-    """Counts and the first examples of every kind, in one job."""
-    kind = Window.partitionBy("history_id", "anomaly")
-    ordered = kind.orderBy(*evidence_order())
-    first = (
-        anomalies.withColumns(
-            {
-                "count": F.count("*").over(kind),
-                "place": F.row_number().over(ordered),
-                "key_place": F.dense_rank().over(kind.orderBy("key")),
-            }
-        )
-        .withColumn("keys", F.max("key_place").over(kind))
-        .where(F.col("place") <= max(options.examples, 1))
-    )
-    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in first.orderBy("history_id", "anomaly", "place").collect():
-        rows[row.history_id, row.anomaly].append(row)
+    """Put together what the tasks found."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in summary.collect():
+        rows[row.history_id, row.anomaly].append(row.asDict(recursive=True))
     ranks = {name: rank for rank, name in enumerate(MEANINGS)}
     findings: dict[str, tuple[Finding, ...]] = {}
     for history, name in sorted(rows, key=lambda pair: (pair[0], ranks[pair[1]])):
-        some = rows[history, name]
+        some = sorted(rows[history, name], key=anomaly_order)
         proven = not (name in NEEDS_COMPLETE and history in incomplete)
         failing = name not in options.allow and name not in INCONCLUSIVE and proven
         examples = tuple(
-            Anomaly(name, row.key, tuple(row.ops), Evidence(**row.evidence.asDict()))
+            Anomaly(name, row["key"], tuple(row["ops"]), Evidence(**row["evidence"]))
             for row in some[: options.examples]
         )
-        finding = Finding(name, some[0]["count"], some[0]["keys"], failing, examples)
-        findings[history] = (*findings.get(history, ()), finding)
+        count, keys = sum(row["count"] for row in some), sum(row["keys"] for row in some)
+        findings[history] = (*findings.get(history, ()), Finding(name, count, keys, failing, examples))
     return findings
-
-
-def evidence_order() -> list[str]:
-    """Columns that put anomalies of one kind into one order, always the same."""
-    names = sorted(EVIDENCE, key=lambda name: name != "offset")
-    return ["key", *(f"evidence.{name}" for name in names), "ops"]

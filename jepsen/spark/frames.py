@@ -1,4 +1,6 @@
-"""Histories as DataFrames, and the joined rows that the checks work on: see docs/history-format.md for the tables."""
+"""Histories as DataFrames, and the joined rows that the checks work on: see docs/history-format.md for the
+tables.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def has_value() -> Column:
 
 
 def log_rows(frames: Frames, transactions: bool) -> DataFrame:
-    """The input of the log checks, `jepsen.log_kernel.INPUT_COLUMNS`: micro-operations joined with operations."""
+    """The input of the log checks, `jepsen.log_kernel.INPUT_COLUMNS`: micro-operations joined with
+    operations.
+    """
     by_process = Window.partitionBy("history_id", "process")
     f, outcome = F.col("f"), F.col("outcome")
     is_final = f == FINAL_POLL
@@ -63,8 +67,8 @@ def log_rows(frames: Frames, transactions: bool) -> DataFrame:
 def _with_seen(rows: DataFrame) -> DataFrame:
     """Add `seen`: an info operation of which an ok poll read some value, in whatever log.
 
-    This is the one thing that crosses logs. It matters only for info operations with several values or
-    a known offset: of a single value without offset, the value's own rows say it all.
+    This is the one thing that crosses logs, and it matters only for info operations with several values:
+    of a single value, its own log's rows say it all.
     """
     value = [*LOG, "value", "value_s"]
     telling = rows.where((F.col("kind") == SEND) & (F.col("outcome") == INFO) & has_value())

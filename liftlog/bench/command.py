@@ -29,10 +29,11 @@ SIZE_MAX = 1_000_000
 
 NOTES = """\
 One load generator (a plain socket, a window of unacknowledged publications) was used for all of them, in
-alternating rounds; medians are shown. p50, p99: from send to ack. CPU and disk: per message, summed over
-the servers; MB: their peak memory. Every liftlog ack follows a sync on every in-sync replica;
-jetstream-always syncs before it acks, jetstream-default every two minutes. The generator connects to the
-server of JetStream's stream leader. All processes share this machine: trust the ratios, not the digits.
+alternating rounds; medians are shown, spread is (max - min) / median. p50, p99: from send to ack. CPU and
+disk: per message, summed over the servers; MB: their peak memory. Every liftlog ack follows a sync on every
+in-sync replica; jetstream-always syncs before it acks, jetstream-default every two minutes. The generator
+connects to the server of JetStream's stream leader. All processes share this machine: trust the ratios, not
+the digits.
 """
 
 
@@ -117,9 +118,9 @@ def _print(
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
     title += f"{options.window} in flight, median of {options.rounds}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1))
     table.add_column("system", no_wrap=True)
-    for column in ("acked msg/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk B"):
+    for column in ("acked/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk B"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, summary in summaries.items():
         table.add_row(

@@ -71,12 +71,16 @@ class RealFile:
         return self._size
 
     def sync(self) -> None:
+        if self._descriptor < 0:
+            raise SyncFailed(errno.EBADF, f"cannot sync {self._path}: it is closed")
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
             raise SyncFailed(error.errno or errno.EIO, f"cannot sync {self._path}") from error
 
     def truncate(self, size: int) -> None:
+        if size > self._size:
+            raise DiskError(errno.EINVAL, f"cannot truncate {self._path} to {size}: it has {self._size}")
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:

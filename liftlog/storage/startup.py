@@ -186,7 +186,7 @@ def _read_hw(disk: Disk) -> dict[PartitionId, int]:
 def _recover_hw(
     disk: Disk, logs: dict[PartitionId, Log], saved: dict[PartitionId, int], mutants: Mutants, clean: bool
 ) -> dict[PartitionId, int]:
-    """Checkpoints clamped to what the logs hold, durable: what is appended later is not committed by them (R8)."""
+    """Checkpoints clamped to what the logs hold, durably: they say nothing of what is appended later (R8)."""
     found = {log: hw for log, hw in saved.items() if log in logs}
     if not mutants.hw_not_clamped:
         found = {log: min(hw, logs[log].durable_leo) for log, hw in found.items()}

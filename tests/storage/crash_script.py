@@ -73,11 +73,15 @@ class LogPromise:
         self.may: dict[int, set[Content]] = {}
         self.must_exist = False
         self.may_exist = False
+        self.greatest_hw = 0
+        """No recovery may call more than this committed."""
+        self._cut_at = 0
         self._doomed: list[tuple[int, Content]] = []
 
     def cut(self, offset: int) -> None:
         """What lies at or above `offset` is to go: no longer promised, still possible."""
         self.must = {at: content for at, content in self.must.items() if at < offset}
+        self._cut_at = offset
         self._doomed = [(at, one) for at, contents in self.may.items() if at >= offset for one in contents]
 
     def forget(self) -> None:
@@ -85,6 +89,7 @@ class LogPromise:
         for at, content in self._doomed:
             self.may[at].discard(content)
         self._doomed = []
+        self.greatest_hw = min(self.greatest_hw, self._cut_at)
 
 
 class Promises:
@@ -95,7 +100,6 @@ class Promises:
         self.logs[RAFT_LOG].may_exist = True
         self.hard_states = [HardState()]
         self.identities: list[Identity] = []
-        self.greatest_hw = 0
         self.clean = False
 
     def submitted(self, job: StorageJob) -> None:
@@ -122,7 +126,8 @@ class Promises:
         elif isinstance(job, SaveIdentity):
             self.identities.append(job.identity)
         elif isinstance(job, CheckpointHw):
-            self.greatest_hw = max(self.greatest_hw, job.hw)
+            promise = self.logs[job.log]
+            promise.greatest_hw = max(promise.greatest_hw, job.hw)
 
     def written(self, job: StorageJob) -> None:
         """The write phase of the job's group is over."""
@@ -176,8 +181,8 @@ class Promises:
             return "a crash was taken for damage"
         if self.clean and summary.tail is not TailState.CLEAN:
             return f"tail {summary.tail} after a clean stop"
-        if summary.hw > summary.leo or summary.hw > self.greatest_hw:
-            return f"HW {summary.hw} with LEO {summary.leo}, checkpoints up to {self.greatest_hw}"
+        if summary.hw > min(summary.leo, promise.greatest_hw):
+            return f"HW {summary.hw} with LEO {summary.leo}, checkpoints up to {promise.greatest_hw}"
         contents = read_all(engine, summary.log)
         if sorted(contents) != list(range(summary.log_start, summary.leo)):
             return f"offsets {sorted(contents)} are not those from {summary.log_start} to {summary.leo}"
@@ -234,6 +239,7 @@ class Life:
         yield [TruncateLog(RAFT_LOG, 2, self.ticket()), self.entries(2, 4, b"other", b"more")]
         self.disk.fail_next_sync(f"streams/{LOG[0]}/{LOG[1]}/")
         yield [self.records(LOG, 10, 3, 2), self.records(OTHER, 1, 3, 3)]
+        yield [self.vote(4, 1)]
         yield [RebuildLog(LOG, 10)]
         yield [self.records(LOG, 10, 4, 2), CheckpointHw(OTHER, 2), CheckpointHw(LOG, 11)]
         self.disk.fail_next("append", 28, f"streams/{LOG[0]}/{LOG[1]}/")

@@ -24,11 +24,11 @@ def fresh_folder(tmp_path: Path) -> Callable[[], str]:
 
 
 def test_the_real_disk_conforms(fresh_folder: Callable[[], str]) -> None:
-    assert check_disk_conformance(lambda: RealDisk(fresh_folder())) == 11
+    assert check_disk_conformance(lambda: RealDisk(fresh_folder())) == 12
 
 
 def test_the_simulated_disk_conforms() -> None:
-    assert check_disk_conformance(lambda: SimDisk(Random(1))) == 11
+    assert check_disk_conformance(lambda: SimDisk(Random(1))) == 12
 
 
 def test_the_suite_notices_a_disk_that_lists_unsorted(fresh_folder: Callable[[], str]) -> None:
