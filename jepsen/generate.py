@@ -1,290 +1,334 @@
-"""Makes histories: random ones in which a log keeps all its promises, and ones with planted anomalies.
+"""Makes histories: small random ones that may break any promise, and large ones with planted anomalies.
 
-Clients of a model log run in random turns: senders have one send open each, whose record enters the log at some
-moment between invocation and completion, or later, or never; readers poll on from where they are; at the end every
-final reader reads every log from its beginning. Anomalies are planted around the final reads, each on its own
-records, so that one does not hide another; planting one may entail others (a lost write is also unseen).
+`random_history` runs a toy log with clients that overlap, lose answers and read; with some probability the
+log then misbehaves at each step. It says nothing about which anomalies result: tests compare two checkers
+on it.
 
-Operations come out one by one, as they complete: memory holds 16 bytes per stored record, whatever the length.
+`large_history` is what a correct log would record at any size, for benchmarks. `plant` adds anomalies whose
+kinds and numbers are known, so that a check of a large history can be held to finding exactly them.
 """
 
 from __future__ import annotations
 
 import random
-from array import array
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
-from jepsen.history import FINAL_POLL, Fault, History, Mop, Op, Value
-from jepsen.result import MEANINGS
-from liftlog.types import LiftlogError
+from jepsen.history import FINAL_POLL, History, HistoryWriter, Mop
 
-PLANTS = tuple(MEANINGS)
-FINAL_PROCESS = 1_000_000
-"""Final readers are processes from here on, in the order of their numbers."""
-STEP_MEAN_NS = 200_000
-CLOSING_SENDS = 4
-"""Sends that every log gets before the final reads, so that there is always something to plant in."""
-
-
-class Spec(NamedTuple):
-    """What to generate. Rates are shares of the operations that they concern."""
-
-    seed: int = 0
-    sends: int = 100
-    """Besides those of the closing phase: CLOSING_SENDS per log, and what a plant needs."""
-    keys: int = 2
-    senders: int = 3
-    readers: int = 2
-    final_readers: int = 2
-    batch: int = 10
-    """Records of a poll at most."""
-    poll_rate: float = 0.2
-    """Share of the turns that readers get."""
-    fail_rate: float = 0.05
-    info_rate: float = 0.1
-    gap_rate: float = 0.02
-    """How often an offset is left out, as a log does that stores its own records between those of clients."""
-    assign_rate: float = 0.05
-    text: bool = False
-    """Values are strings instead of integers."""
-    plant: tuple[str, ...] = ()
-    """Anomalies, of PLANTS."""
+PLANTABLE = (
+    "inconsistent-offsets",
+    "duplicate",
+    "lost-write",
+    "unseen",
+    "missing-in-final-read",
+    "aborted-read",
+    "phantom",
+    "future-read",
+    "realtime-order",
+    "nonmonotonic-poll",
+    "int-nonmonotonic-poll",
+    "poll-skip",
+    "int-poll-skip",
+    "reused-value",
+)
 
 
-def generate(spec: Spec, name: str = "generated") -> History:
-    """A whole history in memory."""
-    history = History(name, {"seed": str(spec.seed), "planted": ", ".join(spec.plant)})
-    for op in operations(spec):
-        history.append(op)
-    history.faults.extend(faults(spec))
-    return history
+def _ticks() -> Callable[[], int]:
+    """A clock that moves a millisecond with every look at it."""
+    moments: Iterator[int] = iter(range(0, 10**18, 1_000_000))
+    return lambda: next(moments)
 
 
-def operations(spec: Spec) -> Iterator[Op]:
-    """The operations in order of completion, those that never complete last. Raises LiftlogError for a bad spec."""
-    for name in spec.plant:
-        if name not in PLANTS:
-            raise LiftlogError(f"cannot plant {name!r}: there are {', '.join(PLANTS)}")
-    if min(spec.keys, spec.senders, spec.final_readers, spec.batch) < 1 or min(spec.sends, spec.readers) < 0:
-        raise LiftlogError("a history needs at least one log, one sender, one final reader and a batch of one record")
-    return _Run(spec).operations()
+class _ToyLog:
+    """One history in the making: the logs, the clients, and the operations that are under way."""
 
+    def __init__(self, rng: random.Random, name: str, mischief: float, strings: bool) -> None:
+        self.rng = rng
+        self.mischief = mischief
+        self.strings = strings
+        self.writer = HistoryWriter(name, clock_ns=_ticks())
+        self.keys = [f"k/{n}" for n in range(rng.choice((1, 1, 2)))]
+        self.logs: dict[str, list[int | str]] = {key: [] for key in self.keys}
+        self.open: list[tuple[int, list[tuple[str, int | str]]]] = []
+        self.positions: dict[tuple[int, str], int] = {}
+        self.next_value = 0
+        self.next_process = 100
 
-def faults(spec: Spec) -> list[Fault]:
-    """A fault for the drawings; the model log does not care."""
-    third_ns = spec.sends * STEP_MEAN_NS
-    return [Fault("kill", "node 1", third_ns, third_ns + third_ns // 2)] if spec.sends else []
+    def odd(self) -> bool:
+        return self.rng.random() < self.mischief
 
+    def value(self) -> int | str:
+        if self.next_value and self.odd() and self.rng.random() < 0.3:
+            number = self.rng.randrange(self.next_value)
+        else:
+            number = self.next_value
+            self.next_value += 1
+        return f"v{number}" if self.strings else number
 
-class _Log:
-    """One log: offsets ascend; `hidden` offsets are returned by no read."""
+    def begin_send(self) -> None:
+        """One value, or now and then a transaction of several."""
+        count = self.rng.choice((1, 1, 1, 1, 2, 3))
+        parts = [(self.rng.choice(self.keys), self.value()) for _ in range(count)]
+        process = self.next_process
+        self.next_process += 1
+        if count == 1:
+            op_id = self.writer.invoke(process, "send", *parts[0])
+        else:
+            op_id = self.writer.invoke(process, "txn")
+        self.open.append((op_id, parts))
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.offsets = array("q")
-        self.values = array("q")
-        self.next_offset = 0
-        self.hidden: set[int] = set()
+    def end_send(self) -> None:
+        """The log takes the values, or loses them; the client hears of it, or does not."""
+        if not self.open:
+            return
+        op_id, parts = self.open.pop(self.rng.randrange(len(self.open)))
+        fate = self.rng.choice(("ok", "ok", "ok", "ok", "info", "lost", "fail"))
+        mops = []
+        for key, value in parts:
+            offset: int | None = None
+            if fate in ("ok", "info") or (fate == "fail" and self.odd()):
+                offset = self._store(key, value)
+            known = fate == "ok" or (fate == "info" and len(parts) > 1 and self.rng.random() < 0.5)
+            mops.append(Mop("send", key, offset if known else None, value))
+        if fate == "ok":
+            self.writer.ok(op_id, mops=mops)
+            return
+        self.writer.mops(op_id, mops)
+        if fate == "fail":
+            self.writer.fail(op_id, "refused")
+        elif self.rng.random() < 0.5:
+            self.writer.info(op_id, "timed out")
 
-    def append(self, value: int, gap: bool) -> int:
-        offset = self.next_offset + gap
-        self.offsets.append(offset)
-        self.values.append(value)
-        self.next_offset = offset + 1
+    def _store(self, key: str, value: int | str) -> int:
+        log = self.logs[key]
+        offset = len(log)
+        if not self.odd():
+            log.append(value)
+            return offset
+        trick = self.rng.choice(("insert", "overwrite", "twice", "lose", "wrong"))
+        if trick == "insert":
+            offset = self.rng.randint(0, len(log))
+            log.insert(offset, value)
+        elif trick == "overwrite" and log:
+            offset = self.rng.randrange(len(log))
+            log[offset] = value
+        elif trick == "twice":
+            log += [value, value]
+        elif trick == "wrong":
+            log.append(value)
+            offset = self.rng.randint(0, offset + 2)
         return offset
 
-
-class _Open:
-    """A send or poll between invocation and completion."""
-
-    __slots__ = ("f", "fate", "idx_inv", "log", "offset", "op_id", "process", "t_inv_ns", "value")
-
-    def __init__(self, op_id: int, idx_inv: int, t_inv_ns: int, process: int, f: str, log: _Log, value: int) -> None:
-        self.op_id = op_id
-        self.idx_inv = idx_inv
-        self.t_inv_ns = t_inv_ns
-        self.process = process
-        self.f = f
-        self.log = log
-        self.value = value
-        self.fate = "ok"
-        self.offset = -1
-
-
-class _Reader:
-    """A regular reader: the place in each log where it goes on."""
-
-    def __init__(self, process: int, keys: int) -> None:
-        self.process = process
-        self.places = [0] * keys
-        self.open: tuple[_Open, int] | None = None
-
-
-class _Run:
-    """The clients and the logs of one history."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
-        self._random = random.Random(spec.seed)
-        self._logs = [_Log(f"log-{number}") for number in range(spec.keys)]
-        self._position = 0
-        self._now_ns = 0
-        self._op_id = 0
-        self._value = 0
-        self._crashed: list[_Open] = []
-        self._late: list[_Open] = []
-        self._next_process = spec.senders + spec.readers
-
-    def operations(self) -> Iterator[Op]:
-        yield from self._workload()
-        yield from self._closing()
-        for send in self._crashed:
-            yield self._finish(send, "info", self._send_mops(send, None), completes=False)
-
-    # -- the regular workload --------------------------------------------------------------------------------
-
-    def _workload(self) -> Iterator[Op]:
-        spec, rng = self._spec, self._random
-        processes = list(range(spec.senders))
-        sending: list[_Open | None] = [None] * spec.senders
-        readers = [_Reader(spec.senders + number, spec.keys) for number in range(spec.readers)]
-        left = spec.sends
-        while left or any(sending):
-            if self._late and rng.random() < 0.05:
-                self._store(self._late.pop(rng.randrange(len(self._late))))
-            if readers and rng.random() < spec.poll_rate:
-                yield from self._turn_of_reader(rng.choice(readers))
-                continue
-            lane = rng.randrange(spec.senders)
-            send = sending[lane]
-            if send is None:
-                if left:
-                    left -= 1
-                    sending[lane] = self._new_send(processes[lane])
-            elif send.fate == "ok" and send.offset < 0:
-                self._store(send)
-            else:
-                sending[lane] = None
-                op = self._end_send(send)
-                if op is None or op.outcome == "info":
-                    processes[lane] = self._fresh_process()
-                if op is not None:
-                    yield op
-        for reader in readers:
-            if reader.open is not None:
-                yield from self._turn_of_reader(reader)
-
-    def _new_send(self, process: int) -> _Open:
-        rng, spec = self._random, self._spec
-        send = self._invoke_send(process, self._logs[rng.randrange(spec.keys)])
-        luck = rng.random()
-        if luck < spec.fail_rate:
-            send.fate = "fail"
-        elif luck < spec.fail_rate + spec.info_rate:
-            send.fate = rng.choice(("never", "late", "late"))
-        return send
-
-    def _end_send(self, send: _Open) -> Op | None:
-        """Complete a send whose turn it is; None if its client crashed and it stays open for ever."""
-        if send.fate == "ok":
-            return self._finish(send, "ok", self._send_mops(send, send.offset))
-        if send.fate == "fail":
-            return self._finish(send, "fail", self._send_mops(send, None), "no leader")
-        if send.fate == "late":
-            self._late.append(send)
-        if self._random.random() < 0.5:
-            self._crashed.append(send)
-            return None
-        return self._finish(send, "info", self._send_mops(send, None), "timeout")
-
-    def _turn_of_reader(self, reader: _Reader) -> Iterator[Op]:
-        rng, spec = self._random, self._spec
-        if reader.open is None:
-            number = rng.randrange(spec.keys)
-            if rng.random() < spec.assign_rate:
-                log = self._logs[number]
-                reader.places = [rng.randrange(len(log.offsets) + 1) for log in self._logs]
-                kept = reader.places[number]
-                assign = self._invoke(reader.process, "assign", log)
-                # The named log keeps its position: go on where it was, which is where it is read from next.
-                reader.places[number] = kept
-                yield self._finish(assign, "ok", ())
-                return
-            reader.open = (self._invoke(reader.process, "poll", self._logs[number]), number)
+    def poll(self, process: int, key: str, final: bool = False) -> None:
+        position = 0 if final else self.positions.get((process, key), 0)
+        if self.odd():
+            position = max(0, position + self.rng.choice((-2, -1, 1, 2)))
+        log = self.logs[key]
+        stop = len(log) if final else min(len(log), position + self.rng.randint(0, 4))
+        records = [(offset, log[offset]) for offset in range(position, stop)]
+        if records and self.odd():
+            self.rng.choice((records.pop, records.reverse, lambda: records.pop(0)))()
+        if self.odd():
+            records.append((stop, self.value()))
+        op_id = self.writer.invoke(process, FINAL_POLL if final else "poll", key)
+        mops = [Mop("poll", key, offset, value) for offset, value in records]
+        if self.rng.random() < 0.1:
+            self.writer.mops(op_id, mops or [Mop("poll", key)])
+            self.writer.info(op_id) if self.rng.random() < 0.5 else self.writer.fail(op_id)
             return
-        poll, number = reader.open
-        reader.open = None
-        if rng.random() < spec.fail_rate:
-            yield self._finish(poll, rng.choice(("fail", "info")), (), "disconnected")
-            return
-        place = reader.places[number]
-        reader.places[number] = min(place + rng.randint(0, spec.batch), len(poll.log.offsets))
-        yield self._finish(poll, "ok", self._records(poll.log, place, reader.places[number]))
+        self.writer.ok(op_id, mops=mops or [Mop("poll", key)])
+        self.positions[process, key] = stop
 
-    # -- the end: planted anomalies and final reads ----------------------------------------------------------
+    def assign(self, process: int) -> None:
+        kept = [key for key in self.keys if self.rng.random() < 0.5]
+        op_id = self.writer.invoke(process, self.rng.choice(("assign", "subscribe")))
+        self.writer.ok(op_id, mops=[Mop("assign", key) for key in kept])
+        for key in self.keys:
+            if key not in kept:
+                self.positions[process, key] = self.rng.randint(0, len(self.logs[key]))
 
-    def _closing(self) -> Iterator[Op]:
-        for send in self._late:
-            self._store(send)
-        for log in self._logs:
-            for _ in range(CLOSING_SENDS):
-                yield self._whole_send(log)
-        plants = {name: self._random.choice(self._logs) for name in self._spec.plant}
-        yield from self._plant_sends(plants)
-        yield from self._final_reads(plants)
-        yield from self._plant_polls(plants)
 
-    def _final_reads(self, plants: dict[str, _Log]) -> Iterator[Op]:
-        batch = self._spec.batch
-        for number in range(self._spec.final_readers):
-            process = FINAL_PROCESS + number
-            for log in self._logs:
-                length = len(log.offsets)
-                if number == 0 and plants.get("missing-in-final-read") is log:
-                    length -= 1
-                for place in range(0, length, batch):
-                    poll = self._invoke(process, FINAL_POLL, log)
-                    records = self._records(log, place, min(place + batch, length))
-                    if number == 0 and place + batch >= length:
-                        records = self._doctored(log, records, plants)
-                    yield self._finish(poll, "ok", records)
+def random_history(
+    rng: random.Random, name: str, *, steps: int = 40, mischief: float = 0.0, strings: bool = True
+) -> History:
+    """A history of about `steps` operations. `mischief` is the probability of each chance to misbehave."""
+    toy = _ToyLog(rng, name, mischief, strings)
+    readers = [0, 1, 2]
+    for _ in range(steps):
+        action = rng.random()
+        if action < 0.35:
+            toy.begin_send()
+        elif action < 0.7:
+            toy.end_send()
+        elif action < 0.95:
+            toy.poll(rng.choice(readers), rng.choice(toy.keys))
+        else:
+            toy.assign(rng.choice(readers))
+    if rng.random() < 0.8:
+        for _ in range(rng.choice((0, len(toy.open)))):
+            toy.end_send()
+        for reader in (10, 11):
+            for key in toy.keys:
+                toy.poll(reader, key, final=True)
+    return toy.writer.close()
 
-    def _plant_sends(self, plants: dict[str, _Log]) -> Iterator[Op]:
-        for name, log in plants.items():
-            if name == "lost-write":
-                yield self._whole_send(log, hidden=True)
-                yield self._whole_send(log)
-            elif name == "realtime-order":
-                yield from self._swapped_sends(log)
-            elif name == "reused-value":
-                first = self._invoke_send(self._fresh_process(), log)
-                yield self._finish(first, "info", self._send_mops(first, None), "timeout")
-                again = self._invoke_send(self._fresh_process(), log)
-                again.value = first.value
-                yield self._finish(again, "info", self._send_mops(again, None), "timeout")
-        for log in self._logs:
-            # Plants at the end of a log want an acknowledged record there that nobody else doctors.
-            if log in plants.values():
-                yield self._whole_send(log)
-        if "unseen" in plants:
-            log = plants["unseen"]
-            yield self._whole_send(log, hidden=True)
 
-    def _doctored(self, log: _Log, records: Sequence[Mop], plants: dict[str, _Log]) -> tuple[Mop, ...]:
-        """The last records of one final read, plus what its log never held."""
-        extra = []
-        if plants.get("duplicate") is log:
-            extra.append(self._shown(int(log.values[0])))
-        if plants.get("phantom") is log:
-            self._value += 1
-            extra.append(self._shown(self._value))
-        for name, fate in (("aborted-read", "fail"), ("future-read", "ok")):
-            if plants.get(name) is log:
-                self._value += 1
-                extra.append(self._shown(self._value))
-                self._owed.append((fate, self._value, log, log.next_offset + len(extra) - 1))
-        return (
-            *records,
-            *(Mop("poll", log.key, log.next_offset + n, value) for n, value in enumerate(extra)),
-        )
+def large_history(name: str, sends: int, *, keys: int = 1, readers: int = 3, batch: int = 1000) -> History:
+    """What a correct log records: `sends` values over `keys` logs, then a final read by every reader."""
+    writer = HistoryWriter(name, clock_ns=_ticks())
+    fill(writer, [f"log/{key}" for key in range(keys)], sends, readers, batch)
+    return writer.close()
+
+
+def fill(writer: HistoryWriter, keys: Sequence[str], sends: int, readers: int, batch: int = 1000) -> None:
+    """Record `sends` acknowledged sends, spread over the keys in batches, and the final reads."""
+    logs: dict[str, list[str]] = {key: [] for key in keys}
+    for number, start in enumerate(range(0, sends, batch)):
+        key = keys[number % len(keys)]
+        values = [f"{key} value {n}" for n in range(start, min(start + batch, sends))]
+        ids = writer.invoke_sends(number % 8, key, values)
+        first = len(logs[key])
+        writer.ok_sends(ids, range(first, first + len(values)), 1)
+        logs[key] += values
+    for reader in range(readers):
+        for key, log in logs.items():
+            for first in range(0, max(len(log), 1), batch):
+                op_id = writer.invoke(1000 + reader, FINAL_POLL, key)
+                writer.ok_poll(op_id, key, first, log[first : first + batch])
+
+
+def plant(writer: HistoryWriter, anomaly: str, key: str) -> None:
+    """Record operations on a log of their own, `key`, that hold this anomaly exactly once, and no other."""
+    _PLANTS[anomaly](_Plot(writer, key))
+
+
+class _Plot:
+    """Shorthand for planting."""
+
+    def __init__(self, writer: HistoryWriter, key: str) -> None:
+        self.writer = writer
+        self.key = key
+
+    def send(self, letter: str, offset: int | None, outcome: str = "ok") -> None:
+        op_id = self.writer.invoke(1, "send", self.key, self.value(letter))
+        if outcome == "ok":
+            self.writer.ok(op_id, offset=offset, epoch=1)
+        elif outcome == "fail":
+            self.writer.fail(op_id)
+
+    def value(self, letter: str) -> str:
+        return f"{self.key} {letter}"
+
+    def poll(self, process: int, *records: tuple[int, str], f: str = "poll") -> None:
+        op_id = self.writer.invoke(process, f, self.key)
+        mops = [Mop("poll", self.key, offset, self.value(letter)) for offset, letter in records]
+        self.writer.ok(op_id, mops=mops or [Mop("poll", self.key)])
+
+    def abc(self) -> None:
+        for offset, letter in enumerate("abc"):
+            self.send(letter, offset)
+
+
+def _inconsistent(plot: _Plot) -> None:
+    plot.abc()
+    plot.send("d", 1)
+    plot.poll(2, (0, "a"), (1, "b"), (2, "c"))
+    plot.poll(3, (1, "d"))
+
+
+def _duplicate(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"), (1, "b"), (2, "c"), (3, "a"))
+
+
+def _lost(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (2, "c"))
+    plot.poll(3, (0, "a"))
+
+
+def _unseen(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"), (1, "b"), f=FINAL_POLL)
+
+
+def _missing(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"), (1, "b"), (2, "c"), f=FINAL_POLL)
+    plot.poll(3, (0, "a"), (1, "b"), f=FINAL_POLL)
+
+
+def _aborted(plot: _Plot) -> None:
+    plot.send("a", None, "fail")
+    plot.poll(2, (0, "a"))
+
+
+def _phantom(plot: _Plot) -> None:
+    plot.send("a", 0)
+    plot.poll(2, (0, "a"), (1, "x"))
+
+
+def _future(plot: _Plot) -> None:
+    plot.poll(2, (0, "a"))
+    plot.send("a", 0)
+
+
+def _realtime(plot: _Plot) -> None:
+    plot.send("b", 1)
+    plot.send("a", 0)
+    plot.poll(2, (0, "a"), (1, "b"))
+
+
+def _nonmonotonic(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"), (1, "b"))
+    plot.poll(2, (1, "b"), (2, "c"))
+
+
+def _internal_nonmonotonic(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (1, "b"), (0, "a"))
+    plot.poll(3, (0, "a"), (1, "b"), (2, "c"))
+
+
+def _skip(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"))
+    plot.poll(2, (2, "c"))
+    plot.poll(3, (0, "a"), (1, "b"))
+
+
+def _internal_skip(plot: _Plot) -> None:
+    plot.abc()
+    plot.poll(2, (0, "a"), (2, "c"))
+    plot.poll(3, (1, "b"))
+
+
+def _reused(plot: _Plot) -> None:
+    plot.send("a", 0)
+    plot.send("a", 1)
+    plot.poll(2, (0, "a"), (1, "a"))
+
+
+_PLANTS: dict[str, Callable[[_Plot], None]] = dict(
+    zip(
+        PLANTABLE,
+        (
+            _inconsistent,
+            _duplicate,
+            _lost,
+            _unseen,
+            _missing,
+            _aborted,
+            _phantom,
+            _future,
+            _realtime,
+            _nonmonotonic,
+            _internal_nonmonotonic,
+            _skip,
+            _internal_skip,
+            _reused,
+        ),
+        strict=True,
+    )
+)

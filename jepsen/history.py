@@ -49,6 +49,8 @@ MOP_FUNCTIONS = ("send", "poll", "append", "r", "w", "cas", "enq", "deq", "assig
 """Micro-operations of the schema. The log checks use send, poll, assign and subscribe."""
 FINAL_POLL = "final-poll"
 """`f` of an operation that belongs to a process's final read of whole keys, from the log start to the HW."""
+KEYED = {"send": "send", "poll": "poll", FINAL_POLL: "poll"}
+"""Operations about one key, and the function of their micro-operations."""
 NULL = -(2**63)
 """Stands for null in integer columns: no offset, time or position is ever this small."""
 
@@ -312,10 +314,12 @@ class HistoryWriter:
         """
         now_ns = self._clock_ns() if time_ns is None else time_ns
         op_id = self._open(1, process, f, now_ns)
-        if key is not None:
+        if key is not None and f in KEYED:
             if f == "send" and value is None:
-                raise LiftlogError(f"history {self.history.name}: a send needs a value, unique within its key")
-            self.history.append_mop(Mop("send" if f == "send" else "poll", key, None, value))
+                raise LiftlogError(
+                    f"history {self.history.name}: a send needs a value, unique within its key"
+                )
+            self.history.append_mop(Mop(KEYED[f], key, None, value))
             self.history.mop_count[op_id] = 1
         return op_id
 
@@ -329,18 +333,27 @@ class HistoryWriter:
         time_ns: int | None = None,
     ) -> None:
         """The operation happened. `offset` and `epoch` belong to a send; `mops` replaces what was invoked."""
+        if mops is not None:
+            self.mops(op_id, mops)
         row = self._complete(op_id, OK, time_ns)
         history = self.history
-        if mops is not None:
-            history.mop_start[row] = len(history.mop_f)
-            history.mop_count[row] = len(mops)
-            for mop in mops:
-                history.append_mop(mop)
         if offset is not None:
             history.mop_offset[history.mop_start[row]] = offset
         if epoch is not None:
             history.mop_epoch[history.mop_start[row]] = epoch
         self._write(row)
+
+    def mops(self, op_id: int, mops: Sequence[Mop]) -> None:
+        """Say what an operation that is still open consists of, instead of what was said when it was invoked.
+
+        For operations of several parts that may yet fail or stay unknown.
+        """
+        history = self.history
+        self._require_open(op_id)
+        history.mop_start[op_id] = len(history.mop_f)
+        history.mop_count[op_id] = len(mops)
+        for mop in mops:
+            history.append_mop(mop)
 
     def fail(self, op_id: int, error: str | None = None, *, time_ns: int | None = None) -> None:
         """The operation certainly did not happen, and never will."""
@@ -418,9 +431,7 @@ class HistoryWriter:
         contiguous run.
         """
         row = self._complete(op_id, OK, time_ns)
-        self.history.mop_start[row] = len(self.history.mop_f)
-        self.history.mop_count[row] = len(values)
-        self._append_mops("poll", key, _run(offsets, len(values)), values, None)
+        self._polled(row, key, offsets, values)
         self._write(row)
 
     # -- what other processes recorded, with times only ----------------------------------------------------
@@ -477,8 +488,7 @@ class HistoryWriter:
         history = self.history
         history.t_ret[op_id] = t_ret_ns
         history.outcome[op_id] = OK
-        history.mop_count[op_id] = len(values)
-        self._append_mops("poll", key, _run(offsets, len(values)), values, None)
+        self._polled(op_id, key, offsets, values)
         self._unordered(range(op_id, op_id + 1))
         return op_id
 
@@ -526,6 +536,18 @@ class HistoryWriter:
         history.mop_count.extend(array("q", [0]) * count)
         return first
 
+    def _polled(self, row: int, key: str, offsets: Sequence[int] | int, values: Sequence[int | str]) -> None:
+        """What a poll returned; a poll that found nothing has one micro-operation without offset and
+        value.
+        """
+        history = self.history
+        history.mop_start[row] = len(history.mop_f)
+        history.mop_count[row] = len(values) or 1
+        if len(values):
+            self._append_mops("poll", key, _run(offsets, len(values)), values, None)
+        else:
+            history.append_mop(Mop("poll", key))
+
     def _append_mops(
         self, f: str, key: str, offsets: Sequence[int], values: Sequence[int | str], epoch: int | None
     ) -> None:
@@ -537,16 +559,20 @@ class HistoryWriter:
         history.mop_value.extend(values)
 
     def _complete(self, op_id: int, outcome: int, time_ns: int | None) -> int:
+        self._require_open(op_id)
         history = self.history
-        if not 0 <= op_id < len(history.outcome) or history.outcome[op_id] != OPEN:
-            raise LiftlogError(
-                f"history {history.name}: operation {op_id} is not open; complete each one once"
-            )
         history.outcome[op_id] = outcome
         history.t_ret[op_id] = self._clock_ns() if time_ns is None else time_ns
         history.idx_ret[op_id] = self._next_position
         self._next_position += 1
         return op_id
+
+    def _require_open(self, op_id: int) -> None:
+        history = self.history
+        if not 0 <= op_id < len(history.outcome) or history.outcome[op_id] != OPEN:
+            raise LiftlogError(
+                f"history {history.name}: operation {op_id} is not open; complete each one once"
+            )
 
     def _end_badly(self, op_id: int, outcome: int, error: str | None, time_ns: int | None) -> None:
         row = self._complete(op_id, outcome, time_ns)

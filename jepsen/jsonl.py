@@ -229,6 +229,8 @@ class _Reader:
             raise self._error(f"t_ns[1] not before t_ns[0], got {t_ret_ns} after {t_inv_ns}")
         if line.outcome != "info" and (t_ret_ns is None or (idx_ret is None) != (idx_inv is None)):
             raise self._error(f"a completion in idx and t_ns, since the outcome is {line.outcome}")
+        if any(mop.f == "send" and mop.value is None for mop in line.mops):
+            raise self._error("a value in every send: without it nothing shows whether the send was kept")
         history.append(
             Op(
                 line.op,

@@ -118,9 +118,9 @@ def _print(
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
     title += f"{options.window} in flight, median of {options.rounds}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("system", no_wrap=True)
-    for column in ("acked/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk B"):
+    for column in ("acked/s", "spread", "p50 ms", "p99 ms", "CPU us", "MB", "disk"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, summary in summaries.items():
         table.add_row(

@@ -63,7 +63,7 @@ class Following:
         """Ask for what comes after our LEO (R6)."""
         replica, ctx = self.replica, self.ctx
         replica.fetches += 1
-        self.request = replica.fetches
+        self.request = self.request + 1 if ctx.mutants.answer_to_earlier_run else replica.fetches
         self.outstanding = True
         self.waited_ticks = 0
         message = Fetch(

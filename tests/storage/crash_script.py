@@ -186,7 +186,7 @@ class Promises:
         contents = read_all(engine, summary.log)
         if sorted(contents) != list(range(summary.log_start, summary.leo)):
             return f"offsets {sorted(contents)} are not those from {summary.log_start} to {summary.leo}"
-        starts = {}
+        starts: dict[int, int] = {}
         for offset in sorted(contents):
             starts.setdefault(contents[offset][0], offset)
         if tuple(summary.epochs) != tuple(starts.items()):

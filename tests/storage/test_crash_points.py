@@ -100,7 +100,7 @@ def check_life_after(life: Life, random: Random, mutants: Mutants = NO_MUTANTS) 
             return f"after another {crash.__name__}: {problem}"
         if state(engine, found) != before:
             return f"after another {crash.__name__}: {state(engine, found)} instead of {before}"
-    (summary,) = [one for one in found.logs if one.log == LOG] or [None]
+    summary = next((one for one in found.logs if one.log == LOG), None)
     if summary is not None:
         life.engine = engine
         life.group(life.records(LOG, summary.leo, 9, 2))
