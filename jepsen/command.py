@@ -6,8 +6,10 @@ Exit codes: 0 valid; 1 invalid; 2 unknown, or the check could not run, with one 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
+from jepsen.generate import PLANTABLE, fill, plant
+from jepsen.history import HistoryWriter
 from jepsen.html_report import write_html
-from jepsen.jsonl import read_jsonl
+from jepsen.jsonl import read_jsonl, write_jsonl
 from jepsen.report import overall_exit_code, overall_verdict, print_results
 from jepsen.result import MEANINGS, CheckResult
 from jepsen.store import JSONL_NAME, PARQUET_NAME, find_history
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from jepsen.parquet import FolderInfo
 
 REPORT_NAME = "report.html"
+WIDTH_WITHOUT_TERMINAL = 140
 PICTURES_MAX = 8
 """Histories of one folder that the HTML report shows with plots and a timeline."""
 SESSION_DEFAULTS = ("local[2]", "4g")
@@ -80,6 +85,63 @@ def add_parser(subparsers: Any) -> None:
         help="drop a torn last line, which a dying recorder left, instead of refusing",
     )
     check.set_defaults(run=_check)
+    _add_generate(verbs)
+
+
+def _add_generate(verbs: Any) -> None:
+    generate = verbs.add_parser(
+        "generate",
+        help="make up a history, valid or with planted anomalies",
+        description="Make up the history of a correct log, or one with anomalies, to try or measure checks.",
+    )
+    generate.add_argument("path", type=Path, metavar="PATH", help="a new FILE.jsonl, or a new Parquet folder")
+    for name, default, words in (
+        ("sends", 1000, "values sent"),
+        ("keys", 2, "logs"),
+        ("readers", 3, "processes that read everything at the end"),
+        ("batch", 100, "records of a poll, and sends that are open at a time"),
+    ):
+        generate.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{words} (default {default})"
+        )
+    generate.add_argument(
+        "--plant",
+        action="append",
+        default=[],
+        metavar="ANOMALY",
+        help="plant this anomaly on a log of its own, or 'all' of them; may be given several times",
+    )
+    generate.set_defaults(run=_generate)
+
+
+def _generate(arguments: argparse.Namespace) -> int:
+    for name in ("sends", "keys", "readers", "batch"):
+        if getattr(arguments, name) < 1:
+            raise LiftlogError(f"--{name} {getattr(arguments, name)}: give a number of 1 or more")
+    planted = list(PLANTABLE) if "all" in arguments.plant else arguments.plant
+    for name in planted:
+        if name not in PLANTABLE:
+            raise LiftlogError(f"--plant {name}: there is no such anomaly; there are {', '.join(PLANTABLE)}")
+    milliseconds = itertools.count(0, 1_000_000)
+    writer = HistoryWriter(
+        arguments.path.stem, clock_ns=lambda: next(milliseconds), meta={"planted": ", ".join(planted)}
+    )
+    with Activity() as activity:
+        activity.show(f"generating {arguments.sends:,} sends")
+        keys = [f"log/{number}" for number in range(arguments.keys)]
+        fill(writer, keys, arguments.sends, arguments.readers, arguments.batch)
+        for name in planted:
+            plant(writer, name, f"planted/{name}")
+        history = writer.close()
+        activity.show(f"writing {arguments.path}")
+        if arguments.path.suffix == ".jsonl":
+            write_jsonl(history, arguments.path)
+        else:
+            from jepsen.parquet import write_parquet
+
+            write_parquet(history, arguments.path)
+    print(f"wrote {arguments.path}: {len(history):,} operations")
+    return 0
 
 
 class Source(NamedTuple):
@@ -113,7 +175,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_as_json(results, report), ensure_ascii=False, indent=2))
     else:
-        print_results(Console(highlight=False), results, report)
+        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+        print_results(Console(highlight=False, width=width), results, report)
     return overall_exit_code(results)
 
 

@@ -145,7 +145,8 @@ class _ToyLog:
         self.writer.ok(op_id, mops=[Mop("assign", key) for key in kept])
         for key in self.keys:
             if key not in kept:
-                self.positions[process, key] = self.rng.randint(0, len(self.logs[key]))
+                # Back, never forward: what no reader visits counts as lost.
+                self.positions[process, key] = self.rng.randint(0, self.positions.get((process, key), 0))
 
 
 def random_history(
@@ -230,8 +231,8 @@ class _Plot:
 
 
 def _inconsistent(plot: _Plot) -> None:
-    plot.abc()
-    plot.send("d", 1)
+    for letter, offset in (("a", 0), ("b", 1), ("d", 1), ("c", 2)):
+        plot.send(letter, offset)
     plot.poll(2, (0, "a"), (1, "b"), (2, "c"))
     plot.poll(3, (1, "d"))
 

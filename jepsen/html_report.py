@@ -44,7 +44,7 @@ p{margin:.3rem 0}.soft{color:var(--soft)}
 .verdict.valid{background:#1a7f4b}.verdict.invalid{background:#b42a2a}.verdict.unknown{background:#8f5d10}
 .scroll{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0;font-size:.92rem}
 th,td{padding:.2rem .7rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-th{font-weight:600;color:var(--soft)}td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}
+th{font-weight:600;color:var(--soft);white-space:nowrap}td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}
 tr.hot td{background:var(--band)}code,td.code{font-family:ui-monospace,monospace;font-size:.88em}
 ol.examples{padding-left:1.4rem}details{margin:.5rem 0}summary{cursor:pointer;color:var(--soft)}
 figure{margin:.8rem 0 1.4rem}figcaption{color:var(--soft);font-size:.9rem}
@@ -64,7 +64,7 @@ KEYS = {
     "half of the sends": "--ok",
     "99 % of the sends": "--slow",
 }
-HEADINGS_OF_OPERATIONS = ("operation", "process", "invoked", "completed", "what")
+HEADINGS_OF_OPERATIONS = ("operation", "process", "invoked (position)", "completed", "what")
 
 
 def write_html(results: Sequence[CheckResult], path: Path) -> None:
@@ -131,9 +131,9 @@ def _history(result: CheckResult) -> Iterator[str]:
 
 
 def _table(
-    header: Iterable[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), hot: int = -1
+    header: Iterable[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = (), hot: Sequence[int] = ()
 ) -> str:
-    """A table of cells that are HTML already; `numbers` are columns to align right, `hot` a row to mark."""
+    """A table of cells that are HTML already; `numbers` are columns to align right, `hot` rows to mark."""
 
     def kind(column: int) -> str:
         return ' class="number"' if column in numbers else ""
@@ -142,7 +142,7 @@ def _table(
     lines = []
     for place, row in enumerate(rows):
         cells = "".join(f"<td{kind(column)}>{cell}</td>" for column, cell in enumerate(row))
-        lines.append(f'<tr class="hot">{cells}</tr>' if place == hot else f"<tr>{cells}</tr>")
+        lines.append(f'<tr class="hot">{cells}</tr>' if place in hot else f"<tr>{cells}</tr>")
     return f'<div class="scroll"><table><tr>{head}</tr>\n{"".join(lines)}</table></div>\n'
 
 
@@ -196,7 +196,8 @@ def _operation(result: CheckResult, lane: Lane) -> tuple[str, ...]:
     def moment(t_ns: int | None, position: int | None) -> str:
         if t_ns is None:
             return "never"
-        return f"{(t_ns - result.t_first_ns) / 1e9:.4f} s" + ("" if position is None else f" ({position:,})")
+        place = "" if position is None else f"&nbsp;({position:,})"
+        return f"{(t_ns - result.t_first_ns) / 1e9:.4f}&nbsp;s{place}"
 
     who = f"{lane.process}" if lane.client is None else f"{lane.process}, {lane.client}"
     return (
@@ -219,7 +220,7 @@ def _neighbourhood(place: Surroundings) -> str:
         (f"{offset:,}", f"<code>{_text(shorten(value))}</code>", _some(sent), _some(read))
         for (offset, value), (sent, read) in rows.items()
     ]
-    hot = next((n for n, (offset, _) in enumerate(rows) if offset == place.offset), -1)
+    hot = [number for number, (offset, _) in enumerate(rows) if offset == place.offset]
     table = _table(("offset", "value", "sent by", "read by"), cells, numbers=(0,), hot=hot)
     summary = f"<summary>The log around the first of them, {_text(place.key)}</summary>"
     return f"<details open>{summary}{table}</details>\n"

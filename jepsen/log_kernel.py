@@ -18,7 +18,8 @@ over logs.
 - `inconsistent-offsets`: one offset holds two values.
 - `duplicate`: one value lies at two offsets.
 - `lost-write`: a committed value was read by no ok poll, though its last offset is at most the greatest first
-  offset of a value that one read.
+  offset of a value that one read. (So somebody must read each log from its start: readers that begin at the
+  end prove nothing about what lies before.)
 - `unseen`: a value, acknowledged before some final read of its key began, was read by no ok poll at all.
 - `missing-in-final-read`: a value that some ok poll read, and that was acknowledged before a process's
   final read of the key began, is not in that final read. (A process with a final read that did not succeed

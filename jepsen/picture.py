@@ -24,10 +24,12 @@ from jepsen.result import Anomaly, CheckResult, Lane, Moment, Picture, Sighting,
 
 MOMENTS = 120
 """Steps of the plots."""
-LANES_MAX = 90
+LANES_MAX = 60
 """Operations of the timeline around an anomaly."""
-SAMPLE_MAX = 300
-"""Operations of the timeline around a fault, drawn from all that happened there."""
+PROCESSES_MAX = 16
+"""Processes of the timeline around a fault."""
+SAMPLE_MAX = 1000
+"""Operations of the timeline around a fault."""
 NEIGHBOURS = 3
 """Offsets shown on each side of an anomaly's offset."""
 SIGHTINGS_MAX = 200
@@ -273,16 +275,20 @@ def _nearest(tables: _Tables, position: int) -> list[Lane]:
 
 
 def _at_fault(tables: _Tables, fault: Fault) -> tuple[str, list[Lane]]:
-    """A sample of what overlapped the time around a fault's beginning, evenly drawn by position."""
+    """Some processes' operations around a fault's beginning; the processes evenly drawn."""
     low, high = fault.t_start_ns - BEFORE_FAULT_NS, fault.t_start_ns + AFTER_FAULT_NS
     overlaps = (pc.field("t_inv") <= high) & (pc.coalesce(pc.field("t_ret"), pc.field("t_inv")) >= low)
-    ids = [_integers(batch, "op_id") for batch in tables.batches("ops", ("op_id",), overlaps)]
-    found = np.concatenate(ids) if ids else np.zeros(0, np.int64)
-    stride = max(1, math.ceil(len(found) / SAMPLE_MAX))
-    chosen = found[::stride].tolist()
+    ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for batch in tables.batches("ops", ("op_id", "process"), overlaps):
+        ids.append(_integers(batch, "op_id"))
+        owners.append(_integers(batch, "process"))
+    owner = np.concatenate(owners)
+    processes = np.unique(owner)
+    drawn = processes[:: max(1, math.ceil(len(processes) / PROCESSES_MAX))]
+    chosen = np.concatenate(ids)[np.isin(owner, drawn)][:SAMPLE_MAX].tolist()
     lanes = tables.lanes(pc.field("op_id").isin(chosen)) if chosen else []
-    sampled = f"; one of {stride} operations is shown" if stride > 1 else ""
-    words = f"the first fault: {fault.kind} of {fault.target}{sampled}"
+    some = f"; {len(drawn)} of {len(processes)} processes" if len(drawn) < len(processes) else ""
+    words = f"the first fault: {fault.kind} of {fault.target}{some}"
     return words, sorted(lanes, key=lambda lane: lane.idx_inv)
 
 

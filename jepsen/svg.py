@@ -14,7 +14,7 @@ from typing import NamedTuple
 from jepsen.result import Lane, Picture, printable, shorten
 
 WIDTH = 960
-LEFT, RIGHT, TOP, BOTTOM = 74, 12, 12, 24
+LEFT, RIGHT, TOP, BOTTOM = 84, 12, 12, 24
 PLOT_HEIGHT = 170
 ROW_HEIGHT = 11
 LEVELS_MAX = 14
@@ -237,4 +237,4 @@ def milliseconds(duration_ns: float) -> str:
 
 
 def _clip(name: str) -> str:
-    return name if len(name) <= 11 else name[:10] + "…"
+    return name if len(name) <= 12 else name[:11] + "…"

@@ -3,6 +3,8 @@
     from liftlog.testing import check_disk_conformance
     check_disk_conformance(lambda: MyDisk(fresh_folder()))
 
+There is one check for each port whose contract can be seen from one side: `Disk`, `Clock`, `Random`.
+
 The storage code relies on exactly these properties and on no others. A violation raises `ConformanceError`
 that names the property. What no test within one process can show, that a sync survives a power loss, is the
 implementer's promise; the simulated disk is where its absence is played through.
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from liftlog.ports import Disk, DiskError, DiskFile
+from liftlog.ports import Clock, Disk, DiskError, DiskFile, Random
 from liftlog.types import LiftlogError
 
 
@@ -29,6 +31,26 @@ def check_disk_conformance(make_disk: Callable[[], Disk]) -> int:
     for check in _CHECKS:
         check(make_disk())
     return len(_CHECKS)
+
+
+def check_clock_conformance(clock: Clock) -> None:
+    """Check a `Clock` that is running. Raises ConformanceError."""
+    readings = [clock.monotonic_ms() for _ in range(1000)]
+    _require(readings == sorted(readings), "monotonic_ms never goes backward")
+    wall_ms = clock.wall_ms()
+    _require(isinstance(wall_ms, int), "wall_ms is a whole number, since it is stored in records")
+    _require(0 < wall_ms < 1 << 47, "wall_ms counts milliseconds since 1970")
+
+
+def check_random_conformance(random: Random) -> None:
+    """Check a `Random`. Raises ConformanceError."""
+    draws = [random.uniform(150.0, 300.0) for _ in range(1000)]
+    _require(all(150.0 <= draw <= 300.0 for draw in draws), "uniform draws lie between its bounds")
+    _require(len(set(draws)) > 900, "uniform draws differ: equal election timeouts would split every vote")
+    _require(random.uniform(7.0, 7.0) == 7.0, "uniform of an empty range is its bound")
+    numbers = [random.bits(64) for _ in range(1000)]
+    _require(all(0 <= number < 1 << 64 for number in numbers), "bits draws have at most as many bits")
+    _require(len(set(numbers)) == 1000, "bits draws of 64 bits differ: they tell starts of a node apart")
 
 
 def _require(condition: bool, text: str) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from liftlog.messages import Forward
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -208,12 +209,17 @@ class Faults:
             wipes = world.knobs.hunt_joiner_kind == "wipe"
             if wipes and not self._may_wipe(joiner):
                 continue
-            links = [(leader.number, controller)]
             if wipes:
                 delay_us = draw.randrange(50 * MILLISECOND)
                 world.kernel.after(delay_us, self._wipe_now, joiner, draw.randrange(10, 300))
-            else:
-                links.append((joiner.number, leader.number))
+                held_us = draw.randrange(600, 4000) * MILLISECOND
+                world.network.hold(leader.number, controller, Forward, world.kernel.now_us + held_us)
+                # The new disk registers, but does not reach the leader to fill itself meanwhile.
+                fault = Fault(world.kernel.now_us, "one_way", "", held_us + 500 * MILLISECOND)
+                self._block([(joiner.number, leader.number)], fault)
+                self.done(fault, f"commands of node {leader.number} to node {controller} are held back")
+                return
+            links = [(leader.number, controller), (joiner.number, leader.number)]
             fault = Fault(world.kernel.now_us, "one_way", "", draw.randrange(600, 2500) * MILLISECOND)
             self._block(links, fault)
             self.done(fault, f"links {[list(link) for link in links]} are cut")

@@ -41,6 +41,7 @@ class SimNetwork:
 
     __slots__ = (
         "_blocked",
+        "_held",
         "_kernel",
         "_post",
         "_random",
@@ -57,6 +58,7 @@ class SimNetwork:
         self._post = post
         self._blocked: dict[tuple[int, int], int] = {}
         self._slow: dict[int, int] = {}
+        self._held: dict[tuple[int, int], tuple[type, int]] = {}
         self.options = options
         self.delivered = 0
         self.dropped = 0
@@ -85,9 +87,14 @@ class SimNetwork:
         else:
             self._slow.pop(node, None)
 
+    def hold(self, sender: int, to: int, kind: type, until_us: int) -> None:
+        """Messages of one kind on one link arrive at `until_us`, no earlier: late, not lost."""
+        self._held[sender, to] = (kind, until_us)
+
     def heal(self) -> None:
         """End every cut and slowness; losses and delays stay as the options say."""
         self._blocked.clear()
+        self._held.clear()
         self._slow.clear()
 
     def is_whole(self) -> bool:
@@ -107,6 +114,11 @@ class SimNetwork:
             self.dropped += 1
             return
         data = _encode(message)
+        if self._held:
+            kind, until_us = self._held.get((sender, to), (type(None), 0))
+            if type(message) is kind and until_us > self._kernel.now_us:
+                self._kernel.at(until_us, self._arrive, (sender, to), data)
+                return
         self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
         if options.duplicate and draw() < options.duplicate:
             self.duplicated += 1

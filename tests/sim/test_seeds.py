@@ -62,7 +62,7 @@ def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
 
 def test_every_switch_is_a_registered_mutant() -> None:
     assert unregistered() == []
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) == 19
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
 @pytest.mark.slow

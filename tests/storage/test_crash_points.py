@@ -126,6 +126,7 @@ def test_D4_R5_R7_a_crash_at_any_disk_call_loses_nothing_durable_and_invents_not
             TRIED[f"life, {name}"] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["kill", "power"])
 @pytest.mark.parametrize("second", ["kill", "power"])
 def test_D4_a_crash_at_any_disk_call_of_a_recovery_is_recovered_from(first: str, second: str) -> None:

@@ -9,12 +9,21 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import trio
 
 from liftlog.ports import Disk, DiskError
+from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.disk import RealDisk, RealFile
-from liftlog.testing import ConformanceError, check_disk_conformance
+from liftlog.testing import (
+    ConformanceError,
+    check_clock_conformance,
+    check_disk_conformance,
+    check_random_conformance,
+)
 from liftlog.types import LiftlogError
+from sim.clock import SimClock, SimRandom
 from sim.disk import SimDisk
+from sim.kernel import Kernel
 
 
 @pytest.fixture
@@ -81,3 +90,31 @@ def test_a_full_device_is_a_disk_error_with_its_errno(tmp_path: Path) -> None:
         file.append([b"x"])
     assert caught.value.errno == errno.ENOSPC
     file.close()
+
+
+def test_both_clocks_and_both_sources_of_randomness_conform() -> None:
+    async def check_real() -> None:
+        check_clock_conformance(RealClock())
+
+    trio.run(check_real)
+    check_clock_conformance(SimClock(Kernel(), rate=1.2, skew_ms=-300))
+    check_random_conformance(RealRandom())
+    check_random_conformance(SimRandom(7, "node 1"))
+
+
+def test_the_suite_notices_a_clock_that_runs_backward_and_a_dead_source_of_randomness() -> None:
+    class Backward(SimClock):
+        reading = 0.0
+
+        def monotonic_ms(self) -> float:
+            self.reading -= 1.0
+            return self.reading
+
+    class Dead(SimRandom):
+        def bits(self, count: int) -> int:
+            return 4
+
+    with pytest.raises(ConformanceError, match="never goes backward"):
+        check_clock_conformance(Backward(Kernel()))
+    with pytest.raises(ConformanceError, match="differ"):
+        check_random_conformance(Dead(7, "node 1"))

@@ -298,7 +298,7 @@ class FailingDisk(SimDisk):
         super()._rearm()
         self.armed = True
 
-    def enter(self, operation: str, *rest: object, **more: object) -> None:  # type: ignore[override]
+    def enter(self, operation: str, *rest: object, **more: object) -> None:
         if operation.removesuffix("_directory") == self.operation and not self.failed:
             self.left -= 1
             if self.left == 0:

@@ -1,0 +1,216 @@
+"""The definitions of `jepsen.log_kernel`, word by word, over operations instead of columns; quadratic and
+obvious.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from jepsen.history import FINAL_POLL, History, Mop, Op
+
+Row = tuple[str, str, tuple[int, ...], tuple[Any, ...]]
+
+
+def text(value: int | str) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f'"{value}"' if value[:1] in set('"-0123456789') else value
+
+
+def row(anomaly: str, key: str, ops: list[int], **evidence: Any) -> Row:
+    fields = ("value", "other_value", "offset", "other_offset", "process", "position", "other_position")
+    return anomaly, key, tuple(ops), tuple(evidence.get(field) for field in fields)
+
+
+def brute_force(history: History, gaps: str = "known") -> set[Row]:
+    """All anomalies: (anomaly, key, operations, evidence)."""
+    ops = sorted(history.ops(), key=lambda op: op.op_id)
+    keys = sorted({mop.key for op in ops for mop in op.mops})
+    found: set[Row] = set()
+    for key in keys:
+        found |= _Log(ops, key).check(gaps)
+    return found
+
+
+def parts(ops: list[Op], f: str, key: str | None = None) -> list[tuple[Op, int, Mop]]:
+    return [
+        (op, pos, mop)
+        for op in ops
+        for pos, mop in enumerate(op.mops)
+        if mop.f == f and mop.value is not None and key in (None, mop.key)
+    ]
+
+
+class _Log:
+    def __init__(self, ops: list[Op], key: str) -> None:
+        self.ops, self.key = ops, key
+        self.sends = parts(ops, "send", key)
+        self.polls = parts(ops, "poll", key)
+        self.ok_polls = [part for part in self.polls if part[0].outcome == "ok"]
+        everywhere = {(mop.key, mop.value) for op, _, mop in parts(ops, "poll") if op.outcome == "ok"}
+        self.committed = {
+            op.op_id
+            for op, _, mop in parts(ops, "send")
+            if op.outcome == "ok" or (op.outcome == "info" and (mop.key, mop.value) in everywhere)
+        }
+        places = [(mop.offset, mop.value) for op, _, mop in self.sends if op.op_id in self.committed]
+        places += [(mop.offset, mop.value) for _, _, mop in self.polls]
+        self.pairs = {(offset, value) for offset, value in places if offset is not None}
+        self.values = list(dict.fromkeys(mop.value for op in ops for mop in op.mops if self._here(mop)))
+        self.offsets = {v: sorted(o for o, w in self.pairs if w == v) for v in self.values}
+        self.senders = {v: [op for op, _, mop in self.sends if mop.value == v] for v in self.values}
+        self.readers = {v: [op for op, _, mop in self.ok_polls if mop.value == v] for v in self.values}
+
+    def _here(self, mop: Mop) -> bool:
+        return mop.key == self.key and mop.f in ("send", "poll") and mop.value is not None
+
+    def check(self, gaps: str) -> set[Row]:
+        found: set[Row] = set()
+        for value in self.values:
+            found |= self.check_value(value)
+        found |= self.check_offsets() | self.check_real_time() | self.check_sessions(gaps)
+        return found
+
+    def first(self, value: Any) -> int | None:
+        return self.offsets[value][0] if self.offsets[value] else None
+
+    def check_value(self, value: Any) -> set[Row]:
+        senders, readers, offsets = self.senders[value], self.readers[value], self.offsets[value]
+        first = self.first(value)
+        send_op = [max(op.op_id for op in senders)] if senders else []
+        read_op = [min(op.op_id for op in readers)] if readers else []
+        both = send_op + read_op
+        shared = {"value": text(value), "offset": first}
+        if len(senders) > 1:
+            return {row("reused-value", self.key, both, **shared)}
+        found = set()
+        if len(offsets) > 1:
+            found.add(row("duplicate", self.key, both, **shared, other_offset=offsets[-1]))
+        if not senders:
+            if readers:
+                found.add(row("phantom", self.key, both, **shared))
+            return found
+        (send,) = senders
+        if readers and send.outcome == "fail":
+            found.add(row("aborted-read", self.key, both, **shared))
+        ends = [op.idx_ret for op in readers if op.idx_ret is not None]
+        if ends and min(ends) < send.idx_inv:
+            moments = {"position": min(ends), "other_position": send.idx_inv}
+            found.add(row("future-read", self.key, both, **shared, **moments))
+        bound = max(
+            (self.offsets[v][0] for v in self.values if self.readers[v] and self.offsets[v]), default=-1
+        )
+        if send.op_id in self.committed and not readers and offsets and offsets[-1] <= bound:
+            found.add(
+                row(
+                    "lost-write", self.key, send_op, value=text(value), offset=offsets[-1], other_offset=bound
+                )
+            )
+        if send.outcome == "ok":
+            found |= self.check_final_reads(value, send)
+        return found
+
+    def final_readers(self) -> dict[int, list[Op]]:
+        reading: dict[int, list[Op]] = {}
+        for op in self.ops:
+            if op.f == FINAL_POLL and any(mop.f == "poll" and mop.key == self.key for mop in op.mops):
+                reading.setdefault(op.process, []).append(op)
+        spoiled = {op.process for op in self.ops if op.f == FINAL_POLL and op.outcome != "ok"}
+        return {process: some for process, some in reading.items() if process not in spoiled}
+
+    def check_final_reads(self, value: Any, send: Op) -> set[Row]:
+        assert send.idx_ret is not None
+        shared = {"value": text(value), "offset": self.first(value), "position": send.idx_ret}
+        began = {process: min(op.idx_inv for op in ops) for process, ops in self.final_readers().items()}
+        if not self.readers[value]:
+            if any(send.idx_ret < moment for moment in began.values()):
+                last = max(began.values())
+                return {row("unseen", self.key, [send.op_id], **shared, other_position=last)}
+            return set()
+        found = set()
+        for process, ops in self.final_readers().items():
+            seen = {mop.value for op in ops for mop in op.mops if self._here(mop)}
+            if send.idx_ret < began[process] and value not in seen:
+                where = {"process": process, "other_position": began[process]}
+                found.add(row("missing-in-final-read", self.key, [send.op_id], **shared, **where))
+        return found
+
+    def operation_of(self, value: Any) -> int:
+        if self.senders[value]:
+            return max(op.op_id for op in self.senders[value])
+        return min(op.op_id for op, _, mop in self.polls if mop.value == value)
+
+    def check_offsets(self) -> set[Row]:
+        found = set()
+        for offset in {offset for offset, _ in self.pairs}:
+            holders = sorted((v for o, v in self.pairs if o == offset), key=text)
+            if len(holders) > 1:
+                low, high = holders[:2]
+                ops = [self.operation_of(low), self.operation_of(high)]
+                texts = {"value": text(low), "other_value": text(high)}
+                found.add(row("inconsistent-offsets", self.key, ops, **texts, offset=offset))
+        return found
+
+    def check_real_time(self) -> set[Row]:
+        placed = [
+            (value, self.senders[value][0], self.offsets[value][0])
+            for value in self.values
+            if len(self.senders[value]) == 1 and self.offsets[value]
+        ]
+        placed = [one for one in placed if one[1].op_id in self.committed]
+        found = set()
+        for value, send, offset in placed:
+            if send.outcome != "ok":
+                continue
+            assert send.idx_ret is not None
+            below = [other for other in placed if other[2] < offset]
+            if not below:
+                continue
+            order = {v: number for number, v in enumerate(self.values)}
+            other, sender, other_offset = max(below, key=lambda one: (one[1].idx_inv, one[2], order[one[0]]))
+            if sender.idx_inv > send.idx_ret:
+                found.add(
+                    row(
+                        "realtime-order",
+                        self.key,
+                        [send.op_id, sender.op_id],
+                        value=text(value),
+                        other_value=text(other),
+                        offset=offset,
+                        other_offset=other_offset,
+                        position=send.idx_ret,
+                        other_position=sender.idx_inv,
+                    )
+                )
+        return found
+
+    def check_sessions(self, gaps: str) -> set[Row]:
+        found: set[Row] = set()
+        for process in {op.process for op in self.ops}:
+            position: tuple[int, int] | None = None
+            for op in sorted((op for op in self.ops if op.process == process), key=lambda op: op.idx_inv):
+                if op.f in ("assign", "subscribe") and op.outcome != "fail":
+                    if all(mop.key != self.key for mop in op.mops):
+                        position = None
+                    continue
+                read = [mop.offset for mop in op.mops if self._here(mop) and mop.f == "poll"]
+                offsets = [offset for offset in read if offset is not None]
+                if not offsets:
+                    continue
+                if position is not None:
+                    found |= self.step("", process, position[0], offsets[0], [position[1], op.op_id], gaps)
+                for low, high in pairwise(offsets):
+                    found |= self.step("int-", process, low, high, [op.op_id], gaps)
+                if op.outcome == "ok":
+                    position = (offsets[-1], op.op_id)
+        return found
+
+    def step(self, prefix: str, process: int, low: int, high: int, ops: list[int], gaps: str) -> set[Row]:
+        where = {"offset": high, "other_offset": low, "process": process}
+        if high <= low:
+            return {row(f"{prefix}nonmonotonic-poll", self.key, ops, **where)}
+        between = [offset for offset, _ in self.pairs if low < offset < high]
+        if between or (gaps == "any" and high > low + 1):
+            return {row(f"{prefix}poll-skip", self.key, ops, **where)}
+        return set()
