@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from jepsen.parquet import FolderInfo
 
 REPORT_NAME = "report.html"
+LARGE_MOPS = 10_000_000
+"""From here on a Java process that takes longer to start but runs faster pays off."""
 WIDTH_WITHOUT_TERMINAL = 140
 PICTURES_MAX = 8
 """Histories of one folder that the HTML report shows with plots and a timeline."""
@@ -219,6 +221,7 @@ def _as_parquet(found: Path, salvage: bool, temporary: Path) -> Source:
 def _run(
     source: Source, arguments: argparse.Namespace, name: str, temporary: Path, activity: Activity
 ) -> list[CheckResult]:
+    from jepsen.parquet import count_mops
     from jepsen.spark.check import CheckOptions
     from jepsen.spark.run import check_folder
 
@@ -231,6 +234,7 @@ def _run(
         incomplete=source.incomplete,
         java_log=temporary / "java.log",
         show=activity.show,
+        quick=count_mops(source.folder) < LARGE_MOPS,
     )
 
 

@@ -152,6 +152,12 @@ def read_info(folder: Path) -> FolderInfo:
     return info
 
 
+def count_mops(folder: Path) -> int:
+    """Micro-operations in a folder, from the footer of its file."""
+    count: int = _open(folder / "mops.parquet").metadata.num_rows
+    return count
+
+
 def read_parquet(folder: Path, name: str | None = None) -> History:
     """Read one history of a folder (`name` tells which if there are several). Raises LiftlogError."""
     info = read_info(folder)

@@ -37,14 +37,16 @@ def check_folder(
     incomplete: frozenset[str],
     java_log: Path,
     show: Callable[[str], None],
+    quick: bool = True,
 ) -> list[CheckResult]:
     """Check every history of a validated Parquet folder. What Java writes to stderr goes to `java_log`.
 
-    `show` is told what is being done. Raises LiftlogError if Spark cannot start or fails.
+    `show` is told what is being done; `quick` is for histories that fit few tasks, see `start_session`.
+    Raises LiftlogError if Spark cannot start or fails.
     """
     show(f"starting Spark on {master}")
     with stderr_of_children(java_log):
-        session = start_session(master, driver_memory)
+        session = start_session(master, driver_memory, quick=quick)
     try:
         show("checking")
         return _check(session, folder, options, source, incomplete)

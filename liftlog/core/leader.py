@@ -84,7 +84,6 @@ class Leadership:
         "pending_ticks",
         "reads",
         "record",
-        "refused",
         "replica",
         "resign_after",
         "subscribed",
@@ -102,7 +101,6 @@ class Leadership:
         self.pending: ChangeIsr | None = None
         self.pending_ticks = 0
         self.subscribed = False
-        self.refused = 0
         self.reads: dict[int, tuple[int, Fetch]] = {}
         self.bus_down_ticks = 0
         self.resign_after = self.ctx.ticks_of(1000)
@@ -185,9 +183,10 @@ class Leadership:
                 f"{len(self.record.isr)} in sync, {self.record.min_insync} needed; try again later",
             )
         if self.inflight_bytes >= ctx.config.inflight_max_bytes:
-            self._refuse(messages, ERR_OVERLOAD, "too much waits for replication; try again later")
-            self.refused += len(messages)
+            dropped = self._refuse(messages, ERR_OVERLOAD, "too much waits for replication; try again later")
             ctx.mark("N6.overload")
+            for _ in dropped:
+                ctx.mark("N6.dropped")
             return
         if not messages:
             return

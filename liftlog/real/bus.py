@@ -8,7 +8,8 @@ call. Between the two nothing is done per message. All the rest of NATS (clients
 Rules that live here: a subscription counts only once the server has answered the PING sent after the SUB
 (N1); a closed subscription's late messages are dropped unanswered (N2, N3); the socket is always drained
 (N6): the reader waits for nothing but the core's inbox, which the driver empties without ever blocking; a
-message over the stream's limit is refused here (L3), without troubling the core.
+message over the stream's limit is refused here (L3), without troubling the core; a plain message needs
+nothing but a subject, and its reply subject, if any, gets the ack (L1), unless the stream keeps silent (N8).
 """
 
 from __future__ import annotations

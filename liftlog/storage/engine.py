@@ -2,7 +2,8 @@
 
 A *group* of jobs goes through two phases. `write` carries out the writes of all jobs, in order; `sync` then
 makes them durable with one sync per touched file, however many jobs touched it (group commit). Between the
-two the process may die at any call. A ticket is reported durable only by `sync`, in the order of the jobs.
+two, and at any call within, the process may die (D4). A ticket is reported durable only by `sync`, in the
+order of the jobs.
 
     write([AppendLog a, AppendLog a, SaveHardState]) ->  events of jobs that need no sync, or that failed
     sync()                                           ->  Durable x 3

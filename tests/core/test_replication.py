@@ -445,3 +445,19 @@ def test_N4_too_few_in_sync_is_said_and_plain_messages_are_kept() -> None:
     ]
     assert replica.leo == 4, "the message without a reply subject is stored, not committed"
     assert replica.hw == 3
+
+
+def test_N6_over_the_limit_requesters_are_answered_and_the_drop_is_counted() -> None:
+    world, partition = ready(inflight_max_bytes=1)
+    for node in others(world, partition):
+        world.hold_storage(node)
+    world.publish(partition, b"waits for its commit")
+    world.publish(partition, b"one too many", b"and another", reply=b"_INBOX.full")
+    world.publish(partition, b"plain", reply=b"")
+    world.run(0.1)
+    leader = world.replica(world.leader(partition), partition)
+    assert [(refusal.code, refusal.replies) for refusal in world.refusals] == [
+        ("overload", [b"_INBOX.full"] * 2)
+    ]
+    assert leader.leo == 4
+    assert world.nodes[world.leader(partition)].marks["N6.dropped"] == 1

@@ -16,7 +16,7 @@ from tests.integration.cluster import Harness, until, with_cluster
 pytestmark = pytest.mark.real
 
 
-def test_plain_messages_are_stored_and_requesters_get_the_ack(tmp_path: Path) -> None:
+def test_L1_plain_messages_are_stored_and_requesters_get_the_ack(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         await cluster.client.create_stream(StreamConfig("orders", "orders.>"))
         nats = cluster.client.nats
@@ -54,7 +54,7 @@ def test_jetstream_publish_works_unchanged(tmp_path: Path) -> None:
     with_cluster(tmp_path, 1, story)
 
 
-def test_a_message_over_the_stream_s_limit_is_refused_in_jetstream_s_words(tmp_path: Path) -> None:
+def test_L3_a_message_over_the_stream_s_limit_is_refused_in_jetstream_s_words(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         await cluster.client.create_stream(StreamConfig("small", "small", max_payload_bytes=100))
         with pytest.raises(nats.js.errors.BadRequestError, match="100 bytes"):
@@ -66,7 +66,7 @@ def test_a_message_over_the_stream_s_limit_is_refused_in_jetstream_s_words(tmp_p
     with_cluster(tmp_path, 1, story)
 
 
-def test_a_stream_without_ack_reply_stores_and_says_nothing(tmp_path: Path) -> None:
+def test_N8_a_stream_without_ack_reply_stores_and_says_nothing(tmp_path: Path) -> None:
     async def story(cluster: Harness) -> None:
         await cluster.client.create_stream(StreamConfig("quiet", "quiet", ack_reply=False))
         with pytest.raises(nats.errors.TimeoutError):

@@ -21,7 +21,7 @@ from jepsen.history import (
     Op,
 )
 from jepsen.jsonl import JsonlStream, read_jsonl, write_jsonl
-from jepsen.parquet import read_info, read_parquet, write_parquet
+from jepsen.parquet import SCHEMAS, read_info, read_parquet, write_parquet
 from jepsen.store import find_history, new_run, read_history
 from liftlog.types import LiftlogError
 
@@ -353,3 +353,35 @@ def test_a_path_without_a_history_is_refused_in_one_line(tmp_path: Path) -> None
         find_history(tmp_path / "nowhere")
     with pytest.raises(LiftlogError, match=r"no history in folder .*expected ops\.parquet"):
         find_history(tmp_path)
+
+
+# -- the documentation -----------------------------------------------------------------------------------------
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "history-format.md").read_text(encoding="utf-8")
+
+
+def test_the_documented_example_is_a_valid_history(tmp_path: Path) -> None:
+    example = DOCUMENT.split("```json\n")[1].split("```")[0]
+    (tmp_path / "h.jsonl").write_text(example, encoding="utf-8")
+    history = read_jsonl(tmp_path / "h.jsonl")
+    write_jsonl(history, tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_text(encoding="utf-8") == example
+
+
+def test_every_column_of_the_schema_is_documented_with_its_type() -> None:
+    for table, schema in SCHEMAS.items():
+        section = DOCUMENT.split(f"### {table}.parquet")[1].split("###")[0]
+        documented = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+        columns = [(name.strip(" `"), kind.strip()) for name, kind in documented]
+        kinds = {field.name: str(getattr(field.type, "value_type", field.type)) for field in schema}
+        assert columns == list(kinds.items())
+
+
+def test_the_documented_recording_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = DOCUMENT.split("```python\n")[1].split("```")[0]
+    exec(compile(code, "docs/history-format.md", "exec"), {})
+    streamed = read_jsonl(tmp_path / "store/example/latest/history.jsonl")
+    stored = read_parquet(tmp_path / "store/example/latest/history")
+    assert contents(streamed) == contents(stored)
+    assert len(stored) == 4

@@ -29,8 +29,20 @@ def test_a_run_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["trace_hash"] == run_seed(Options(seed=3, duration_s=5)).trace_hash
 
 
-def test_a_violation_ends_with_exit_code_1_and_its_replay_command(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["sim", "run", "--seed", "0", "--profile", "kills", "--mutant", "restarted_leader_keeps_epoch", "--quiet"]
+def test_a_violation_ends_with_exit_code_1_and_its_replay_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [
+        "sim",
+        "run",
+        "--seed",
+        "0",
+        "--profile",
+        "kills",
+        "--mutant",
+        "restarted_leader_keeps_epoch",
+        "--quiet",
+    ]
     assert main(arguments) == 1
     out = capsys.readouterr().out
     assert "verdict: OneLeaderPerEpoch is violated at" in out
@@ -80,7 +92,9 @@ def test_a_trace_holds_every_step(tmp_path: Path) -> None:
 
 def test_a_history_holds_sends_polls_and_final_reads(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    assert main(["sim", "run", "--seed", "4", "--profile", "kills", "--quiet", "--history", str(path)]) == 0
+    assert (
+        main(["sim", "run", "--seed", "4", "--profile", "kills", "--quiet", "--history", str(path)]) == 0
+    )
     history = read_jsonl(path)
     ops = list(history.ops())
     sends = [op for op in ops if op.f == "send" and op.outcome == "ok"]
@@ -107,7 +121,9 @@ def test_a_sweep_counts_and_does_not_depend_on_its_jobs() -> None:
 
 
 def test_a_sweep_with_a_violation_fails_and_names_it() -> None:
-    options = [Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in range(4)]
+    options = [
+        Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in range(4)
+    ]
     result = run_sweep(options, 1)
     assert not result.good
     assert result.failed[0].invariant == "OneLeaderPerEpoch" and "--mutant" in result.failed[0].replay

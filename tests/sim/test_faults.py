@@ -18,7 +18,9 @@ from sim.world import World
 
 def world_with(seed: int = 1, *, minimum: int = 0, nodes: int = 3, replicas: int = 3) -> World:
     stream = StreamConfig("orders", "orders", 1, replicas, minimum)
-    world = World(seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
+    world = World(
+        seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess
+    )
     world.start()
     world.kernel.run_until(8 * SECOND)
     return world
@@ -32,7 +34,11 @@ def follower_of(world: World) -> int:
     """A node that leads nothing, not even the metadata group."""
     for machine in world.machines.values():
         node = machine.node
-        if node is not None and not node.raft.is_leader and all(r.role != "leader" for r in node.replicas.values()):
+        if (
+            node is not None
+            and not node.raft.is_leader
+            and all(r.role != "leader" for r in node.replicas.values())
+        ):
             return machine.number
     raise AssertionError("everybody leads something")
 

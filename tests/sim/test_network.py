@@ -11,14 +11,18 @@ class Setup:
     def __init__(self, options: NetworkOptions, seed: int = 1) -> None:
         self.kernel = Kernel()
         self.arrived: list[tuple[int, Received]] = []
-        self.network = SimNetwork(self.kernel, seed, options, lambda to, event: self.arrived.append((to, event)))
+        self.network = SimNetwork(
+            self.kernel, seed, options, lambda to, event: self.arrived.append((to, event))
+        )
 
     def send(self, count: int, sender: int = 1, to: int = 2) -> list[int]:
         """Sequence numbers in the order of arrival."""
         for number in range(count):
             self.network.send(sender, to, Heartbeat(1, number, 0))
         self.kernel.run_until(self.kernel.now_us + 10 * SECOND)
-        found = [event.message.sequence for _, event in self.arrived if isinstance(event.message, Heartbeat)]
+        found = [
+            event.message.sequence for _, event in self.arrived if isinstance(event.message, Heartbeat)
+        ]
         self.arrived.clear()
         return found
 
@@ -32,7 +36,7 @@ def test_every_receiver_gets_an_object_of_its_own() -> None:
     message = Heartbeat(1, 1, 0)
     setup.network.send(1, 2, message)
     setup.kernel.run_until(SECOND)
-    (to, received), = setup.arrived
+    ((to, received),) = setup.arrived
     assert to == 2 and received.sender == 1
     assert received.message == message and received.message is not message
 

@@ -1,4 +1,4 @@
-"""The observer sees what nodes do: each test doctors a running cluster and names the invariant that must fire."""
+"""The observer sees what nodes do: each test doctors a running cluster and names the invariant to fire."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_lost_durable_end_of_an_isr_member_fires() -> None:
 
 def test_an_unsynced_promise_fires_when_the_machine_recovers() -> None:
     world = running_world(4)
-    machine, replica = replica_of(world, "follower")
+    machine, _replica = replica_of(world, "follower")
     content = machine.disk.files()
     path = next(path for path in content if path.startswith("streams/") and machine.disk.content(path))
     machine.kill()
@@ -102,7 +102,7 @@ def test_a_second_raft_leader_of_a_term_fires() -> None:
 
 def test_a_changed_committed_raft_entry_fires() -> None:
     world = running_world(7)
-    machine, _ = replica_of(world, "follower")
+    machine, _replica = replica_of(world, "follower")
     assert machine.node is not None
     log = machine.node.raft.log
     log[0] = Entry(log[0].index, log[0].term + 5, log[0].data)
@@ -112,7 +112,7 @@ def test_a_changed_committed_raft_entry_fires() -> None:
 
 def test_a_node_that_raises_is_a_violation_of_its_own() -> None:
     world = running_world(8)
-    machine, replica = replica_of(world, "follower")
+    machine, _replica = replica_of(world, "follower")
 
     def raise_now() -> None:
         assert machine.process is not None

@@ -34,7 +34,9 @@ def test_a_difference_between_two_ends_is_found() -> None:
 
 def test_an_expectation_that_does_not_hold_is_said() -> None:
     scenario = load("calm")
-    wanting = scenario.__class__(title="", expect=scenario.expect.__class__(10_000, {"elections": 9}, ("R6.diverged",)))
+    wanting = scenario.__class__(
+        title="", expect=scenario.expect.__class__(10_000, {"elections": 9}, ("R6.diverged",))
+    )
     unexpected = run_scenario(wanting, "step").unexpected
     assert [text.partition(":")[0] for text in unexpected[:2]] == ["acks received", "elections"]
     assert unexpected[2] == "rule case R6.diverged was not reached"

@@ -38,7 +38,12 @@ def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
     for hash_seed in ("0", "1", "random"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.getcwd()}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=True
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
         )
         hashes.append(done.stdout.strip())
     hashes.append(run_seed(Options(seed=7, gear=gear)).trace_hash)
@@ -52,7 +57,9 @@ def test_different_seeds_are_different_runs() -> None:
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
     for seed in range(20):
-        result = run_seed(Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear))
+        result = run_seed(
+            Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear)
+        )
         if not result.good:
             break
     assert result.invariant == "OneLeaderPerEpoch"

@@ -46,7 +46,13 @@ class Setup:
         self.crashes = 0
         self.errors: list[Exception] = []
         self.runner = SimStorageRunner(
-            self.kernel, random.Random(1), times, self.engine, self._take, self._crash, self.errors.append
+            self.kernel,
+            random.Random(1),
+            times,
+            self.engine,
+            self._take,
+            self._crash,
+            self.errors.append,
         )
 
     def _take(self, events: list[Event]) -> None:
