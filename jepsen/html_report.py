@@ -81,7 +81,7 @@ def page(results: Sequence[CheckResult]) -> str:
     """The whole document. With several histories those that are not valid come first."""
     ordered = sorted(results, key=lambda one: (INVALID, UNKNOWN, VALID).index(one.verdict))
     title = f"{overall_verdict(results)}: {', '.join(_text(one.history) for one in ordered[:3])}"
-    body = "".join(part for result in ordered for part in _history(result))
+    body = "".join(part for number, result in enumerate(ordered) for part in _history(result, number))
     if len(ordered) > 1:
         body = (
             _table(
@@ -109,7 +109,8 @@ def _text(raw: str) -> str:
     return escape(printable(raw))
 
 
-def _history(result: CheckResult) -> Iterator[str]:
+def _history(result: CheckResult, number: int) -> Iterator[str]:
+    """One history; `number` tells its anchors from those of the others."""
     yield (
         f'<h1><span class="verdict {result.verdict}">{result.verdict}</span> {_text(result.history)}: '
         f"{VERDICT_WORDS[result.verdict]}</h1>\n"
@@ -118,7 +119,7 @@ def _history(result: CheckResult) -> Iterator[str]:
     )
     for reason in result.reasons:
         yield f"<p>Note: {_text(reason)}.</p>\n"
-    yield from _anomalies(result)
+    yield from _anomalies(result, number)
     yield "<h2>Operations</h2>\n"
     rows = [(_text(f), *(f"{number:,}" for number in numbers)) for f, *numbers in counts_by_function(result)]
     yield _table(("operation", "ok", "fail", "info"), rows, numbers=(1, 2, 3))
@@ -149,13 +150,13 @@ def _table(
 # -- anomalies -----------------------------------------------------------------------------------------------
 
 
-def _anomalies(result: CheckResult) -> Iterator[str]:
+def _anomalies(result: CheckResult, number: int) -> Iterator[str]:
     if not result.findings:
         return
     yield "<h2>Anomalies</h2>\n"
     rows = [
         (
-            f'<a href="#{_anchor(result, finding)}">{finding.name}</a>',
+            f'<a href="#{number}-{finding.name}">{finding.name}</a>',
             f"{finding.total:,}",
             f"{finding.keys:,}",
             MEANINGS[finding.name] + ("" if finding.failing else " (does not count)"),
@@ -166,7 +167,7 @@ def _anomalies(result: CheckResult) -> Iterator[str]:
     involved = {lane.op_id: lane for lane in result.picture.involved} if result.picture else {}
     places = {place.name: place for place in result.picture.surroundings} if result.picture else {}
     for finding in result.findings:
-        yield f'<h3 id="{_anchor(result, finding)}">{finding.name}: {finding.total:,}</h3>\n'
+        yield f'<h3 id="{number}-{finding.name}">{finding.name}: {finding.total:,}</h3>\n'
         yield f"<p>{_text(MEANINGS[finding.name])[:1].upper()}{_text(MEANINGS[finding.name])[1:]}.</p>\n"
         yield '<ol class="examples">'
         for anomaly in finding.examples:
@@ -179,10 +180,6 @@ def _anomalies(result: CheckResult) -> Iterator[str]:
             yield f'<p class="soft">… and {more:,} more.</p>\n'
         if finding.name in places:
             yield _neighbourhood(places[finding.name])
-
-
-def _anchor(result: CheckResult, finding: Finding) -> str:
-    return escape(f"{result.history}-{finding.name}".replace(" ", "-"), quote=True)
 
 
 def _operations(result: CheckResult, anomaly: Anomaly, involved: dict[int, Lane]) -> str:

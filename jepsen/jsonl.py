@@ -30,7 +30,7 @@ Identifier = Annotated[int, msgspec.Meta(ge=-(2**63) + 1, le=2**63 - 1)]
 JsonValue = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | None
 
 
-class MopLine(msgspec.Struct, array_like=True, omit_defaults=True):
+class MopLine(msgspec.Struct, array_like=True):
     f: Literal["send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe"]
     key: str
     offset: Natural | None = None
@@ -96,7 +96,6 @@ class JsonlStream:
         self.flush()
 
     def op(self, op: Op) -> None:
-        mops = [MopLine(*mop) for mop in op.mops]  # type: ignore[arg-type]  # one of MOP_FUNCTIONS
         idx_inv = None if op.idx_inv == NULL else op.idx_inv
         line = OpLine(
             op.op_id,
@@ -105,7 +104,7 @@ class JsonlStream:
             op.outcome,  # type: ignore[arg-type]  # OUTCOMES holds exactly the literals
             (idx_inv, op.idx_ret),
             (op.t_inv_ns, op.t_ret_ns),
-            mops,
+            [_packed(mop) for mop in op.mops],  # type: ignore[misc]  # written as a MopLine is
             op.client,
             op.error,
         )
@@ -136,6 +135,14 @@ class JsonlStream:
         self._buffer += b"\n"
         if len(self._buffer) >= FLUSH_BYTES:
             self.flush()
+
+
+def _packed(mop: Mop) -> tuple[str | int | None, ...]:
+    """A micro-operation as its array, without the nulls at the end."""
+    length = len(mop)
+    while mop[length - 1] is None:
+        length -= 1
+    return mop[:length]
 
 
 def write_jsonl(history: History, path: Path) -> None:

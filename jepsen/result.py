@@ -277,7 +277,9 @@ def explain(anomaly: Anomaly) -> str:
 
 def printable(text: str) -> str:
     """`text` without anything that a terminal or a browser would act on."""
-    return text if text.isprintable() else repr(text)[1:-1]
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def original(text: str) -> int | str:

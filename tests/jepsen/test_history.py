@@ -355,7 +355,7 @@ def test_a_path_without_a_history_is_refused_in_one_line(tmp_path: Path) -> None
         find_history(tmp_path)
 
 
-# -- the documentation -----------------------------------------------------------------------------------------
+# -- the documentation ---------------------------------------------------------------------------------------
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "history-format.md").read_text(encoding="utf-8")
 
