@@ -9,6 +9,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from jepsen.parquet import FolderInfo
 
 REPORT_NAME = "report.html"
+MASTER = re.compile(r"local(-cluster)?(\[.+\])?$|spark://.+|k8s://.+|yarn$")
 LARGE_MOPS = 10_000_000
 """From here on a Java process that takes longer to start but runs faster pays off."""
 WIDTH_WITHOUT_TERMINAL = 140
@@ -186,6 +188,10 @@ def _require_options(arguments: argparse.Namespace) -> None:
     for name in arguments.allow:
         if name not in MEANINGS:
             raise LiftlogError(f"--allow {name}: there is no such anomaly; there are {', '.join(MEANINGS)}")
+    if not MASTER.match(arguments.master):
+        raise LiftlogError(
+            f"--master {arguments.master} is no Spark master: give local[2], spark://HOST:PORT, yarn or k8s://URL"
+        )
     if not 1 <= arguments.examples <= 1000:
         raise LiftlogError(f"--examples {arguments.examples}: give a number from 1 to 1000")
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from liftlog.messages import Forward
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -105,8 +104,7 @@ class Faults:
         self.plan = plan
         self.active = True
         self.on_fault: Callable[[str, str, int], None] | None = None
-        self._ordinal = 0
-        self._hunter = random.Random(f"{world.seed}/hunter")
+        self._restarts = random.Random(f"{world.seed}/restarts")
         self._quiet_until_us = 0
         self._snapshots: dict[int, tuple[int, dict[str, bytes]]] = {}
         self._spent_wipes = 0
@@ -116,13 +114,12 @@ class Faults:
         }
 
     def start(self) -> None:
-        world = self.world
         for fault in self.plan:
-            world.kernel.at(fault.at_us, self._apply, fault)
-        if world.knobs.hunt_voter:
-            world.observer.watched["M1.vote"] = self._voted
-        if world.knobs.hunt_joiner:
-            world.observer.watched["R10.join"] = self._joining
+            self.schedule(fault)
+
+    def schedule(self, fault: Fault) -> None:
+        """Let a fault strike at its time, unless the fault phase is over by then."""
+        self.world.kernel.at(fault.at_us, self._apply, fault)
 
     def end(self) -> None:
         """No more faults; everything is healed, everybody runs again."""
@@ -150,7 +147,7 @@ class Faults:
     def crashed(self, machine: Machine) -> None:
         """A process ended by a crash inside a phase, or because its disk failed while it started."""
         self.world.observer.count("crashes inside")
-        self._restart_later(machine, 300 * MILLISECOND + self._hunter.randrange(SECOND))
+        self._restart_later(machine, 300 * MILLISECOND + self._restarts.randrange(SECOND))
 
     def stopped(self, machine: Machine) -> None:
         """A node asked for the end of its process; its supervisor starts it again."""
@@ -159,71 +156,6 @@ class Faults:
     def repaired(self, machine: Machine) -> None:
         """A damaged disk's node was registered anew."""
         self.world.observer.count("repairs")
-
-    def controller_elected(self, number: int) -> None:
-        self._hunt(number, self.world.knobs.hunt_controller)
-
-    def leader_elected(self, number: int) -> None:
-        self._hunt(number, self.world.knobs.hunt_leader)
-
-    def _hunt(self, number: int, probability: float) -> None:
-        if not self.active or not probability:
-            return
-        draw = self._hunter
-        if draw.random() >= probability:
-            return
-        kind = draw.choice(self.world.knobs.hunt_kinds)
-        delay_us = draw.randrange(self.world.knobs.hunt_within_us)
-        duration_us = int(draw.expovariate(1.0) * self.world.knobs.fault_duration_us) + 10 * MILLISECOND
-        self._ordinal += 1
-        fault = Fault(self.world.kernel.now_us + delay_us, kind, str(number), duration_us, -self._ordinal)
-        self.world.kernel.at(fault.at_us, self._apply, fault)
-
-    def _voted(self, machine: Machine) -> None:
-        """A node has given its vote: it may die before, while or after the vote reaches its disk."""
-        draw = self._hunter
-        if self.active and draw.random() < self.world.knobs.hunt_voter:
-            self._ordinal += 1
-            at_us = self.world.kernel.now_us + draw.randrange(30 * MILLISECOND)
-            kind = draw.choice(("kill", "power"))
-            duration_us = draw.randrange(5, 200) * MILLISECOND
-            fault = Fault(at_us, kind, str(machine.number), duration_us, -self._ordinal)
-            self.world.kernel.at(at_us, self._apply, fault)
-
-    def _joining(self, leader: Machine) -> None:
-        """A leader asks for a replica's return to the ISR: hold that back, and strike the replica
-        meanwhile.
-        """
-        draw = self._hunter
-        world = self.world
-        if not self.active or draw.random() >= world.knobs.hunt_joiner or leader.node is None:
-            return
-        controller = leader.node.raft.leader
-        if controller in (0, leader.number):
-            return
-        for replica in leader.node.replicas.values():
-            pending = replica.leading.pending if replica.leading is not None else None
-            if pending is None or pending.joiner in (0, controller):
-                continue
-            joiner = world.machines[pending.joiner]
-            wipes = world.knobs.hunt_joiner_kind == "wipe"
-            if wipes and not self._may_wipe(joiner):
-                continue
-            if wipes:
-                delay_us = draw.randrange(50 * MILLISECOND)
-                world.kernel.after(delay_us, self._wipe_now, joiner, draw.randrange(10, 300))
-                held_us = draw.randrange(600, 4000) * MILLISECOND
-                world.network.hold(leader.number, controller, Forward, world.kernel.now_us + held_us)
-                # The new disk registers, but does not reach the leader to fill itself meanwhile.
-                fault = Fault(world.kernel.now_us, "one_way", "", held_us + 500 * MILLISECOND)
-                self._block([(joiner.number, leader.number)], fault)
-                self.done(fault, f"commands of node {leader.number} to node {controller} are held back")
-                return
-            links = [(leader.number, controller), (joiner.number, leader.number)]
-            fault = Fault(world.kernel.now_us, "one_way", "", draw.randrange(600, 2500) * MILLISECOND)
-            self._block(links, fault)
-            self.done(fault, f"links {[list(link) for link in links]} are cut")
-            return
 
     # -- applying ------------------------------------------------------------------------------------------
 
@@ -337,30 +269,30 @@ class Faults:
     def _partition(self, fault: Fault, draws: random.Random) -> None:
         """The nodes fall into two groups that do not hear each other; a scenario may state the links."""
         if fault.links:
-            self._block(list(fault.links), fault)
+            self.block(list(fault.links), fault)
             self.done(fault, f"links {[list(link) for link in fault.links]} are cut")
             return
         numbers = list(self.world.machines)
         draws.shuffle(numbers)
         cut = draws.randrange(1, len(numbers))
         one, other = numbers[:cut], numbers[cut:]
-        self._block([(a, b) for a in one for b in other] + [(b, a) for a in one for b in other], fault)
+        self.block([(a, b) for a in one for b in other] + [(b, a) for a in one for b in other], fault)
         self.done(fault, f"nodes {sorted(one)} and {sorted(other)} are separated")
 
     def _isolate(self, fault: Fault, draws: random.Random) -> None:
         """One node is cut from its peers, not from NATS."""
         machine = self._target(fault, draws)
-        self._block(self._links_of(machine.number), fault)
+        self.block(self.links_of(machine.number), fault)
         self.done(fault, f"node {machine.number} is cut from its peers")
 
     def _one_way(self, fault: Fault, draws: random.Random) -> None:
         """One node hears the others but is not heard, or the other way round; or on one link only."""
         machine = self._target(fault, draws)
         outward = draws.random() < 0.5
-        links = [link for link in self._links_of(machine.number) if (link[0] == machine.number) == outward]
+        links = [link for link in self.links_of(machine.number) if (link[0] == machine.number) == outward]
         if draws.random() < 0.4:
             links = [links[draws.randrange(len(links))]]
-        self._block(links, fault)
+        self.block(links, fault)
         self.done(fault, f"links {links} are cut")
 
     def _link(self, fault: Fault, draws: random.Random) -> None:
@@ -368,14 +300,16 @@ class Faults:
         machine = self._target(fault, draws)
         peers = [peer for peer in self.world.machines if peer != machine.number]
         peer = peers[draws.randrange(len(peers))]
-        self._block([(machine.number, peer), (peer, machine.number)], fault)
+        self.block([(machine.number, peer), (peer, machine.number)], fault)
         self.done(fault, f"nodes {machine.number} and {peer} do not hear each other")
 
-    def _links_of(self, number: int) -> list[tuple[int, int]]:
+    def links_of(self, number: int) -> list[tuple[int, int]]:
+        """All directed links between a node and its peers."""
         peers = [peer for peer in self.world.machines if peer != number]
         return [(number, peer) for peer in peers] + [(peer, number) for peer in peers]
 
-    def _block(self, links: list[tuple[int, int]], fault: Fault) -> None:
+    def block(self, links: list[tuple[int, int]], fault: Fault) -> None:
+        """Cut links until the fault's time is over."""
         for sender, to in links:
             self.world.network.block(sender, to)
         self.world.kernel.after(fault.duration_us, self._unblock, links)
@@ -395,7 +329,7 @@ class Faults:
         """One node's cable is pulled: no peers, no NATS."""
         machine = self._target(fault, draws)
         self._cut(machine, fault)
-        self._block(self._links_of(machine.number), fault)
+        self.block(self.links_of(machine.number), fault)
         self.done(fault, f"node {machine.number} is cut from everything")
 
     def _cut(self, machine: Machine, fault: Fault) -> None:
@@ -455,7 +389,7 @@ class Faults:
     def _sync_failure(self, fault: Fault, draws: random.Random) -> None:
         """The next sync of a partition's log fails, and what it should have written is lost (R5)."""
         machine = self._target(fault, draws)
-        if not machine.up or machine.damaged_run >= 0:
+        if not machine.up:
             return
         machine.disk.fail_next_sync("streams/" if draws.random() < 0.85 else "")
         self.done(fault, f"a sync of node {machine.number} will fail")
@@ -463,8 +397,6 @@ class Faults:
     def _write_failure(self, fault: Fault, draws: random.Random) -> None:
         """The disk is full for a while (D5)."""
         machine = self._target(fault, draws)
-        if machine.damaged_run >= 0:
-            return
         machine.disk.fill(True)
         self.done(fault, f"the disk of node {machine.number} is full")
         self.world.kernel.after(fault.duration_us, self._make_space, machine)
@@ -516,14 +448,16 @@ class Faults:
     def _wipe(self, fault: Fault, draws: random.Random) -> None:
         """One machine comes back with a new, empty disk."""
         machine = self._target(fault, draws)
-        if self._may_wipe(machine):
-            self._wipe_now(machine, min(fault.duration_us // MILLISECOND, 2000))
+        if self.may_wipe(machine):
+            self.wipe_now(machine, min(fault.duration_us // MILLISECOND, 2000))
 
-    def _may_wipe(self, machine: Machine) -> bool:
+    def may_wipe(self, machine: Machine) -> bool:
+        """Whether this disk may be replaced now: D3 covers it, few were, and a controller can judge it."""
         minority = (self.world.knobs.nodes - 1) // 2
         return self._spent_wipes < minority and self.may_damage(machine) and self._quorum_without(machine)
 
-    def _wipe_now(self, machine: Machine, down_ms: int) -> None:
+    def wipe_now(self, machine: Machine, down_ms: int) -> None:
+        """Replace a disk and start the node again after `down_ms`, if the atlas still allows it."""
         if not self.active or self.world.kernel.now_us < self._quiet_until_us or not self.may_damage(machine):
             return
         self._spent_wipes += 1
@@ -551,7 +485,7 @@ class Faults:
             if snapshot is None or newest is None:
                 continue
             state = newest.nodes.get(machine.number)
-            if state is None or state.confirmed <= snapshot[0] or not self._may_wipe(machine):
+            if state is None or state.confirmed <= snapshot[0] or not self.may_wipe(machine):
                 continue
             self._spent_wipes += 1
             machine.kill()

@@ -66,6 +66,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """The same for partition leaders."""
     hunt_within_us: int = 200 * MILLISECOND
     hunt_kinds: tuple[str, ...] = ("kill", "power", "isolate", "pause", "kill_then_power", "isolate")
+    hunt_alternate: bool = False
+    """Cut each new Raft leader off within `hunt_within_us`, until the next one is cut off."""
     hunt_voter: float = 0.0
     """Probability that a node dies shortly after it gave its vote."""
     hunt_joiner: float = 0.0

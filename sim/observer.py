@@ -211,7 +211,7 @@ class Observer:
                 self.count("raft elections")
                 self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
                 self.raft.elected(machine.number, raft.term, raft.log)
-                self.world.faults.controller_elected(machine.number)
+                self.world.hunter.controller_elected(machine.number)
         if raft.commit != view.commit:
             self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
             view.commit = raft.commit
@@ -257,7 +257,7 @@ class Observer:
                     "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
                 )
                 truth.elected(number, replica.epoch, replica.epochs, replica.leo)
-                self.world.faults.leader_elected(number)
+                self.world.hunter.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
         if replica.hw > seen.hw and truth.claimed(

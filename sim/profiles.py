@@ -20,7 +20,13 @@ from sim.knobs import Knobs
 from sim.network import NetworkOptions
 from sim.storage import StorageTimes
 
-MAX_STREAMS = 4
+NO_HUNT: dict[str, object] = {
+    "hunt_controller": 0.0,
+    "hunt_leader": 0.0,
+    "hunt_voter": 0.0,
+    "hunt_joiner": 0.0,
+    "hunt_alternate": False,
+}
 
 
 def profile_of(seed: int) -> str:
@@ -75,15 +81,14 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     from sim.faults import KINDS
 
     if list(wanted) == ["none"]:
-        return {"faults": (), "hunt_controller": 0.0, "hunt_leader": 0.0}
+        return {"faults": (), **NO_HUNT}
     for name in wanted:
         if name not in KINDS:
             known = ", ".join((*KINDS, *sorted(PROFILES)))
             raise LiftlogError(f"there is no fault '{name}'; choose 'all', 'none' or from {known}")
     return {
         "faults": tuple((kind, 1.0) for kind in KINDS if kind in wanted),
-        "hunt_controller": 0.0,
-        "hunt_leader": 0.0,
+        **NO_HUNT,
     }
 
 
@@ -258,9 +263,10 @@ def _elections(draws: random.Random) -> Knobs:
 def _terms(draws: random.Random) -> Knobs:
     """Every Raft leader is cut off at about the moment its first entry spreads (Figure 8 of the Raft paper).
 
-    The cut lasts about as long as an election, so that a leader comes back with an entry that nobody else has
-    while the next one is being cut off with another.
+    The cut lasts about as long as an election, in most worlds exactly until the next leader is cut off, so
+    that a leader comes back with an entry that nobody else has while another holds one of a newer term.
     """
+    alternate = draws.random() < 0.7
     return _base(
         draws,
         nodes=3,
@@ -269,7 +275,14 @@ def _terms(draws: random.Random) -> Knobs:
         tick_ms=100,
         election_spread_ticks=draws.choice((2, 5)),
         raft_append_max_bytes=1,
-        network=NetworkOptions(draws.choice((5_000, 10_000)), 20_000, 0.0, 0.0, 0.0, 0),
+        network=NetworkOptions(
+            draws.choice((5_000, 10_000)),
+            20_000,
+            draws.choice((0.1, 0.25)) if alternate else 0.0,
+            0.0,
+            0.0,
+            0,
+        ),
         storage_times=StorageTimes(
             100, 1_000, draws.choice((10_000, 50_000)), 0, 0.3, draws.choice((100_000, 400_000))
         ),
@@ -278,6 +291,7 @@ def _terms(draws: random.Random) -> Knobs:
         hunt_controller=draws.choice((0.9, 1.0)),
         hunt_kinds=draws.choice((("isolate",), ("isolate",), ("isolate", "isolate", "kill"))),
         hunt_within_us=draws.choice((100, 150, 400)) * MILLISECOND,
+        hunt_alternate=alternate,
         publish_interval_us=3 * SECOND,
         publishers=1,
         readers=1,

@@ -17,6 +17,7 @@ from liftlog.messages import Received
 from liftlog.types import NO_MUTANTS, Mutants
 from sim.bus import SimBus
 from sim.faults import Fault, Faults, draw_plan
+from sim.hunter import Hunter
 from sim.kernel import MILLISECOND, Kernel
 from sim.knobs import Knobs
 from sim.machine import Machine, Process
@@ -53,6 +54,7 @@ class World:
         self.bus = SimBus(self.kernel, seed, knobs.bus)
         self.clients = ClientHub(self)
         self.faults = Faults(self, draw_plan(seed, knobs) if plan is None else plan)
+        self.hunter = Hunter(self, self.faults)
         self.machines = {number: Machine(self, number) for number in range(1, knobs.nodes + 1)}
         self.workload = Workload(self)
 
@@ -64,6 +66,7 @@ class World:
         for machine in self.machines.values():
             self.kernel.after(machine.number * MILLISECOND, self._boot, machine)
         self.faults.start()
+        self.hunter.start()
         self.workload.start()
 
     def _boot(self, machine: Machine, second: object) -> None:

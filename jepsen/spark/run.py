@@ -24,6 +24,8 @@ from liftlog.types import LiftlogError
 UNREADABLE = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE|not a Parquet file|Could not read|ParquetDecodingException"
 )
+REASON = re.compile(r"Reason: (.+)")
+"""How Spark's log says why it gave up on a cluster; the exception says only that it did."""
 FILE_NAME = re.compile(r"(?:ops|mops|faults)\.parquet")
 
 
@@ -45,8 +47,14 @@ def check_folder(
     Raises LiftlogError if Spark cannot start or fails.
     """
     show(f"starting Spark on {master}")
-    with stderr_of_children(java_log):
-        session = start_session(master, driver_memory, quick=quick)
+    try:
+        with stderr_of_children(java_log):
+            session = start_session(master, driver_memory, quick=quick)
+    except LiftlogError as error:
+        given_up = REASON.search(java_log.read_text(errors="replace")) if java_log.exists() else None
+        if given_up is None:
+            raise
+        raise LiftlogError(f"Spark did not start on master {master}: {given_up[1]}") from error
     try:
         show("checking")
         return _check(session, folder, options, source, incomplete)

@@ -201,6 +201,7 @@ def test_a_damaged_parquet_page_is_named(tmp_path: Path, capsys: pytest.CaptureF
             ["--allow", "everything"],
             "--allow everything: there is no such anomaly; there are inconsistent-offsets",
         ),
+        (["--master", "nonsense"], "--master nonsense is no Spark master: give local[2], spark://HOST:PORT"),
         (["--examples", "0"], "--examples 0: give a number from 1 to 1000"),
         (
             ["--html", "/nowhere/report.html"],

@@ -1,0 +1,137 @@
+"""Faults that wait for their moment: nodes are struck just when the protocol is at its most delicate.
+
+A plan strikes at random instants, and most instants are dull. The hunter watches instead: it strikes a node
+shortly after it was elected or gave its vote, cuts each new Raft leader off while the last one comes back
+(Figure 8 of the Raft paper), and attacks a replica while its return to the ISR is being decided. All of it is
+drawn from one random stream of its own, and counts and shows as ordinary faults.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from liftlog.messages import Forward
+from sim.faults import Fault, Faults
+from sim.kernel import MILLISECOND
+
+if TYPE_CHECKING:
+    from sim.machine import Machine
+    from sim.world import World
+
+Links = list[tuple[int, int]]
+
+MOST_VOTER_DELAY_US = 30 * MILLISECOND
+"""A vote is on its way to the disk for about that long."""
+
+
+class Hunter:
+    """Sees elections, votes and joins through the observer, and strikes through `Faults`."""
+
+    __slots__ = ("_cut_off", "_draw", "_faults", "_ordinal", "_world")
+
+    def __init__(self, world: World, faults: Faults) -> None:
+        self._world = world
+        self._faults = faults
+        self._draw = random.Random(f"{world.seed}/hunter")
+        self._ordinal = 0
+        self._cut_off: Links = []
+
+    def start(self) -> None:
+        """Watch what the knobs ask for."""
+        knobs, watched = self._world.knobs, self._world.observer.watched
+        if knobs.hunt_voter:
+            watched["M1.vote"] = self._voted
+        if knobs.hunt_joiner:
+            watched["R10.join"] = self._joining
+
+    # -- elections -----------------------------------------------------------------------------------------
+
+    def controller_elected(self, number: int) -> None:
+        knobs = self._world.knobs
+        if knobs.hunt_alternate:
+            delay_us = self._draw.randrange(knobs.hunt_within_us)
+            self._world.kernel.after(delay_us, self._alternate, number)
+        else:
+            self._hunt(number, knobs.hunt_controller)
+
+    def leader_elected(self, number: int) -> None:
+        self._hunt(number, self._world.knobs.hunt_leader)
+
+    def _hunt(self, number: int, probability: float) -> None:
+        draw, knobs = self._draw, self._world.knobs
+        if not self._faults.active or not probability or draw.random() >= probability:
+            return
+        kind = draw.choice(knobs.hunt_kinds)
+        delay_us = draw.randrange(knobs.hunt_within_us)
+        duration_us = int(draw.expovariate(1.0) * knobs.fault_duration_us) + 10 * MILLISECOND
+        self._strike(kind, number, delay_us, duration_us)
+
+    def _alternate(self, number: int, second: object) -> None:
+        """Cut a new controller off from its peers, and let the one that was cut off before come back."""
+        if not self._faults.active:
+            return
+        network = self._world.network
+        for sender, to in self._cut_off:
+            network.unblock(sender, to)
+        self._cut_off = self._faults.links_of(number)
+        for sender, to in self._cut_off:
+            network.block(sender, to)
+        detail = f"node {number} is cut from its peers, the last one comes back"
+        self._faults.done(Fault(self._world.kernel.now_us, "isolate", str(number)), detail)
+
+    def _voted(self, machine: Machine) -> None:
+        """A node has given its vote: it may die before, while or after the vote reaches its disk."""
+        draw = self._draw
+        if self._faults.active and draw.random() < self._world.knobs.hunt_voter:
+            delay_us = draw.randrange(MOST_VOTER_DELAY_US)
+            kind = draw.choice(("kill", "power"))
+            self._strike(kind, machine.number, delay_us, draw.randrange(5, 200) * MILLISECOND)
+
+    def _strike(self, kind: str, number: int, delay_us: int, duration_us: int) -> None:
+        self._ordinal += 1
+        at_us = self._world.kernel.now_us + delay_us
+        self._faults.schedule(Fault(at_us, kind, str(number), duration_us, -self._ordinal))
+
+    # -- joins ---------------------------------------------------------------------------------------------
+
+    def _joining(self, leader: Machine) -> None:
+        """A leader asks for a replica's return to the ISR: hold that back, and strike meanwhile."""
+        world, faults = self._world, self._faults
+        if not faults.active or self._draw.random() >= world.knobs.hunt_joiner or leader.node is None:
+            return
+        controller = leader.node.raft.leader
+        if controller in (0, leader.number):
+            return
+        for replica in leader.node.replicas.values():
+            pending = replica.leading.pending if replica.leading is not None else None
+            if pending is None or pending.joiner in (0, controller):
+                continue
+            joiner = world.machines[pending.joiner]
+            if world.knobs.hunt_joiner_kind == "silence":
+                self._silence(leader.number, controller, joiner.number)
+                return
+            if faults.may_wipe(joiner):
+                self._replace_disk(leader.number, controller, joiner)
+                return
+
+    def _silence(self, leader: int, controller: int, joiner: int) -> None:
+        """The controller does not hear the leader, the leader does not hear the joiner."""
+        links = [(leader, controller), (joiner, leader)]
+        duration_us = self._draw.randrange(600, 2500) * MILLISECOND
+        fault = Fault(self._world.kernel.now_us, "one_way", "", duration_us)
+        self._faults.block(links, fault)
+        self._faults.done(fault, f"links {[list(link) for link in links]} are cut")
+
+    def _replace_disk(self, leader: int, controller: int, joiner: Machine) -> None:
+        """The command that adds the joiner is late, and meanwhile the joiner comes back with an empty disk.
+
+        The new incarnation registers, but cannot reach the leader to fill itself.
+        """
+        draw, kernel = self._draw, self._world.kernel
+        kernel.after(draw.randrange(50 * MILLISECOND), self._faults.wipe_now, joiner, draw.randrange(10, 300))
+        held_us = draw.randrange(600, 4000) * MILLISECOND
+        self._world.network.hold(leader, controller, Forward, kernel.now_us + held_us)
+        fault = Fault(kernel.now_us, "one_way", "", held_us + 500 * MILLISECOND)
+        self._faults.block([(joiner.number, leader)], fault)
+        self._faults.done(fault, f"commands of node {leader} to node {controller} are held back")
