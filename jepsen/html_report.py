@@ -18,7 +18,6 @@ from jepsen.result import (
     VALID,
     Anomaly,
     CheckResult,
-    Finding,
     Lane,
     Picture,
     Surroundings,

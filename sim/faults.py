@@ -411,10 +411,6 @@ class Faults:
         world = self.world
         if any(other.damaged_run >= 0 for other in world.machines.values()):
             return False
-        if machine.disk.full or (
-            machine.node is not None and any(r.state == "failed" for r in machine.node.replicas.values())
-        ):
-            return False
         newest = world.newest_metadata()
         if newest is None or newest.nodes.get(machine.number) is None:
             return False
