@@ -100,7 +100,8 @@ def _final_polls(history: History, world: World) -> None:
                 now_ns + 1,
                 now_ns + 2,
                 None,
-                mops,
+                # An empty copy is a reader, too: one that missed everything.
+                mops or (Mop("poll", key),),
             )
             history.append(op)
 

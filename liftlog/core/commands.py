@@ -91,6 +91,8 @@ class ReplicaFailed(Struct):
     incarnation: int
     epoch: int
     leo: int
+    shortfall: bool = False
+    """It has less than it had reported durable: whoever leads must forget what it knows of this copy (R2)."""
 
 
 class ReportLeader(Struct):

@@ -383,6 +383,9 @@ class Metadata:
         self._demote(partition, command.node, LastKnown(command.epoch, command.leo))
         if partition.leader in (command.node, 0):
             self._elect(partition, avoid=command.node)
+        elif command.shortfall:
+            # A leader counts fetches of its own epoch only: in a new one it knows nothing of this copy.
+            self._lead(partition, partition.leader)
         self._touch(partition)
         return OK
 

@@ -323,11 +323,12 @@ class Replica:
             self._report_failure(self.history.epoch_before(self.durable_leo), self.durable_leo)
         self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
 
-    def _report_failure(self, epoch: int, leo: int) -> RequestId | None:
+    def _report_failure(self, epoch: int, leo: int, shortfall: bool = False) -> RequestId | None:
         """Tell the metadata group what this copy still has; None if too many commands wait."""
         ctx = self.ctx
         request = ctx.new_request()
-        sent = ctx.submit(ReplicaFailed(request, self.id, ctx.node, ctx.incarnation, epoch, leo))
+        command = ReplicaFailed(request, self.id, ctx.node, ctx.incarnation, epoch, leo, shortfall)
+        sent = ctx.submit(command)
         return request if sent else None
 
     def _confess(self, summary: LogSummary) -> None:
@@ -336,7 +337,8 @@ class Replica:
         Nobody may count on it before the metadata group knows: it stays closed until its report is applied.
         """
         self.ctx.mark("D2.shortfall")
-        request = self._report_failure(summary.epochs[-1].epoch if summary.epochs else 0, summary.leo)
+        epoch = summary.epochs[-1].epoch if summary.epochs else 0
+        request = self._report_failure(epoch, summary.leo, shortfall=True)
         self.shortfall = (request, summary) if request is not None else None
 
     # -- the high watermark -----------------------------------------------------------------------

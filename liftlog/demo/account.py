@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from liftlog.checkout import source_module
 from liftlog.demo.publisher import FAIL, INFO, OK, OPEN, Attempts
-from liftlog.demo.readback import ReplicaRead
+from liftlog.demo.readback import Poll, ReplicaRead
 
 OUTCOMES = {OK: "ok", FAIL: "fail", INFO: "info", OPEN: "info"}
 
@@ -53,7 +53,8 @@ def write_history(
     first_reader = max(attempts.process) + 1
     for process, read in enumerate(reads, start=first_reader):
         writer.client(process, f"node {read.node}")
-        for poll in read.polls:
+        # A replica that has nothing is a reader, too: one that missed everything.
+        for poll in read.polls or [Poll(0, [], max(attempts.t_ret_ns), max(attempts.t_ret_ns))]:
             writer.record_poll(
                 process, key, poll.first, poll.values, poll.t_inv_ns, poll.t_ret_ns, module.FINAL_POLL
             )

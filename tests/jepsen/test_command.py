@@ -245,6 +245,17 @@ def test_what_spark_throws_becomes_one_line(words: str, expected: str) -> None:
     assert "\n" not in line
 
 
+def test_what_java_writes_to_stderr_goes_to_a_file_and_our_own_words_do_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with spark_run.stderr_of_children(tmp_path / "java.log"):
+        subprocess.run([sys.executable, "-c", "import sys; print('WARNING', file=sys.stderr)"], check=True)
+        print("our own", file=sys.stderr)
+    print("afterwards", file=sys.stderr)
+    assert capfd.readouterr().err == "our own\nafterwards\n"
+    assert (tmp_path / "java.log").read_text() == "WARNING\n"
+
+
 # -- generate ------------------------------------------------------------------------------------------------
 
 

@@ -92,9 +92,7 @@ def test_a_trace_holds_every_step(tmp_path: Path) -> None:
 
 def test_a_history_holds_sends_polls_and_final_reads(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    assert (
-        main(["sim", "run", "--seed", "4", "--profile", "kills", "--quiet", "--history", str(path)]) == 0
-    )
+    assert main(["sim", "run", "--seed", "4", "--profile", "kills", "--quiet", "--history", str(path)]) == 0
     history = read_jsonl(path)
     ops = list(history.ops())
     sends = [op for op in ops if op.f == "send" and op.outcome == "ok"]

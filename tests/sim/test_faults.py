@@ -18,9 +18,7 @@ from sim.world import World
 
 def world_with(seed: int = 1, *, minimum: int = 0, nodes: int = 3, replicas: int = 3) -> World:
     stream = StreamConfig("orders", "orders", 1, replicas, minimum)
-    world = World(
-        seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess
-    )
+    world = World(seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
     world.start()
     world.kernel.run_until(8 * SECOND)
     return world
@@ -95,12 +93,6 @@ def test_the_atlas_wipes_a_minority_of_the_voters() -> None:
     for number in world.machines:
         strike(world, "wipe", number)
     assert world.observer.counters["fault wipe"] == 1
-
-
-def test_the_atlas_leaves_a_failing_disk_alone() -> None:
-    world = world_with()
-    world.machines[2].disk.fill(True)
-    assert not world.faults.may_damage(world.machines[2])
 
 
 def test_a_plan_follows_from_the_seed_and_one_fault_can_be_left_out() -> None:

@@ -20,9 +20,7 @@ class Setup:
         for number in range(count):
             self.network.send(sender, to, Heartbeat(1, number, 0))
         self.kernel.run_until(self.kernel.now_us + 10 * SECOND)
-        found = [
-            event.message.sequence for _, event in self.arrived if isinstance(event.message, Heartbeat)
-        ]
+        found = [event.message.sequence for _, event in self.arrived if isinstance(event.message, Heartbeat)]
         self.arrived.clear()
         return found
 

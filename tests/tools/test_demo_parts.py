@@ -174,3 +174,13 @@ def test_the_history_holds_every_attempt_poll_and_kill(fake_nats: FakeNats, tmp_
     for intervals in per_process.values():
         intervals.sort()
         assert all(a[1] < b[0] for a, b in pairwise(intervals))
+
+
+def test_a_replica_that_has_nothing_still_stands_in_the_history_as_a_reader(
+    fake_nats: FakeNats, tmp_path: Path
+) -> None:
+    fake_nats.answer = lambda number, reply, payload: ack(fake_nats, reply, number)
+    attempts = publish(fake_nats, some_lines(10)).attempts
+    write_history(tmp_path / "h", "demo", "source/0", attempts, [ReplicaRead(3, [])], [], {})
+    (poll,) = [op for op in read_history(tmp_path / "h").ops() if op.f == "final-poll"]
+    assert (poll.client, [(mop.key, mop.offset) for mop in poll.mops]) == ("node 3", [("source/0", None)])

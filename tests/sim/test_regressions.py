@@ -1,0 +1,177 @@
+"""What the simulator once found, as small directed stories: each test is named for what it guards.
+
+Seeds drift when profiles change, so the stories are told by faults at stated moments, not by the seeds that
+first showed them.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.replica import Replica
+from liftlog.messages import CreateStreamRequest, FetchReply, Forward
+from liftlog.types import PartitionId, StreamConfig
+from sim.faults import Fault
+from sim.kernel import MILLISECOND, SECOND
+from sim.knobs import Knobs
+from sim.runner import compare_copies, heal, unhealed
+from sim.step_gear import StepProcess
+from sim.storage import StorageTimes
+from sim.workload import CREATE_TIMEOUT_US
+from sim.world import World
+
+
+def new_world(seed: int, **changes: object) -> World:
+    fixed: dict[str, object] = {"duration_us": 60 * SECOND, "tick_ms": 100, "admin_interval_us": 0}
+    world = World(seed, Knobs(**{**fixed, **changes}), StepProcess)  # type: ignore[arg-type]
+    world.start()
+    return world
+
+
+def run(world: World, duration_us: int) -> None:
+    world.kernel.run_until(world.kernel.now_us + duration_us)
+
+
+def strike(world: World, kind: str, node: int, duration_us: int = SECOND) -> None:
+    world.faults._apply(Fault(world.kernel.now_us, kind, str(node), duration_us), None)
+
+
+def finish(world: World) -> None:
+    """Heal, converge, compare: raises a Violation if anything is wrong."""
+    for end_us in heal(world):
+        world.kernel.run_until(end_us)
+    compare_copies(world)
+
+
+def partition_of(world: World) -> PartitionId:
+    return world.workload.targets[0].partition
+
+
+def replica_on(world: World, number: int) -> Replica:
+    node = world.machines[number].node
+    assert node is not None
+    return node.replicas[partition_of(world)]
+
+
+def follower(world: World) -> int:
+    for number, machine in world.machines.items():
+        node = machine.node
+        assert node is not None
+        if not node.raft.is_leader and replica_on(world, number).role == "follower":
+            return number
+    raise AssertionError("no follower")
+
+
+def test_a_stream_created_while_its_nodes_still_start_gets_a_leader() -> None:
+    world = new_world(1, streams=())
+    created: list[object] = []
+    request = CreateStreamRequest(StreamConfig("early", "early", 1, 3))
+
+    def ask(first: object, second: object) -> None:
+        # Nodes refuse until they know a controller; the first that takes it does so before anybody is live.
+        if not created:
+            for number in world.machines:
+                world.clients.request(number, request, created.append, CREATE_TIMEOUT_US)
+            created.clear()
+            if world.observer.applied < 6:
+                world.kernel.after(5 * MILLISECOND, ask)
+
+    world.kernel.after(0, ask)
+    run(world, 20 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None and newest.partitions
+    assert all(state.leader and state.ready for state in newest.partitions.values())
+    finish(world)
+
+
+def test_a_late_registration_of_an_earlier_run_does_not_fence_the_running_one() -> None:
+    world = new_world(2)
+    run(world, 5 * SECOND)
+    victim = follower(world)
+    machine = world.machines[victim]
+    for peer in world.machines:
+        if peer != victim:
+            world.network.hold(victim, peer, Forward, world.kernel.now_us + 6 * SECOND)
+    strike(world, "kill", victim, 10 * MILLISECOND)
+    run(world, SECOND)
+    assert machine.node is not None and machine.node.incarnation == 0, "its registration is on its way"
+    strike(world, "kill", victim, 10 * MILLISECOND)
+    world.network.heal()
+    run(world, 12 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None and machine.node is not None
+    assert newest.nodes[victim].incarnation == machine.node.incarnation > 0
+    assert newest.nodes[victim].state == "live"
+    finish(world)
+
+
+def test_a_log_that_could_not_be_created_is_created_when_there_is_space() -> None:
+    world = new_world(3)
+    run(world, 900 * MILLISECOND)
+    world.machines[3].disk.fail_next("append", matching="streams/")
+    world.machines[3].disk.fail_next("make_directory", matching="streams/")
+    run(world, 12 * SECOND)
+    assert replica_on(world, 3).state == "ready"
+    finish(world)
+
+
+def test_a_folder_whose_sync_failed_is_not_taken_for_durable() -> None:
+    world = new_world(4)
+    run(world, 900 * MILLISECOND)
+    world.machines[3].disk.fail_next_sync("streams/")
+    run(world, 10 * SECOND)
+    assert replica_on(world, 3).durable_leo > 0
+    strike(world, "power", 3)
+    run(world, 3 * SECOND)
+    finish(world)
+
+
+def test_a_rebuild_is_not_repeated_while_a_slow_disk_still_works_on_it() -> None:
+    world = new_world(5, storage_times=StorageTimes(50, 700, 0))
+    run(world, 6 * SECOND)
+    victim = follower(world)
+    strike(world, "sync_failure", victim)
+    while replica_on(world, victim).state != "failed":
+        run(world, 50 * MILLISECOND)
+    storage = world.machines[victim].storage
+    assert storage is not None
+    # Something is written, and then the disk takes its time over the sync in front of the rebuild.
+    storage.slowness = 100_000
+    run(world, 8 * SECOND)
+    storage.slowness = 1
+    run(world, 5 * SECOND)
+    assert replica_on(world, victim).state == "ready"
+    assert world.observer.counters["rebuilds"] <= 2
+    finish(world)
+
+
+def test_a_rebuilt_copy_that_lost_more_than_its_leader_knows_is_not_taken_back_unseen() -> None:
+    world = new_world(6)
+    run(world, 8 * SECOND)
+    victim = follower(world)
+    machine = world.machines[victim]
+    partition = partition_of(world)
+    path = next(p for p in machine.disk.files() if p.startswith("streams/") and machine.disk.content(p))
+    machine.disk.flip(path, 100, 1)
+    machine.damaged_run = machine.restarts
+    strike(world, "sync_failure", victim)
+    run(world, 6 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None and machine.node is not None
+    assert machine.node.ctx.marks.get("D2.shortfall", 0) == 1
+    assert newest.partitions[partition].epoch > 1, "old fetches of the copy count no more"
+    finish(world)
+
+
+def test_an_answer_to_an_earlier_run_cuts_nothing() -> None:
+    """A fetch answer that was under way when its node died reaches the node's next run."""
+    world = new_world(7)
+    run(world, 6 * SECOND)
+    victim = follower(world)
+    leader = next(number for number in world.machines if replica_on(world, number).role == "leader")
+    before = world.network.delivered
+    world.network.hold(leader, victim, FetchReply, world.kernel.now_us + 3 * SECOND)
+    run(world, SECOND)
+    strike(world, "kill", victim, 20 * MILLISECOND)
+    run(world, 6 * SECOND)
+    assert world.network.delivered > before
+    assert unhealed(world) == "" or replica_on(world, victim).state == "ready"
+    finish(world)
