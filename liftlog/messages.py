@@ -483,6 +483,21 @@ class LookupTime(StorageJob):
     timestamp_ms: int
 
 
+STORAGE_JOBS: tuple[type[StorageJob], ...] = (
+    OpenLog,
+    AppendLog,
+    TruncateLog,
+    RebuildLog,
+    CheckpointHw,
+    SaveHardState,
+    SaveIdentity,
+    TrashLog,
+    ReadLog,
+    LookupTime,
+)
+"""What a driver hands to its `StorageRunner`."""
+
+
 class Subscribe(Effect):
     """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it (N1)."""
 

@@ -8,8 +8,8 @@ dies next.
 
 The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a
 minority of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the
-next one only after the metadata group has judged the last (a newer incarnation of that node is registered and
-each of its replicas is back in its ISR); streams with a minimum of one in-sync replica exclude them. A
+next one only after the metadata group has judged the last (a newer incarnation of that node is registered),
+where another member of the ISR has the log; streams with a minimum of one in-sync replica exclude them. A
 rolled-back voter while no Raft leader exists is a stated gap of the protocol, so a rollback needs a standing
 controller and quiet until the node is back.
 """

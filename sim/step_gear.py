@@ -13,44 +13,22 @@ from typing import Any
 from liftlog.driver.outbox import Outbox
 from liftlog.driver.timers import NEVER_MS, Timers
 from liftlog.messages import (
+    STORAGE_JOBS,
     AckPublishes,
-    AppendLog,
-    CheckpointHw,
     Durable,
     Effect,
     Event,
-    LookupTime,
-    OpenLog,
-    ReadLog,
-    RebuildLog,
     RefusePublishes,
     ReplyClient,
-    SaveHardState,
-    SaveIdentity,
     Send,
     SetTimer,
     StopNode,
     StorageFailed,
     Subscribe,
     TimerFired,
-    TrashLog,
-    TruncateLog,
     Unsubscribe,
 )
 from sim.machine import Machine
-
-STORAGE_JOBS = (
-    OpenLog,
-    AppendLog,
-    TruncateLog,
-    RebuildLog,
-    CheckpointHw,
-    SaveHardState,
-    SaveIdentity,
-    TrashLog,
-    ReadLog,
-    LookupTime,
-)
 
 
 class StepProcess:

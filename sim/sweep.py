@@ -55,6 +55,7 @@ REQUIRED_MARKS = (
     "I2.other-incarnation",
     "I2.reset",
     "I2.stale-registration",
+    "I2.uncounted",
     "I2.wiped",
     "I2.withheld",
     "ISR.removal",
@@ -107,6 +108,8 @@ REQUIRED_MARKS = (
     "R15.expire",
     "R15.expiry",
     "R15.report",
+    "D2.shortfall",
+    "D2.unreadable",
     "D5.refused",
 )
 """Cases of the rules (Node.marks) that a full sweep must have reached."""

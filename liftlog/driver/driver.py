@@ -26,28 +26,19 @@ import trio
 from liftlog.driver.outbox import Outbox
 from liftlog.driver.timers import NEVER_MS, Timers
 from liftlog.messages import (
+    STORAGE_JOBS,
     AckPublishes,
-    AppendLog,
-    CheckpointHw,
     Durable,
     Effect,
     Event,
-    LookupTime,
-    OpenLog,
-    ReadLog,
-    RebuildLog,
     RefusePublishes,
     ReplyClient,
-    SaveHardState,
-    SaveIdentity,
     Send,
     SetTimer,
     StopNode,
     StorageFailed,
     Subscribe,
     TimerFired,
-    TrashLog,
-    TruncateLog,
     Unsubscribe,
 )
 from liftlog.ports import Bus, ClientReplies, Clock, Network, Random, StorageRunner
@@ -102,10 +93,7 @@ class NodeDriver:
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),
             StopNode: self._stop,
         }
-        for job in (
-            OpenLog, AppendLog, TruncateLog, RebuildLog, CheckpointHw, SaveHardState, SaveIdentity, TrashLog,
-            ReadLog, LookupTime,
-        ):  # fmt: skip
+        for job in STORAGE_JOBS:
             self._carry_out[job] = storage.submit
 
     # -- the inbox -----------------------------------------------------------------------------------------
