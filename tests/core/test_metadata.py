@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from copy import copy
-from pathlib import Path
 
 import pytest
 
@@ -25,19 +22,7 @@ from liftlog.core.commands import (
     encode_command,
 )
 from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
-
-
-def _load(name: str) -> object:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-Cluster = _load("metadata_harness").Cluster  # type: ignore[attr-defined]
+from tests.core.metadata_harness import Cluster
 
 
 def suspect(partition, epoch: int, leo: int) -> list[TailReport]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 from liftlog.format import encode_messages
@@ -26,19 +23,7 @@ from liftlog.messages import (
     StreamInfoRequest,
 )
 from liftlog.types import Message, Mutants, PartitionId, TailState
-
-
-def _load(name: str) -> Any:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-World = _load("node_harness").World
+from tests.core.node_harness import World
 
 
 def others(world: Any, partition: PartitionId) -> list[int]:
@@ -258,7 +243,9 @@ def test_R6_an_answer_to_an_earlier_run_cuts_nothing() -> None:
     assert world.run_until(lambda: partition in world.nodes[follower].replicas)
     replica = world.replica(follower, partition)
     assert world.run_until(lambda: replica.following is not None and replica.following.epoch == epoch)
-    late = FetchReply(partition, epoch, earlier, replica.following.request, FETCH_DIVERGED, 0, 0, 9, 1, 0, [])
+    late = FetchReply(
+        partition, epoch, earlier, replica.following.request, FETCH_DIVERGED, 0, 0, 9, 1, 0, []
+    )
     world.step(follower, Received(leader, late))
     assert replica.leo == 3
 
