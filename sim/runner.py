@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog.core.metadata import PartitionState
 from liftlog.format import decode_records
 from liftlog.messages import ElectLeaderRequest, LogRead, ReadLog
 from liftlog.types import NO_MUTANTS, Batch, Mutants, PartitionId
@@ -204,21 +205,31 @@ def heal(world: World) -> Iterator[int]:
 
 
 def _operate(world: World) -> None:
-    """What an operator does where nothing was ever stored and no copy can prove it (R14): elect explicitly.
+    """What an operator does where a copy that is missing will never report (R14): elect explicitly.
 
-    A partition with committed records must never need that: the atlas leaves enough copies.
+    Once everybody is back, of the copies that are left the one that reaches furthest is chosen. That must
+    lose nothing, since the atlas has left enough copies; `PartitionTruth.elected` sees to it.
     """
     newest = world.newest_metadata()
-    if newest is None:
+    if newest is None or any(m.node is None or not m.node.incarnation for m in world.machines.values()):
         return
     for stream in newest.streams.values():
         for partition in stream.partitions:
             state = newest.partitions[partition]
-            lost = [node for node, known in state.last_known.items() if known.lost]
-            if not state.leader and lost and not world.observer.truth(partition).hw:
-                request = ElectLeaderRequest(stream.config.name, partition.index, state.replicas[0], True)
-                world.observer.count("explicit elections")
-                world.clients.request(state.replicas[0], request, lambda reply: None, SECOND)
+            if state.leader or state.isr or not any(known.lost for known in state.last_known.values()):
+                continue
+            chosen = _furthest(state)
+            request = ElectLeaderRequest(stream.config.name, partition.index, chosen, True)
+            world.observer.count("explicit elections")
+            world.clients.request(chosen, request, lambda reply: None, SECOND)
+
+
+def _furthest(state: PartitionState) -> int:
+    """The copy with the greatest (epoch, LEO) of those that are not lost; any, if all are."""
+    known = {node: found for node, found in state.last_known.items() if not found.lost}
+    if not known:
+        return state.replicas[0]
+    return max(known, key=lambda node: (known[node].epoch, known[node].leo))
 
 
 def _probe(world: World, probes: dict[PartitionId, int]) -> str:

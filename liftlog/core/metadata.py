@@ -487,8 +487,8 @@ class Metadata:
         if chosen:
             self._count("R14.last-known")
             partition.isr = (chosen,)
-            # The others are remembered until the ISR is back at the minimum: the chosen one may still be found
-            # damaged, and then they are what is left.
+            # The others are remembered until the ISR is back at the minimum: the chosen one may still be
+            # found damaged, and then they are what is left.
             others = {node: known for node, known in partition.last_known.items() if node != chosen}
             partition.last_known = others if partition.min_insync > 1 else {}
             self._lead(partition, chosen)

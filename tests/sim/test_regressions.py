@@ -159,6 +159,27 @@ def test_a_rebuilt_copy_that_lost_more_than_its_leader_knows_is_not_taken_back_u
     finish(world)
 
 
+def test_copies_beside_the_elected_one_are_remembered_in_case_it_is_damaged() -> None:
+    """All three fail at once, one of them with a rotten file: the sound ones must not be forgotten."""
+    world = new_world(8)
+    run(world, 8 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None
+    rotten, sound, down = newest.partitions[partition_of(world)].replicas
+    machine = world.machines[rotten]
+    path = next(p for p in machine.disk.files() if p.startswith("streams/") and machine.disk.content(p))
+    machine.disk.flip(path, 100, 1)
+    machine.damaged_run = machine.restarts
+    strike(world, "kill", down, 12 * SECOND)
+    run(world, 4 * SECOND)
+    for number in (rotten, sound):
+        world.machines[number].disk.fail_next_sync("streams/")
+    run(world, 6 * SECOND)
+    assert newest.counts.get("R14.last-known", 0) >= 1
+    assert machine.node is not None and machine.node.ctx.marks.get("D2.shortfall", 0) == 1
+    finish(world)
+
+
 def test_an_answer_to_an_earlier_run_cuts_nothing() -> None:
     """A fetch answer that was under way when its node died reaches the node's next run."""
     world = new_world(7)
