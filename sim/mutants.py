@@ -22,7 +22,7 @@ SEARCH_SEEDS = 1000
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """`row`: row of the mutant table in research/simulation_and_spec.md section 5, or the rule it breaks."""
+    """`row`: number in the catalogue that `liftlog.types.Mutants` follows, or the rule it breaks."""
 
     name: str
     row: str
