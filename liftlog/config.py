@@ -61,6 +61,10 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "parked_reads_max": (1, 100_000),
     "raft_append_max_bytes": (1024, 8 * MIB),
     "raft_inflight_proposals_max": (1, 100_000),
+    "retention_check_ms": (100, 3_600_000),
+    "compaction_check_ms": (100, 3_600_000),
+    "compaction_bytes_per_s": (64 * 1024, 1024 * MIB),
+    "scrub_bytes_per_s": (0, 1024 * MIB),
 }
 """Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
 

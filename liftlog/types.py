@@ -117,6 +117,51 @@ class TailState(Enum):
     """Bad bytes where a torn write cannot have put them: cut there and quarantined."""
 
 
+class OffsetRange(NamedTuple):
+    """Offsets [start, end)."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
+class LogOptions(msgspec.Struct, frozen=True):
+    """How one log is written. A segment ends when any of its limits is reached; 0 = no such limit."""
+
+    segment_bytes: int = 64 * 1024 * 1024
+    segment_ms: int = 0
+    """Greatest distance of record timestamps within one segment (storage reads no clock)."""
+    segment_records: int = 0
+    durability: str = "sync"
+    """"sync": durable means synced (R5). "os": a write counts as durable once the kernel has it."""
+
+
+class CompactionPolicy(msgspec.Struct, frozen=True):
+    """Key compaction of one log (C1, C2). Times are compared with record timestamps and the node's clock."""
+
+    min_lag_ms: int = 0
+    """Records younger than this are left alone."""
+    dirty_ratio_percent: int = 50
+    """A run begins when so much of the compactable bytes was never compacted."""
+    tombstone_retention_ms: int = 24 * 3600 * 1000
+    map_bytes: int = 128 * 1024 * 1024
+    """Bound on the key map's memory; more keys take more passes."""
+
+
+class RetentionPolicy(msgspec.Struct, frozen=True):
+    """What leaves a log at its front (C3). 0 = no such limit."""
+
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    retention_messages: int = 0
+
+    @property
+    def unlimited(self) -> bool:
+        return not (self.retention_ms or self.retention_bytes or self.retention_messages)
+
+
 class LogSummary(msgspec.Struct, frozen=True):
     """What the core needs to know of a log that storage has opened. All of it is durable."""
 
@@ -126,6 +171,12 @@ class LogSummary(msgspec.Struct, frozen=True):
     hw: int
     epochs: tuple[EpochStart, ...]
     tail: TailState
+    damage: tuple[OffsetRange, ...] = ()
+    """Ranges below the LEO that cannot be read (D2), ascending: to be refetched before this copy counts."""
+    clean_point: int = 0
+    """Offset below which this replica has compacted: of every key only the last record below it is left."""
+    dropped_below: int = 0
+    """Tombstones below this offset may be gone (C4)."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -183,6 +234,36 @@ class StreamConfig(msgspec.Struct, frozen=True):
     ack_reply: bool = True
     """N8: false for subjects whose reply subject belongs to a request/reply service."""
     max_payload_bytes: int = 1024 * 1024
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    retention_messages: int = 0
+    """C3: 0 = keep for ever."""
+    compact: bool = False
+    """C1: keep at least the last record of every key."""
+    min_compaction_lag_ms: int = 0
+    dirty_ratio_percent: int = 50
+    tombstone_retention_ms: int = 24 * 3600 * 1000
+    segment_bytes: int = 64 * 1024 * 1024
+    segment_ms: int = 0
+    segment_records: int = 0
+    codec: str = "none"
+    """Compression of record payloads: "none", "zstd" or "lz4"."""
+    durability: str = "sync"
+    """"sync" (R5), or "os": acknowledged before it is synced, an explicit opt-out."""
+
+    @property
+    def log_options(self) -> LogOptions:
+        return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
+
+    @property
+    def retention(self) -> RetentionPolicy:
+        return RetentionPolicy(self.retention_ms, self.retention_bytes, self.retention_messages)
+
+    @property
+    def compaction(self) -> CompactionPolicy:
+        return CompactionPolicy(
+            self.min_compaction_lag_ms, self.dirty_ratio_percent, self.tombstone_retention_ms
+        )
 
 
 class NodeConfig(msgspec.Struct, frozen=True):
@@ -212,6 +293,14 @@ class NodeConfig(msgspec.Struct, frozen=True):
     parked_reads_max: int = 1024
     raft_append_max_bytes: int = 256 * 1024
     raft_inflight_proposals_max: int = 1024
+    retention_check_ms: int = 30_000
+    """How often a leader looks for segments that retention lets go (C3)."""
+    compaction_check_ms: int = 15_000
+    """How often a replica asks whether a compaction is due."""
+    compaction_bytes_per_s: int = 20 * 1024 * 1024
+    """Throttle of compaction, per log."""
+    scrub_bytes_per_s: int = 1024 * 1024
+    """How fast sealed segments are read over and over to find decayed bytes (D2); 0 = never."""
 
 
 class Mutants(msgspec.Struct, frozen=True):

@@ -31,9 +31,16 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     "liftlog.messages": ("liftlog.types",),
     "liftlog.ports": ("liftlog.types", "liftlog.messages"),
     "liftlog.format": ("liftlog.types",),
+    "liftlog.epochs": ("liftlog.types",),
     "liftlog.checkout": ("liftlog.types",),
-    "liftlog.core": ("liftlog.types", "liftlog.messages", "liftlog.format"),
-    "liftlog.storage": ("liftlog.types", "liftlog.messages", "liftlog.ports", "liftlog.format"),
+    "liftlog.core": ("liftlog.types", "liftlog.messages", "liftlog.format", "liftlog.epochs"),
+    "liftlog.storage": (
+        "liftlog.types",
+        "liftlog.messages",
+        "liftlog.ports",
+        "liftlog.format",
+        "liftlog.epochs",
+    ),
     "liftlog.real": (
         "liftlog.types",
         "liftlog.messages",
@@ -71,7 +78,14 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 }
 
 # Core and storage see the world through events, effects and ports only.
-PURE_ROOMS = ("liftlog.core", "liftlog.storage", "liftlog.format", "liftlog.types", "liftlog.messages")
+PURE_ROOMS = (
+    "liftlog.core",
+    "liftlog.storage",
+    "liftlog.format",
+    "liftlog.epochs",
+    "liftlog.types",
+    "liftlog.messages",
+)
 PURE_STDLIB = {"__future__", "abc", "array", "bisect", "collections", "contextlib", "dataclasses"} | {
     "enum", "errno", "functools", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct",
     "types", "typing",

@@ -49,10 +49,10 @@ from typing import TYPE_CHECKING
 
 from liftlog.core.commands import ReplicaFailed, RequestId
 from liftlog.core.context import Context
-from liftlog.core.epochs import EpochHistory
 from liftlog.core.follower import Following
 from liftlog.core.leader import Leadership
 from liftlog.core.reader import Readers
+from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from liftlog.epochs import EpochHistory
 from liftlog.format import (
     PREFIX_BYTES,
     CorruptBatch,
@@ -30,7 +31,6 @@ from liftlog.format import (
 )
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage.copying import create_empty, replace_segment
-from liftlog.storage.epochs import EpochHistory
 from liftlog.storage.layout import (
     log_directory,
     make_directory_durable,
@@ -105,7 +105,7 @@ class Log:
         log.
         """
         leo = self.leo
-        last_epoch = self._epochs.last_epoch
+        last_epoch = self._epochs.last()
         synced_below = self.durable_leo
         parts: list[bytes | memoryview] = []
         total = 0

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.epochs import EpochHistory
 from liftlog.ports import Disk
 from liftlog.storage.copying import copy_bytes, create_empty, replace_segment
-from liftlog.storage.epochs import EpochHistory
 from liftlog.storage.layout import (
     QUARANTINE,
     TEMPORARY_SUFFIX,

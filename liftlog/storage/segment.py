@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 
 from google_crc32c import extend as crc32c_extend
 
+from liftlog.epochs import EpochHistory
 from liftlog.format import (
     HEADER_BYTES,
     MAGIC_BYTES,
@@ -23,7 +24,6 @@ from liftlog.format import (
     verify_frame,
 )
 from liftlog.ports import DiskFile
-from liftlog.storage.epochs import EpochHistory
 from liftlog.types import PartitionId
 
 _CHUNK_BYTES = 1024 * 1024
@@ -134,8 +134,8 @@ def scan(
             base_offset, leo = header.base_offset, segment.end_offset
             if base_offset != leo:
                 raise CorruptBatch(f"base offset {base_offset} does not continue the log at {leo}")
-            if header.epoch < epochs.last_epoch:
-                raise CorruptBatch(f"epoch {header.epoch} follows epoch {epochs.last_epoch}")
+            if header.epoch < epochs.last():
+                raise CorruptBatch(f"epoch {header.epoch} follows epoch {epochs.last()}")
         except CorruptBatch as error:
             segment.checksum = checksum
             return BadBytes(segment.path, position, str(error))

@@ -1,7 +1,9 @@
 """Epoch history of one log: which epoch wrote from which offset on (R6).
 
-The history alone answers the two questions of log reconciliation. Entries are strictly increasing in epoch
-and in start. An epoch that wrote nothing has no entry.
+Core and storage each keep one; storage derives its own from the batch headers, so that it cannot contradict
+them, and from the `start` file for what lies below the log's start. The history alone answers the two
+questions of log reconciliation. Entries are strictly increasing in epoch and in start. An epoch that wrote
+nothing has no entry.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ class EpochHistory:
         """Epoch of the newest record, 0 for an empty log."""
         return self.entries[-1].epoch if self.entries else 0
 
+    def as_tuple(self) -> tuple[EpochStart, ...]:
+        return tuple(self.entries)
+
     def note(self, epoch: int, offset: int) -> None:
         """A batch of `epoch` is appended at `offset`."""
         last = self.last()
-        if epoch == last:
+        if epoch == last and self.entries:
             return
-        invariant(epoch > last, f"epoch goes backward: {epoch} after {last} at offset {offset}")
+        forward = epoch > last or not self.entries
+        invariant(forward, f"epoch goes backward: {epoch} after {last} at offset {offset}")
         self.entries.append(EpochStart(epoch, offset))
 
     def truncate(self, offset: int) -> None:

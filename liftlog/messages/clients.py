@@ -1,0 +1,187 @@
+"""Client requests and replies; the TCP and NATS APIs turn bytes into these and back."""
+
+from __future__ import annotations
+
+from liftlog.messages.struct import Struct
+from liftlog.types import PartitionId, StreamConfig
+
+
+class ReadRequest(Struct):
+    """Records from `offset` on, below this replica's HW (R3). `seen_*` = the greatest the client has seen."""
+
+    partition: PartitionId
+    offset: int
+    max_bytes: int = 1024 * 1024
+    wait_ms: int = 0
+    seen_epoch: int = 0
+    seen_hw: int = 0
+    seen_dropped: int = -1
+    """C4: `dropped_below` of the first answer this reader got; -1 = it does not mind missing tombstones."""
+
+
+class ReadReply(Struct):
+    partition: PartitionId
+    epoch: int
+    hw: int
+    log_start: int
+    next_offset: int
+    """Where to read next. Batches may begin before the asked offset: the client skips."""
+    batches: list[bytes]
+    dropped_below: int = 0
+    """C4: tombstones below this offset may be gone on this replica."""
+
+
+class OffsetRequest(Struct):
+    """`what`: "earliest", "latest" (HW - 1), "new" (HW) or "time" (first record at or after timestamp_ms)."""
+
+    partition: PartitionId
+    what: str
+    timestamp_ms: int = 0
+
+
+class OffsetReply(Struct):
+    partition: PartitionId
+    offset: int
+    epoch: int
+
+
+class CreateStreamRequest(Struct):
+    config: StreamConfig
+
+
+class DeleteStreamRequest(Struct):
+    name: str
+
+
+class PurgeRequest(Struct):
+    """C3: remove every record below `before` (at most the HW).
+
+    The partition's leader answers `DoneReply` once the log start is durable on the whole ISR.
+    """
+
+    partition: PartitionId
+    before: int
+
+
+class StreamInfoRequest(Struct):
+    """`name` empty = all streams. Linearizable: answered after a read-index round (M1)."""
+
+    name: str = ""
+
+
+class ClusterStatusRequest(Struct):
+    pass
+
+
+class ElectLeaderRequest(Struct):
+    """Explicit election (R14, R16). `unclean` allows a replica that may lack committed data."""
+
+    name: str
+    partition: int
+    node: int
+    unclean: bool = False
+
+
+class RebalanceRequest(Struct):
+    """R16: give every partition back to the first live ISR member of its replica list."""
+
+
+class TransferControllerRequest(Struct):
+    to: int
+
+
+class PartitionInfo(Struct):
+    index: int
+    leader: int
+    epoch: int
+    version: int
+    replicas: list[int]
+    isr: list[int]
+    eligible: list[int]
+    ready: bool
+
+
+class StreamInfo(Struct):
+    id: int
+    config: StreamConfig
+    partitions: list[PartitionInfo]
+
+
+class StreamInfoReply(Struct):
+    streams: list[StreamInfo]
+
+
+class DoneReply(Struct):
+    detail: str = ""
+
+
+class NodeInfo(Struct):
+    node: int
+    live: bool
+    incarnation: int
+    address: str
+    voter: bool
+
+
+class ReplicaInfo(Struct):
+    """A replica as the answering node sees its own copy."""
+
+    partition: PartitionId
+    role: str
+    epoch: int
+    leo: int
+    durable_leo: int
+    hw: int
+    log_start: int
+    tail: str
+    state: str
+
+
+class ClusterStatusReply(Struct):
+    answered_by: int
+    controller: int
+    term: int
+    applied: int
+    nodes: list[NodeInfo]
+    replicas: list[ReplicaInfo]
+    counters: dict[str, int]
+
+
+class ErrorReply(Struct):
+    """`code`: one of the ERR_* names. `retryable`: another server or a later try may succeed (R3, N4)."""
+
+    code: str
+    description: str
+    retryable: bool
+    leader: int = 0
+
+
+ERR_NO_LEADER = "no-leader"
+ERR_NOT_LEADER = "not-leader"
+ERR_NOT_READY = "not-ready"
+ERR_NOT_FOUND = "not-found"
+ERR_EXISTS = "already-exists"
+ERR_INVALID = "invalid"
+ERR_OFFSET_RANGE = "offset-out-of-range"
+ERR_DAMAGED = "damaged"
+ERR_OVERLOAD = "overload"
+ERR_TIMEOUT = "timeout"
+ERR_TOO_FEW_INSYNC = "too-few-in-sync"
+ERR_TOO_LARGE = "too-large"
+ERR_FAILED = "storage-failed"
+ERR_COMPACTED = "compacted-past-start"
+"""C4: tombstones that this reader has not seen yet are gone: begin again from the front."""
+
+ClientMessage = (
+    ReadRequest
+    | OffsetRequest
+    | CreateStreamRequest
+    | DeleteStreamRequest
+    | PurgeRequest
+    | StreamInfoRequest
+    | ClusterStatusRequest
+    | ElectLeaderRequest
+    | RebalanceRequest
+    | TransferControllerRequest
+)
+ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

@@ -1,0 +1,271 @@
+"""Effects: what the core asks the driver to do. A driver carries them out in list order."""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.messages.clients import ClientReply
+from liftlog.messages.peers import PeerMessage
+from liftlog.types import (
+    NO_TICKET,
+    Batch,
+    ClientRef,
+    CompactionPolicy,
+    EpochStart,
+    HardState,
+    Identity,
+    LogOptions,
+    OffsetRange,
+    PartitionId,
+    RetentionPolicy,
+    Ticket,
+)
+
+
+class Effect(msgspec.Struct):
+    """Base of effects. A driver carries them out in list order."""
+
+
+class Send(Effect):
+    """Give `message` to the network once ticket `after` is durable (0 = at once); drop it if that fails."""
+
+    to: int
+    message: PeerMessage
+    after: Ticket = NO_TICKET
+
+
+class SetTimer(Effect):
+    """Fire `TimerFired(kind)` once, after a time drawn from [min_ms, max_ms]; one timer a kind."""
+
+    kind: str
+    min_ms: int
+    max_ms: int
+
+
+TIMER_ELECTION = "election"
+TIMER_TICK = "tick"
+
+
+class StorageJob(Effect):
+    """Base of effects for the storage thread, which carries them out in the order of submission."""
+
+
+class OpenLog(StorageJob):
+    """Open, or create empty, a partition's log -> `LogOpened`. `fresh`: trash what is there first (I2)."""
+
+    log: PartitionId
+    fresh: bool = False
+    options: LogOptions = LogOptions()
+
+
+class ConfigureLog(StorageJob):
+    """Use these options for an open log from now on. No answer."""
+
+    log: PartitionId
+    options: LogOptions
+
+
+class AppendLog(StorageJob):
+    """Append at the LEO, then sync -> `Durable(ticket)` or `StorageFailed(ticket)`. Group-committed."""
+
+    log: PartitionId
+    batches: list[Batch]
+    ticket: Ticket
+
+
+class TruncateLog(StorageJob):
+    """Remove everything at or above `offset`, durably, before any later job -> `Durable(ticket)`."""
+
+    log: PartitionId
+    offset: int
+    ticket: Ticket
+
+
+class RebuildLog(StorageJob):
+    """After a failed sync (R5): keep only what lies below `keep_below`, copied into a new file and synced.
+
+    -> `LogOpened` with tail DAMAGED if anything was cut, or `StorageFailed`.
+    """
+
+    log: PartitionId
+    keep_below: int
+
+
+class ResetLog(StorageJob):
+    """Forget every record and begin again at `start`, durably, before any later job -> `Durable(ticket)`.
+
+    For a follower whose LEO lies below its leader's log start (C3). `epochs`: the history before `start`.
+    """
+
+    log: PartitionId
+    start: int
+    epochs: tuple[EpochStart, ...]
+    ticket: Ticket
+
+
+class MoveLogStart(StorageJob):
+    """C3: remove what lies below `offset`, durably -> `LogStartMoved`. Never goes back; an offset inside a
+    segment hides the records before it. `offset` is at most the LEO.
+    """
+
+    log: PartitionId
+    offset: int
+
+
+class RetainLog(StorageJob):
+    """C3: let whole sealed segments below `limit` go that the policy does not keep -> `LogStartMoved`."""
+
+    log: PartitionId
+    policy: RetentionPolicy
+    limit: int
+    now_ms: int
+
+
+class CompactLog(StorageJob):
+    """One slice of a key compaction (C1, C2), about `max_bytes` of reading and writing -> `Compacted`.
+
+    Touches only sealed segments whose records all lie below `below`. Tombstones below `tombstones_below` that
+    this replica compacted past at least `tombstone_retention_ms` before `now_ms` may be dropped.
+    """
+
+    log: PartitionId
+    policy: CompactionPolicy
+    below: int
+    tombstones_below: int
+    now_ms: int
+    max_bytes: int
+
+
+class ScrubLog(StorageJob):
+    """Verify about `max_bytes` of sealed segments from `offset` on -> `Scrubbed` (D2)."""
+
+    log: PartitionId
+    offset: int
+    max_bytes: int
+
+
+class RepairLog(StorageJob):
+    """D2: put refetched `batches` into the damaged range they belong to -> `LogRepaired` once durable.
+
+    They begin where the range begins, or where the last such job ended, and are cut to the range. When the
+    whole range is covered, the segment is replaced and the damaged bytes are in quarantine/.
+    """
+
+    log: PartitionId
+    range: OffsetRange
+    batches: list[Batch]
+
+
+class CheckpointHw(StorageJob):
+    """Remember the HW, atomically; never above the durable LEO (R8). No answer."""
+
+    log: PartitionId
+    hw: int
+
+
+class SaveHardState(StorageJob):
+    """Replace the Raft hard state atomically and durably -> `Durable(ticket)`."""
+
+    state: HardState
+    ticket: Ticket
+
+
+class SaveIdentity(StorageJob):
+    """Replace the identity file atomically and durably -> `Durable(ticket)`."""
+
+    identity: Identity
+    ticket: Ticket
+
+
+class TrashLog(StorageJob):
+    """I1: move the log's folder to the trash, where it is kept for a time. No answer."""
+
+    log: PartitionId
+
+
+class ReadLog(StorageJob):
+    """Read whole batches from the one that holds `offset`, below `limit` -> `LogRead`. At least one batch."""
+
+    log: PartitionId
+    request: int
+    offset: int
+    limit: int
+    max_bytes: int
+
+
+class LookupTime(StorageJob):
+    """First offset whose timestamp is at or after `timestamp_ms`, else the LEO -> `TimeFound`."""
+
+    log: PartitionId
+    request: int
+    timestamp_ms: int
+
+
+STORAGE_JOBS: tuple[type[StorageJob], ...] = (
+    OpenLog,
+    AppendLog,
+    TruncateLog,
+    RebuildLog,
+    CheckpointHw,
+    SaveHardState,
+    SaveIdentity,
+    TrashLog,
+    ReadLog,
+    LookupTime,
+    ConfigureLog,
+    ResetLog,
+    MoveLogStart,
+    RetainLog,
+    CompactLog,
+    ScrubLog,
+    RepairLog,
+)
+"""What a driver hands to its `StorageRunner`."""
+
+
+class Subscribe(Effect):
+    """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it (N1)."""
+
+    partition: PartitionId
+    epoch: int
+    subject: str
+    max_payload_bytes: int
+    ack_reply: bool
+
+
+class Unsubscribe(Effect):
+    """Unsubscribe and drop what is buffered for this partition, unanswered (N2, N3)."""
+
+    partition: PartitionId
+
+
+class AckPublishes(Effect):
+    """Answer publishers: message i of the list has offset `offsets_from + i`; an empty reply gets nothing."""
+
+    partition: PartitionId
+    stream: str
+    epoch: int
+    offsets_from: int
+    replies: list[bytes]
+
+
+class RefusePublishes(Effect):
+    """Tell publishers that this epoch did not store their message (N4, N6)."""
+
+    partition: PartitionId
+    stream: str
+    epoch: int
+    code: str
+    description: str
+    replies: list[bytes]
+
+
+class ReplyClient(Effect):
+    client: ClientRef
+    reply: ClientReply
+
+
+class StopNode(Effect):
+    """The node cannot go on (its Raft state cannot be stored, say): end the process with this text."""
+
+    reason: str

@@ -1,0 +1,130 @@
+"""Events: what the driver tells the core."""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.messages.clients import ClientMessage
+from liftlog.messages.peers import PeerMessage
+from liftlog.types import Batch, ClientRef, LogSummary, Message, OffsetRange, PartitionId, Ticket
+
+
+class Event(msgspec.Struct):
+    """Base of events."""
+
+
+class Received(Event):
+    sender: int
+    message: PeerMessage
+
+
+class TimerFired(Event):
+    kind: str
+    wall_ms: int = 0
+    """The node's wall clock (Unix epoch): for record ages only (C2, C3), never for the protocol."""
+
+
+class Durable(Event):
+    ticket: Ticket
+
+
+class StorageFailed(Event):
+    """A job failed. `sync`: a sync failed (R5, final for the replica); else a write was refused (D5)."""
+
+    log: PartitionId
+    ticket: Ticket
+    sync: bool
+    error: str
+
+
+class LogOpened(Event):
+    summary: LogSummary
+
+
+class LogRead(Event):
+    """Answer to `ReadLog`. `error` not empty: the range could not be read or verified."""
+
+    log: PartitionId
+    request: int
+    batches: list[Batch]
+    error: str = ""
+    damage: OffsetRange | None = None
+    """With an error: which offsets cannot be read, if it was damage rather than a disk that fails (D2)."""
+
+
+class TimeFound(Event):
+    log: PartitionId
+    request: int
+    offset: int
+
+
+class LogStartMoved(Event):
+    """The log start is durable (C3). Also the answer when there was nothing to move."""
+
+    log: PartitionId
+    log_start: int
+
+
+class Compacted(Event):
+    """A slice is done; `done` = nothing is left to do for now. What it tells is durable."""
+
+    log: PartitionId
+    done: bool
+    clean_point: int
+    dropped_below: int
+    error: str = ""
+
+
+class Scrubbed(Event):
+    """`next_offset` = where to go on; the log start when the end was reached. `damage`: newly found."""
+
+    log: PartitionId
+    next_offset: int
+    damage: OffsetRange | None = None
+    error: str = ""
+
+
+class LogRepaired(Event):
+    """`next_offset` = where the range still lacks batches; `range.end` = it is whole and durable."""
+
+    log: PartitionId
+    range: OffsetRange
+    next_offset: int
+    error: str = ""
+
+
+class BusUp(Event):
+    """NATS is connected; all earlier subscriptions are gone."""
+
+
+class BusDown(Event):
+    """NATS is not reachable."""
+
+
+class Subscribed(Event):
+    partition: PartitionId
+    epoch: int
+
+
+class Published(Event):
+    """Messages from NATS for one subscription, in order, stamped by the driver's wall clock."""
+
+    partition: PartitionId
+    epoch: int
+    messages: list[Message]
+    timestamp_ms: int
+
+
+class ClientRequest(Event):
+    client: ClientRef
+    request: ClientMessage
+
+
+class ClientGone(Event):
+    """The client's connection closed: forget what it waits for."""
+
+    client: ClientRef
+
+
+class StopRequested(Event):
+    """Orderly shutdown: hand over what can be handed over."""
