@@ -44,8 +44,10 @@ GROUPS: dict[str, Group] = {
     "sub": Group("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
     "cluster": Group("liftlog.commands.cluster", "who is alive, who leads what"),
     "config": Group("liftlog.commands.config", "check a node's configuration"),
+    "log": Group("liftlog.commands.log", "look at the files of a stopped node or a closed queue"),
     "bench": Group("liftlog.bench.command", "measure, against JetStream on the same machine"),
     "sim": Group("sim.command", "simulate a cluster with faults, from a seed", in_wheel=False),
+    "spec": Group("spec.command", "check models of the protocol, every state", in_wheel=False),
     "jepsen": Group("jepsen.command", "check histories on Spark", in_wheel=False),
 }
 

@@ -1,0 +1,1 @@
+"""The models. One module each; `spec.models.registry` knows them by name."""

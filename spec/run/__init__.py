@@ -1,0 +1,1 @@
+"""Running models: generated Python for exploring their states."""
