@@ -125,15 +125,25 @@ def Implies(left: object, right: object) -> Term:
 
 
 def If(condition: object, then: object, otherwise: object) -> Term:
-    if isinstance(then, Term):
-        first, second = then, coerce(otherwise, then.type)
-    elif isinstance(otherwise, Term):
-        first, second = coerce(then, otherwise.type), otherwise
-    else:
+    """`None` on one side makes both Options."""
+    if not isinstance(then, Term) and not isinstance(otherwise, Term):
         first, second = term(then), term(otherwise)
-    if isinstance(second.type, Option) and not isinstance(first.type, Option):
-        first = coerce(first, second.type)
+    elif isinstance(then, Term):
+        first, second = _alike(then, otherwise)
+    else:
+        assert isinstance(otherwise, Term)
+        second, first = _alike(otherwise, then)
     return make("if", (truth(condition), first, second), second.type if first.type is Int else first.type)
+
+
+def _alike(known: Term, other: object) -> tuple[Term, Term]:
+    """Two terms of one type, of which the first says what it is."""
+    kind = known.type
+    if other is None and not isinstance(kind, Option):
+        return coerce(known, Option(kind)), coerce(None, Option(kind))
+    if isinstance(other, Term) and isinstance(other.type, Option) and not isinstance(kind, Option):
+        return coerce(known, other.type), other
+    return known, coerce(other, kind)
 
 
 def minimum(left: object, right: object) -> Term:

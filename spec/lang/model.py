@@ -26,8 +26,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from spec.lang import types
 from spec.lang.build import VARIABLES, domain_of
 from spec.lang.terms import (
     Recording,
@@ -210,7 +212,7 @@ class State:
         if kind in ("invariant", "sometimes"):
             return lambda: truth(found(self))
         if callable(found) and not kind:
-            return lambda *arguments: found(self, *arguments)
+            return lambda *arguments, **named: found(self, *arguments, **named)
         raise SpecError(f"{caller_line()}: model {type(model).__name__} has no {name!r}")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -298,7 +300,9 @@ class Model:
     def _annotation(self, parameter: inspect.Parameter, action: str) -> Type:
         found = parameter.annotation
         if isinstance(found, str):
-            found = self.declared.get(found)
+            # As the class body would read it: with the model's own names and the language's types.
+            with suppress(NameError):
+                found = eval(found, dict(vars(types)), dict(self.declared))
         if not isinstance(found, Type):
             raise SpecError(
                 f"parameter {parameter.name} of {action} needs a type of the model after its colon"

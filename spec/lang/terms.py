@@ -272,11 +272,18 @@ def _convert(term: Term, kind: Type) -> Term:
         return term
     if isinstance(kind, Option) and not isinstance(have, Option):
         return make("some", (_convert(term, kind.of),), kind)
-    if _numeric(have) and _numeric(kind):
-        return term
-    if isinstance(have, Seq) and isinstance(kind, Seq) and have.of.key() == kind.of.key():
+    if _held_alike(have, kind):
         return term
     raise SpecError(f"{caller_line()}: a {have} where a {kind} is wanted")
+
+
+def _held_alike(have: Type, kind: Type) -> bool:
+    """Whether a value of one may stand for the other: bounds are checked when states are explored."""
+    if isinstance(have, Fn) and isinstance(kind, Fn):
+        return have.domain.key() == kind.domain.key() and _held_alike(have.to, kind.to)
+    if isinstance(have, Seq) and isinstance(kind, Seq):
+        return _held_alike(have.of, kind.of)
+    return have.key() == kind.key() or (_numeric(have) and _numeric(kind))
 
 
 def _numeric(kind: Type) -> bool:
