@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +20,8 @@ from liftlog.types import LiftlogError
 from spec.explore.report import Bounds, Report, show_trace
 from spec.explore.search import check
 from spec.lang.types import SpecError
-from spec.registry import MODELS, build, describe
+from spec.registry import MODELS, build, describe, every_model
+from spec.tla.files import FOLDER, differences, write
 
 QUIET_S = 2.0
 """What is done sooner shows no progress."""
@@ -42,6 +44,27 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--list", action="store_true", help="the models, their variants and constants")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     parser.set_defaults(run=_check)
+    _add_export(verbs)
+
+
+def _add_export(verbs: Any) -> None:
+    parser = verbs.add_parser("export", help="write the models as TLA+ modules")
+    parser.add_argument("--folder", type=Path, default=FOLDER, metavar="F", help=f"default: {FOLDER}")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if a file is not up to date"
+    )
+    parser.set_defaults(run=_export)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    models = every_model()
+    if not arguments.check:
+        for path in write(models, arguments.folder):
+            print(path)
+        return 0
+    lines = differences(models, arguments.folder)
+    print("\n".join(lines) or f"{arguments.folder} is up to date")
+    return 1 if lines else 0
 
 
 def _check(arguments: argparse.Namespace) -> int:

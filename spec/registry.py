@@ -72,6 +72,16 @@ def build(name: str, variant: str, constants: dict[str, int]) -> Model:
     return kind(**given)
 
 
+def every_model() -> list[Model]:
+    """Each model in each of its variants, with default constants: what is exported."""
+    found: list[Model] = []
+    for entry in MODELS.values():
+        variants = entry.load().declared.get("variant")
+        choices = variants.choices if isinstance(variants, Setting) else ("",)
+        found += [build(entry.name, variant, {}) for variant in choices]
+    return found
+
+
 def describe(entry: Entry) -> dict[str, Any]:
     """Constants with their defaults and variants, for `--list`."""
     declared = entry.load().declared

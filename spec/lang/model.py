@@ -83,6 +83,16 @@ class Property:
         self.body = body
 
 
+class Definition:
+    """A named operator with its parameters, for printing; where it is used its body stands in its place."""
+
+    def __init__(self, name: str, doc: str, parameters: list[Term], body: Term) -> None:
+        self.name = name
+        self.doc = doc
+        self.parameters = parameters
+        self.body = body
+
+
 def _mark(function: Any, kind: str) -> Any:
     function.spec_kind = kind
     return function
@@ -256,6 +266,7 @@ class Model:
         self.types = {name: item.kind.bind(self.bindings) for name, item in self.vars.items()}
         self._depth = 0
         self.first = {name: self._initial(name, item) for name, item in self.vars.items()}
+        self.definitions = [self._definition(name, f) for name, f in self._functions("definition")]
         self.initials = [self._action(name, f) for name, f in self._functions("initial")]
         self.actions = [self._action(name, f) for name, f in self._functions("action") if self._on(f)]
         self.invariants = [self._property(name, f) for name, f in self._functions("invariant")]
@@ -318,6 +329,15 @@ class Model:
             raise SpecError(f"model {self.name}, {name} ({line}): {error}") from None
         return Property(name, line, inspect.getdoc(function) or "", body)
 
+    def _definition(self, name: str, function: Any) -> Definition:
+        parameters: list[Term] = []
+        with Recording(self.bindings):
+            for parameter in list(inspect.signature(function).parameters.values())[1:]:
+                kind = self._annotation(parameter, name).bind(self.bindings)
+                parameters.append(bound_variable(kind, parameter.name))
+            body = term(function(State(self), *parameters))
+        return Definition(name, inspect.getdoc(function) or "", parameters, body)
+
     def call(self, name: str, arguments: tuple[object, ...]) -> Term:
         """A definition applied: its body, under its name."""
         function = self.declared[name]
@@ -328,11 +348,7 @@ class Model:
             )
         given = []
         for parameter, argument in zip(parameters, arguments, strict=True):
-            if parameter.annotation is inspect.Parameter.empty:
-                given.append(term(argument))
-            else:
-                kind = self._annotation(parameter, name).bind(self.bindings)
-                given.append(coerce(argument, kind))
+            given.append(coerce(argument, self._annotation(parameter, name).bind(self.bindings)))
         self._depth += 1
         if self._depth > 50:
             raise SpecError(f"{caller_line()}: {name} calls itself without end")

@@ -436,6 +436,10 @@ class Seq(Type):
     def initial(self) -> Any:
         return ()
 
+    def length_text(self) -> str:
+        """The bound, as in TLA+."""
+        return _text(self.most)
+
     def tla(self) -> str:
         return f"Seq({self.of.tla()})"
 

@@ -1,0 +1,56 @@
+"""The exported TLA+ modules: up to date, well formed, and the same state space in TLC's eyes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import tla
+
+from spec.explore.report import Bounds
+from spec.explore.search import check
+from spec.lang.model import Model
+from spec.models.kafka import Kafka
+from spec.models.twophase import TwoPhase
+from spec.registry import every_model
+from spec.tla.export import module_name, module_text
+from spec.tla.files import FOLDER, TLC_VARIABLE, differences, run_tlc
+
+JAR = os.environ.get(TLC_VARIABLE, "")
+
+
+def test_the_committed_modules_are_those_of_the_models() -> None:
+    assert differences(every_model(), FOLDER) == [], "run: liftlog spec export"
+
+
+@pytest.mark.parametrize("model", every_model(), ids=module_name)
+def test_a_module_parses_and_names_every_action_and_invariant(model: Model) -> None:
+    text = module_text(model)
+    tla.parse(text)
+    for name in [*(a.name for a in model.actions), *(p.name for p in model.invariants)]:
+        assert f"\n{name} ==" in text or f"\n{name}(" in text, name
+
+
+def test_a_damaged_module_does_not_parse() -> None:
+    """So that the test above can fail."""
+    with pytest.raises(Exception, match=r".*"):
+        tla.parse(module_text(TwoPhase()).replace("\\in", "\\inn", 1))
+
+
+@pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")
+@pytest.mark.parametrize(
+    "model",
+    [TwoPhase(), Kafka(variant="kip-320", Replicas=2, LogSize=2, Records=2, Epochs=3)],
+    ids=module_name,
+)
+def test_tlc_finds_the_same_states(model: Model) -> None:
+    ours = check(model, Bounds())
+    theirs = run_tlc(model, JAR)
+    assert (theirs.distinct_states, theirs.depth) == (ours.distinct_states, ours.depth)
+    assert not theirs.violated
+
+
+@pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")
+def test_tlc_finds_the_same_violation() -> None:
+    theirs = run_tlc(TwoPhase(variant="impatient"), JAR)
+    assert theirs.violated == "AllOrNothing"
