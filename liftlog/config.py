@@ -16,6 +16,9 @@
     2 = "10.0.0.2:4701"
     3 = "10.0.0.3:4701"
 
+    [storage]                        # optional: encryption at rest, see `encryption_key`
+    encryption_key_file = "/etc/liftlog/key"
+
     [protocol]                       # times and bounds of the core, see PROTOCOL_RANGES
     session_timeout_ms = 1500
 
@@ -26,7 +29,11 @@ than none.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +47,8 @@ DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
 DEFAULT_CLUSTER = "liftlog"
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
+ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
+ENCRYPTION_KEY_BYTES = 32
 
 PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "tick_ms": (10, 10_000),
@@ -72,6 +81,7 @@ KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
     "node": {"id": int, "data": str, "listen": str, "address": str},
     "nats": {"url": str, "wait_at_start_ms": int},
+    "storage": {"encryption_key_file": str},
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
 """Every key there is, by table; [peers] has node ids for keys."""
@@ -91,6 +101,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     nats_wait_at_start_ms: int
     peers: dict[int, str]
     protocol: dict[str, int]
+    encryption_key_file: Path | None = None
 
     def node_config(self) -> NodeConfig:
         """The core's part."""
@@ -104,6 +115,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
         lines += [f"address = {_quote(self.address)}", "", "[nats]", f"url = {_quote(self.nats_url)}"]
         lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}", "", "[peers]"]
         lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
+        if self.encryption_key_file is not None:
+            lines += ["", "[storage]", f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
         if self.protocol:
             lines += ["", "[protocol]", *(f"{key} = {value}" for key, value in sorted(self.protocol.items()))]
         return "\n".join(lines) + "\n"
@@ -232,7 +245,12 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         nats_wait_at_start_ms=settings.get(("nats", "wait_at_start_ms"), 5000),
         peers=peers,
         protocol=protocol,
+        encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),
     )
+
+
+def _path_or_none(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def _peer_items(peers: dict[int, str]) -> list[tuple[str, str]]:
@@ -257,3 +275,63 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
 def _quote(text: str) -> str:
     """A TOML basic string: JSON's escapes are TOML's."""
     return msgspec.json.encode(text).decode()
+
+
+def encryption_key(path: Path | None, environment: Mapping[str, str]) -> bytes | None:
+    """The key of encryption at rest, from the file or the environment; None = not encrypted.
+
+    In a file: 32 raw bytes, or as text, which is also what the environment holds: 64 hexadecimal digits or
+    base64. The file must be kept from other users; its group may read it, as secrets mounted into containers
+    need. Raises LiftlogError that names where the key came from and how to make a good one, never the key.
+    """
+    text = environment.get(ENCRYPTION_KEY_VARIABLE)
+    if text is not None:
+        if path is not None:
+            raise LiftlogError(
+                f"{ENCRYPTION_KEY_VARIABLE} and [storage] encryption_key_file = {path} are both set; keep one"
+            )
+        return _key_from_text(text, ENCRYPTION_KEY_VARIABLE)
+    return None if path is None else _key_from_file(path)
+
+
+def _key_from_file(path: Path) -> bytes:
+    source = f"[storage] encryption_key_file = {path}"
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(4096)
+    except OSError as error:
+        raise LiftlogError(
+            f"{source}: cannot read it: {error.strerror}; {_how_to_make_a_key(path)}"
+        ) from None
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise LiftlogError(f"{source}: other users may read or change it; run: chmod 600 {path}")
+    if len(content) == ENCRYPTION_KEY_BYTES:
+        if content.isascii() and content.decode().isprintable():
+            raise LiftlogError(
+                f"{source}: 32 characters of text are no random key; {_how_to_make_a_key(path)}"
+            )
+        return content
+    return _key_from_text(content.decode("latin-1"), source, path)
+
+
+def _key_from_text(text: str, source: str, path: Path | None = None) -> bytes:
+    text = text.strip()
+    key = b""
+    try:
+        if re.fullmatch(r"[0-9a-fA-F]{64}", text):
+            key = bytes.fromhex(text)
+        else:
+            key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != ENCRYPTION_KEY_BYTES:
+        raise LiftlogError(
+            f"{source}: not a key of 32 bytes (64 hexadecimal digits, base64, or 32 raw bytes in a file); "
+            + _how_to_make_a_key(path)
+        )
+    return key
+
+
+def _how_to_make_a_key(path: Path | None) -> str:
+    return "make one with: openssl rand -hex 32" + (f" > {path} && chmod 600 {path}" if path else "")

@@ -8,7 +8,7 @@ nothing has no entry.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from liftlog.types import EpochStart, invariant
@@ -37,6 +37,15 @@ class EpochHistory:
         forward = epoch > last or not self.entries
         invariant(forward, f"epoch goes backward: {epoch} after {last} at offset {offset}")
         self.entries.append(EpochStart(epoch, offset))
+
+    def learn(self, epoch: int, offset: int) -> None:
+        """The record at `offset` is of `epoch`: read past damage, an epoch may seem to begin later (D2)."""
+        position = bisect_left(self.entries, epoch, key=lambda entry: entry.epoch)
+        found = EpochStart(epoch, offset)
+        if position == len(self.entries) or self.entries[position].epoch != epoch:
+            self.entries.insert(position, found)
+        elif self.entries[position].start > offset:
+            self.entries[position] = found
 
     def truncate(self, offset: int) -> None:
         """Forget every epoch that starts at or above `offset`."""

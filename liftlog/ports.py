@@ -53,8 +53,13 @@ class DiskFile(Protocol):
         """Cut the end off, not durably before a sync. Raises DiskError, also if that would grow the file."""
         ...
 
-    def preallocate(self, size: int) -> None:
-        """Reserve space up to `size` without changing the file's size; may do nothing."""
+    def send_to(self, descriptor: int, position: int, length: int) -> int:
+        """Send bytes to a connected, non-blocking socket without copying them through this process.
+
+        Returns how many bytes the socket took, 0 if it is full. Waits for the disk, so reader threads call
+        it, on a handle of their own. Raises DiskError, also if the file ends before `length` bytes;
+        ConnectionError if the socket is broken.
+        """
         ...
 
     def close(self) -> None:

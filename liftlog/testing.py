@@ -12,6 +12,7 @@ implementer's promise; the simulated disk is where its absence is played through
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -121,6 +122,36 @@ def _reads_stop_at_the_end(disk: Disk) -> None:
     file.close()
 
 
+def _files_go_to_sockets(disk: Disk) -> None:
+    content = bytes(range(256)) * 4096
+    file = _write(disk, "s", b"head", content, b"tail")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.settimeout(10)
+        descriptor = ours.fileno()
+        sent, received = 0, b""
+        while sent < len(content):
+            count = file.send_to(descriptor, 4 + sent, len(content) - sent)
+            sent += count
+            _require(sent <= len(content), "send_to sends no more than it was asked for")
+            _require(len(received) + count == sent, "send_to says how much the socket took")
+            while len(received) < sent:
+                received += theirs.recv(1 << 16)
+        _require(received == content, "send_to sends the bytes that it was asked for, in order")
+        while file.send_to(descriptor, 0, file.size()):
+            pass
+        _require(file.read_at(0, 4) == b"head", "a socket that is full does not block send_to")
+        with _raises(ConnectionError, "send_to a socket whose other end is closed"):
+            theirs.close()
+            file.send_to(descriptor, 0, 4)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _raises(DiskError, "send_to of bytes behind the end of the file"):
+        ours.setblocking(False)
+        file.send_to(ours.fileno(), file.size(), 1)
+    file.close()
+
+
 def _truncation_cuts_the_end(disk: Disk) -> None:
     file = _write(disk, "t", b"0123456789")
     file.sync()
@@ -128,8 +159,6 @@ def _truncation_cuts_the_end(disk: Disk) -> None:
     _require(file.size() == 4 and file.read_at(0, 10) == b"0123", "truncate keeps the bytes below the size")
     _require(file.append([b"ab"]) == 4, "an append after truncate begins at the new end")
     _require(file.read_at(0, 10) == b"0123ab", "truncated bytes do not come back")
-    file.preallocate(1 << 20)
-    _require(file.size() == 6, "preallocate does not change the size")
     file.sync()
     file.truncate(0)
     _require(file.size() == 0, "truncate to 0 empties a file")
@@ -146,6 +175,7 @@ def _closed_files_are_closed(disk: Disk) -> None:
     for use, text in (
         (lambda: file.append([b"x"]), "an append to a closed file"),
         (lambda: file.read_at(0, 1), "a read of a closed file"),
+        (lambda: file.send_to(1, 0, 1), "sending a closed file"),
         (file.sync, "a sync of a closed file"),
         (lambda: file.truncate(0), "a truncation of a closed file"),
     ):
@@ -237,6 +267,7 @@ _CHECKS: tuple[Callable[[Disk], None], ...] = (
     _appends_go_to_the_end,
     _many_parts_are_one_append,
     _reads_stop_at_the_end,
+    _files_go_to_sockets,
     _truncation_cuts_the_end,
     _closed_files_are_closed,
     _names_are_found,

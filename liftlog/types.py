@@ -10,7 +10,7 @@ is exclusive (the first offset that is *not* committed, 0 at birth); `LEO` is th
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, Protocol
 
 import msgspec
 
@@ -81,10 +81,10 @@ class Record(NamedTuple):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A run of records with contiguous offsets and one epoch, already encoded (see `liftlog.format`).
+    """A run of `count` offsets with one epoch and the records that are there, encoded (see `liftlog.format`).
 
-    `data` is the frame exactly as it travels and as it lies on disk, except for the replica-local prefix,
-    which each replica stamps anew when it appends.
+    `data` is the frame exactly as it travels and, unless it is sealed there, as it lies on disk, except for
+    the replica-local prefix, which each replica stamps anew when it appends.
     """
 
     base_offset: int
@@ -95,6 +95,30 @@ class Batch(msgspec.Struct, frozen=True):
     @property
     def end_offset(self) -> int:
         return self.base_offset + self.count
+
+
+class SpanFile(Protocol):
+    """What a `FileSpan` needs of an open file; `liftlog.ports.DiskFile` has it and says what it does."""
+
+    def read_at(self, position: int, length: int) -> bytes: ...
+
+    def send_to(self, descriptor: int, position: int, length: int) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class FileSpan(msgspec.Struct, frozen=True):
+    """Whole batches of one log, [base_offset, end_offset), where they lie in a file, not verified.
+
+    `file` is a handle of its own, which whoever sends the span closes, and which closes itself when it is
+    dropped; it stays readable when the file's name is gone.
+    """
+
+    file: SpanFile
+    position: int
+    length: int
+    base_offset: int
+    end_offset: int
 
 
 class EpochStart(NamedTuple):
@@ -321,14 +345,22 @@ class Mutants(msgspec.Struct, frozen=True):
     hw_over_shrunk_isr: bool = False  # 24
     wiped_replica_rejoins: bool = False  # 27
     ack_at_append: bool = False  # 29
+    hw_checkpoint_in_place: bool = False  # 34
     sync_failure_retried: bool = False  # 35
     damage_as_torn_tail: bool = False  # 36
+    checksum_without_place: bool = False  # 37
+    index_trusted: bool = False  # 38
     hw_not_clamped: bool = False  # 39
+    tombstone_dropped_by_age: bool = False  # 40
+    compaction_above_hw: bool = False  # 41
+    compaction_swap_not_atomic: bool = False  # 42
+    compaction_checkpoint_at_segment_end: bool = False  # 43
     restarted_leader_keeps_epoch: bool = False  # R1
     recovery_reports_unsynced: bool = False  # R7
     pending_ended_by_timeout: bool = False  # R2
     late_addition_of_old_incarnation: bool = False  # R9
     answer_to_earlier_run: bool = False  # R6
+    compacted_hole_out_of_range: bool = False  # 44
 
 
 NO_MUTANTS = Mutants()

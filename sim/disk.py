@@ -16,8 +16,14 @@ Mirrors `liftlog/real/disk.py`. The model, and what it may do to a program (its 
   the pages are marked clean and stay readable but are *not* durable, and a second sync succeeds without
   writing them. A failed sync of a folder does not lie: names are metadata, which file systems keep in a
   journal and do not forget, so they go on waiting.
-- `fail_next()` makes one later call fail with any errno; a failed append has written a prefix. `fill()` makes
-  every append fail with ENOSPC. `flip()` flips one bit in cache and platter alike.
+- `fail_next()` makes one later call fail with any errno; a failed append has written a prefix. `fill()` lets
+  the free space run out: appends fail with ENOSPC, in the middle of a vector too, until there is space again.
+- Damage to what was stored, remembered until it is overwritten, cut off or its file is gone (`harms`):
+  `overwrite()` puts other bytes over stored ones, in the page cache and on the platter or on the platter
+  only, where it shows once the cache is gone (a decayed sector, a misdirected write); `flip()` flips one bit;
+  `unreadable()` makes reads of some sectors fail with EIO for ever or a few times; `lie_when()` makes one
+  sync of a file report success without having written, while the file's new size is kept: a power loss then
+  leaves zeros there. `evict()` drops clean pages, as the kernel may at any time.
 - `crash_after(n)` kills the process *instead of* the n-th call from now (an append may have written a
   prefix); from then on every call raises `SimulatedCrash` until `kill()`, `power_loss()` or `attach()`.
 
@@ -29,13 +35,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.types import LiftlogError
+from sim.inode import SECTOR_BYTES, Inode, Unreadable
 
-SECTOR_BYTES = 512
+__all__ = ["SECTOR_BYTES", "SimDisk", "SimFile", "SimulatedCrash"]
+
 CLOSED = -1
 """In place of the life in which a file was opened: so that the common path needs no other test."""
 
@@ -44,98 +52,16 @@ class SimulatedCrash(BaseException):
     """The process is dead: nothing may catch this and go on, so it is no `Exception`."""
 
 
-class _Inode:
-    """A file's content. `holes`: ranges that a failed sync marked clean without writing them."""
-
-    __slots__ = ("cache", "clean_to", "durable", "holes", "kept")
-
-    def __init__(self) -> None:
-        self.cache = bytearray()
-        self.durable = bytearray()
-        self.clean_to = 0
-        self.holes: list[tuple[int, int]] = []
-        self.kept = True
-        """Scratch of `power_loss`: an earlier operation on this node was not lost."""
-
-    def dirty_from(self, position: int) -> None:
-        """Bytes from `position` on are new. A page that is written again is dirty as a whole once more."""
-        if self.holes:
-            position -= position % SECTOR_BYTES
-            self.holes = [(start, min(end, position)) for start, end in self.holes if start < position]
-        self.clean_to = min(self.clean_to, position)
-
-    def sync(self) -> None:
-        if self.holes:
-            self.durable = self._without_holes()
-        else:
-            self.durable[self.clean_to :] = self.cache[self.clean_to :]
-        self.clean_to = len(self.cache)
-
-    def _without_holes(self) -> bytearray:
-        """What a sync leaves on the platter when some pages are wrongly marked clean: their old content."""
-        merged = bytearray(self.cache)
-        for hole_start, hole_end in self.holes:
-            old = self.durable[hole_start:hole_end]
-            merged[hole_start:hole_end] = old + bytes(hole_end - hole_start - len(old))
-        return merged
-
-    def fail_sync(self) -> None:
-        if self.clean_to < len(self.cache):
-            self.holes.append((self.clean_to, len(self.cache)))
-        self.clean_to = len(self.cache)
-
-    def lose_power(self, random: Random) -> None:
-        """Replace both contents by what the platter holds afterwards."""
-        cache, durable = self.cache, self.durable
-        for start, end in self.holes:
-            old = durable[start:end]
-            cache[start:end] = old + bytes(end - start - len(old))
-        self.holes = []
-        longest = max(len(cache), len(durable))
-        if self.clean_to < longest:
-            size = self._size_after(random, longest)
-            cache = self._mix(random, size)
-        elif cache != durable:
-            cache = bytearray(durable)
-        self.cache = cache
-        self.durable = bytearray(cache)
-        self.clean_to = len(cache)
-
-    def _size_after(self, random: Random, longest: int) -> int:
-        choice = random.randrange(4)
-        if choice == 0:
-            return len(self.durable)
-        if choice == 1:
-            return random.randint(min(self.clean_to, longest), longest)
-        return len(self.cache)
-
-    def _mix(self, random: Random, size: int) -> bytearray:
-        """Each un-synced sector kept, lost or torn."""
-        cache, durable = self.cache, self.durable
-        after = bytearray(durable[:size]) + bytes(max(0, size - len(durable)))
-        position = self.clean_to
-        while position < size:
-            end = min(size, position - position % SECTOR_BYTES + SECTOR_BYTES)
-            new = cache[position:end]
-            outcome = random.randrange(4)
-            if outcome <= 1:
-                after[position : position + len(new)] = new
-            elif outcome == 2 and new:
-                cut = random.randint(0, len(new))
-                garbage = random.randbytes(len(new) - cut)
-                after[position : position + len(new)] = (
-                    new[:cut] + garbage if random.randrange(2) else garbage + new[len(new) - cut :]
-                )
-            position = end
-        return after
+class _Lie(Exception):
+    """This sync is to report success without having written."""
 
 
 class _Folder:
     __slots__ = ("durable", "kept", "names")
 
     def __init__(self) -> None:
-        self.names: dict[str, _Inode | _Folder] = {}
-        self.durable: dict[str, _Inode | _Folder] = {}
+        self.names: dict[str, Inode | _Folder] = {}
+        self.durable: dict[str, Inode | _Folder] = {}
         self.kept = True
 
 
@@ -146,7 +72,7 @@ class _Change:
 
     def __init__(
         self,
-        node: _Inode | _Folder,
+        node: Inode | _Folder,
         source: tuple[_Folder, str] | None,
         target: tuple[_Folder, str] | None,
     ) -> None:
@@ -172,7 +98,7 @@ class SimFile:
 
     __slots__ = ("_disk", "_inode", "_life", "_path")
 
-    def __init__(self, disk: SimDisk, inode: _Inode, path: str) -> None:
+    def __init__(self, disk: SimDisk, inode: Inode, path: str) -> None:
         self._disk = disk
         self._inode = inode
         self._path = path
@@ -192,18 +118,25 @@ class SimFile:
             cache += part
         return position
 
-    def append_prefix(self, parts: Sequence[bytes | memoryview]) -> None:
-        """What is left of an append that failed or during which the process died."""
+    def append_prefix(self, parts: Sequence[bytes | memoryview], most: int = -1) -> None:
+        """What is left of an append that failed or during which the process died; `most` bytes if given."""
         data = b"".join(parts)
         self._inode.dirty_from(len(self._inode.cache))
-        self._inode.cache += data[: self._disk.random.randint(0, len(data))]
+        self._inode.cache += data[: self._disk.random.randint(0, len(data)) if most < 0 else most]
+
+    def dirty(self) -> tuple[int, int]:
+        """The byte range that a sync would make durable."""
+        return self._inode.clean_to, len(self._inode.cache)
 
     def read_at(self, position: int, length: int) -> bytes:
         disk = self._disk
         disk.calls += 1
         if disk.armed or disk.life != self._life:
             disk.enter("read", self._path, self._life)
-        return bytes(memoryview(self._inode.cache)[position : position + length])
+        inode = self._inode
+        if inode.unreadable:
+            inode.check_readable(position, length, self._path)
+        return bytes(memoryview(inode.cache)[position : position + length])
 
     def size(self) -> int:
         disk = self._disk
@@ -217,10 +150,13 @@ class SimFile:
         disk.calls += 1
         if disk.armed or disk.life != self._life:
             try:
-                disk.enter("sync", self._path, self._life)
+                disk.enter("sync", self._path, self._life, self)
             except SyncFailed:
                 self._inode.fail_sync()
                 raise
+            except _Lie:
+                self._inode.lie()
+                return
         self._inode.sync()
 
     def truncate(self, size: int) -> None:
@@ -231,15 +167,17 @@ class SimFile:
         inode = self._inode
         if size > len(inode.cache):
             raise DiskError(errno.EINVAL, f"truncate would grow {self._path}")
-        inode.holes = [(start, min(end, size)) for start, end in inode.holes if start < size]
-        inode.clean_to = min(inode.clean_to, size)
-        del inode.cache[size:]
+        inode.cut(size)
 
-    def preallocate(self, size: int) -> None:
-        disk = self._disk
-        disk.calls += 1
-        if disk.armed or disk.life != self._life:
-            disk.enter("preallocate", self._path, self._life)
+    def send_to(self, descriptor: int, position: int, length: int) -> int:
+        """For the port's contract: what is simulated has no socket and reads the bytes instead."""
+        data = self.read_at(position, length)
+        if len(data) < length:
+            raise DiskError(errno.EIO, f"{self._path} ends before byte {position + length}")
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            return 0
 
     def close(self) -> None:
         disk = self._disk
@@ -260,7 +198,9 @@ class SimDisk:
         self.capacity_bytes = capacity_bytes
         self.calls = 0
         self.full = False
-        """Every append fails with ENOSPC while this is set through `fill`."""
+        """Set through `fill`: an append that does not fit into `_space` fails with ENOSPC."""
+        self._space = 0
+        self._lie: Callable[[str, int, int], bool] | None = None
         self.life = 0
         self.armed = False
         """True while a call has to look for a fault: keeps the common path short."""
@@ -291,7 +231,7 @@ class SimDisk:
             inode.lose_power(random)
         self.attach()
 
-    def _restore(self, folder: _Folder) -> Iterator[_Inode]:
+    def _restore(self, folder: _Folder) -> Iterator[Inode]:
         """Forget all names that are not durable; yield the files that are left, in order."""
         folder.names = dict(folder.durable)
         for name in sorted(folder.names):
@@ -313,6 +253,7 @@ class SimDisk:
         self._attached = True
         self._crash_at = 0
         self._failures = []
+        self._lie = None
         self._locks = {}
         self._rearm()
 
@@ -341,21 +282,80 @@ class SimDisk:
         self._failures.append((operation, error, matching))
         self._rearm()
 
-    def fill(self, full: bool = True) -> None:
-        """From now on every append fails with ENOSPC; `fill(False)` makes space again (D5)."""
+    def fill(self, full: bool = True, free_bytes: int = 0) -> None:
+        """After `free_bytes` more bytes appends fail with ENOSPC; `fill(False)` makes space again (D5)."""
         self.full = full
+        self._space = free_bytes
         self._rearm()
+
+    # ----- the world's side: damage to what is stored -----
 
     def flip(self, path: str, byte: int, bit: int) -> None:
         """Flip one bit of a file, in the page cache and on the platter, as a decayed sector would show it."""
+        self.overwrite(path, byte, bytes([self._file(path).cache[byte] ^ (1 << bit)]))
+
+    def overwrite(self, path: str, position: int, data: bytes, *, platter_only: bool = False) -> None:
+        """Other bytes lie at `position` of a file from now on; `platter_only`: as soon as the cache is gone.
+
+        A file does not grow by it, and pages that are not written out yet hide nothing.
+        """
         inode = self._file(path)
-        for content in (inode.cache, inode.durable):
-            if byte < len(content):
-                content[byte] ^= 1 << bit
+        end = min(position + len(data), inode.clean_to if platter_only else len(inode.cache))
+        if end <= position:
+            return
+        inode.harms.append((position, inode.right_bytes(position, end)))
+        if not platter_only:
+            inode.cache[position:end] = data[: end - position]
+        stored = max(position, min(end, len(inode.durable)))
+        inode.durable[position:stored] = data[: stored - position]
+
+    def unreadable(self, path: str, position: int, length: int, times: int = -1) -> None:
+        """Reads that touch these bytes fail with EIO, `times` times or, if that is negative, for ever."""
+        self._file(path).unreadable.append(Unreadable(position, position + length, times))
+
+    def lie_when(self, decide: Callable[[str, int, int], bool] | None) -> None:
+        """Let the next sync of a file lie for which `decide(path, start, end of what it writes)` is true."""
+        self._lie = decide
+        self._rearm()
+
+    def evict(self) -> None:
+        """Drop all clean pages of the page cache."""
+        for path in self.files():
+            self._file(path).evict()
+
+    def readable_again(self) -> None:
+        """Sectors that failed a few times only are read without error from now on."""
+        for path in self.files():
+            inode = self._file(path)
+            inode.unreadable = [bad for bad in inode.unreadable if bad.times < 0]
+
+    def rescue(self) -> bool:
+        """Copy the disk to a sound one as ddrescue does: unreadable sectors become zeros. Were there any?"""
+        found = False
+        for path in self.files():
+            bad, self._file(path).unreadable = self._file(path).unreadable, []
+            for part in bad:
+                self.overwrite(path, part.start, bytes(part.end - part.start))
+                found = True
+        return found
+
+    def harmed(self) -> list[tuple[str, int, int]]:
+        """(path, start, end) of the damage that is still there."""
+        found: list[tuple[str, int, int]] = []
+        for path in self.files():
+            inode = self._file(path)
+            if inode.harms or inode.unreadable:
+                found.extend((path, start, end) for start, end in inode.still_harmed())
+        return found
 
     def files(self) -> list[str]:
         """Paths of all files, sorted: where a fault injector may strike."""
         return sorted(self._paths(self._root, ""))
+
+    def files_below(self, prefix: str) -> list[str]:
+        """Paths that begin with `prefix`, which ends with a slash, sorted."""
+        folder = self._walk(prefix[:-1])
+        return [] if folder is None else sorted(self._paths(folder, prefix))
 
     def content(self, path: str) -> bytes:
         """A file's present content, without a call of the port."""
@@ -369,7 +369,7 @@ class SimDisk:
                 yield prefix + name
 
     def _rearm(self) -> None:
-        self.armed = bool(self._crash_at or self._failures or self.full or not self._attached)
+        self.armed = bool(self._crash_at or self._failures or self.full or self._lie or not self._attached)
 
     def enter(
         self,
@@ -390,8 +390,7 @@ class SimDisk:
         if life == CLOSED:
             raise DiskError(errno.EBADF, f"{operation}: the file is closed", path)
         if operation == "append" and file is not None and self.full:
-            file.append_prefix(parts)
-            raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
+            self._take_space(file, parts, path)
         for i, (wanted, error, matching) in enumerate(self._failures):
             if (operation == wanted or operation == f"{wanted}_directory") and matching in path:
                 del self._failures[i]
@@ -400,6 +399,22 @@ class SimDisk:
                     file.append_prefix(parts)
                 kind = SyncFailed if operation.startswith("sync") else DiskError
                 raise kind(error, f"{os.strerror(error)} (simulated)", path)
+        if self._lie is not None and operation == "sync" and file is not None:
+            start, end = file.dirty()
+            if start < end and self._lie(path, start, end):
+                self._lie = None
+                self._rearm()
+                raise _Lie
+
+    def _take_space(self, file: SimFile, parts: Sequence[bytes | memoryview], path: str) -> None:
+        """The disk is nearly full: the append fits, or writes what fits and fails."""
+        wanted = sum(len(part) for part in parts)
+        if wanted <= self._space:
+            self._space -= wanted
+            return
+        file.append_prefix(parts, self._space)
+        self._space = 0
+        raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
 
     # ----- the process's side: the Disk port -----
 
@@ -412,7 +427,7 @@ class SimDisk:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            node = _Inode()
+            node = Inode()
             folder.names[name] = node
             self._changes.append(_Change(node, None, (folder, name)))
         return SimFile(self, node, path)
@@ -435,7 +450,7 @@ class SimDisk:
         self._call("remove", path)
         folder, name = self._place(path)
         node = folder.names.get(name)
-        if not isinstance(node, _Inode):
+        if not isinstance(node, Inode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         del folder.names[name]
         self._changes.append(_Change(node, (folder, name), None))
@@ -469,7 +484,7 @@ class SimDisk:
                 node = _Folder()
                 folder.names[name] = node
                 self._changes.append(_Change(node, None, (folder, name)))
-            if isinstance(node, _Inode):
+            if isinstance(node, Inode):
                 raise DiskError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             folder = node
 
@@ -489,7 +504,7 @@ class SimDisk:
 
     def free_bytes(self) -> int:
         self._call("free_bytes", "")
-        return 0 if self.full else self.capacity_bytes
+        return self._space if self.full else self.capacity_bytes
 
     def _call(self, operation: str, path: str) -> None:
         self.calls += 1
@@ -513,10 +528,10 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return folder, name
 
-    def _file(self, path: str) -> _Inode:
+    def _file(self, path: str) -> Inode:
         folder, name = self._place(path)
         node = folder.names.get(name)
-        if not isinstance(node, _Inode):
+        if not isinstance(node, Inode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return node
 

@@ -6,22 +6,25 @@ by a random stream of its own, so that leaving one fault out does not change wha
 plan, the *hunter* strikes nodes shortly after they were elected: many protocols break when the new leader
 dies next.
 
-The atlas. Liftlog promises to survive damage to fewer than `min_insync_replicas` copies of a log and to a
-minority of the voters' metadata. Wipes, rollbacks and bit flips therefore strike one disk at a time, and the
-next one only after the metadata group has judged the last (a newer incarnation of that node is registered),
-where another member of the ISR has the log; streams with a minimum of one in-sync replica exclude them. A
-rolled-back voter while no Raft leader exists is a stated gap of the protocol, so a rollback needs a standing
-controller and quiet until the node is back.
+Wipes, rollbacks and every damage to what is stored ask the *atlas* first (`sim/atlas.py`), which never lets
+the last good copy go. A rolled-back voter while no Raft leader exists is a stated gap of the protocol, so a
+rollback needs a standing controller and quiet until the node is back. A power loss takes what was
+acknowledged on a log with durability "os", so where there is such a log it is damage, too; where the atlas
+does not allow it, processes are killed instead.
 """
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from liftlog.types import RAFT_LOG
+from sim.atlas import WHOLE, Atlas, Harm
+from sim.damage import DiskFaults
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -64,13 +67,33 @@ KINDS = (
     "slow_disk",
     "sync_failure",
     "write_failure",
+    "full_disk",
     "flip",
+    "sector",
+    "misdirect",
+    "latent",
+    "lost_sync",
     "wipe",
     "rollback",
 )
-"""Names for `--faults`; what each does stands at its method."""
+"""Names for `--faults`; what each does stands at its method, or in `sim/damage.py`."""
+
+DISK_KINDS = (
+    "slow_disk",
+    "sync_failure",
+    "write_failure",
+    "full_disk",
+    "flip",
+    "sector",
+    "misdirect",
+    "latent",
+    "lost_sync",
+)
+"""What a disk does wrong."""
 
 NEVER_CALLS = 1 << 60
+PATIENCE_STARTS = 3
+"""After so many starts that failed on its disk an operator looks at the disk."""
 
 TARGETS = (("any", 0.5), ("controller", 0.2), ("leader", 0.2), ("follower", 0.1))
 
@@ -107,8 +130,11 @@ class Faults:
         self._restarts = random.Random(f"{world.seed}/restarts")
         self._quiet_until_us = 0
         self._snapshots: dict[int, tuple[int, dict[str, bytes]]] = {}
-        self._spent_wipes = 0
+        self.atlas = Atlas(world)
+        self._disks = DiskFaults(self)
+        self._lossy = any(stream.durability == "os" for stream in world.knobs.streams)
         self._storms = 0
+        self._refused: dict[int, int] = {}
         self._strike: dict[str, Callable[[Fault, random.Random], None]] = {
             kind: getattr(self, f"_{kind}") for kind in KINDS
         }
@@ -132,12 +158,15 @@ class Faults:
         world.bus.heal()
         for machine in world.machines.values():
             machine.disk.fill(False)
+            machine.disk.lie_when(None)
+            machine.disk.readable_again()
+            machine.disk.evict()
             machine.disk.crash_after(NEVER_CALLS)
             if machine.storage is not None:
                 machine.storage.slowness = 1
             machine.resume()
-            if machine.damaged_run == machine.restarts:
-                # Decay at rest shows only when it is read: let a recovery read everything.
+            if self.atlas.harms(machine):
+                # Damage in a last segment shows only when it is read: let a recovery read it.
                 machine.kill()
             if not machine.up:
                 world.kernel.after(1000 * machine.number, self._restart, machine)
@@ -148,6 +177,15 @@ class Faults:
         """A process ended by a crash inside a phase, or because its disk failed while it started."""
         self.world.observer.count("crashes inside")
         self._restart_later(machine, 300 * MILLISECOND + self._restarts.randrange(SECOND))
+
+    def start_refused(self, machine: Machine) -> None:
+        """The disk failed while the node started. If that goes on, the operator copies it to another one."""
+        self._refused[machine.number] = self._refused.get(machine.number, 0) + 1
+        if self._refused[machine.number] >= PATIENCE_STARTS and machine.disk.rescue():
+            self._refused[machine.number] = 0
+            self.world.observer.count("disks rescued")
+            self.world.observer.row("rescue", f"the disk of node {machine.number} is copied to a sound one")
+        self.crashed(machine)
 
     def stopped(self, machine: Machine) -> None:
         """A node asked for the end of its process; its supervisor starts it again."""
@@ -213,12 +251,26 @@ class Faults:
     def _power(self, fault: Fault, draws: random.Random) -> None:
         """One machine loses power."""
         machine = self._target(fault, draws)
-        machine.lose_power()
+        if not self._lose_power(machine):
+            self._kill(fault, draws)
+            return
         self.done(fault, f"node {machine.number} loses power")
         self._restart_later(machine, fault.duration_us)
 
+    def _lose_power(self, machine: Machine) -> bool:
+        """Take the power away, unless that would lose more of an "os" log than it promises to survive."""
+        if self._lossy:
+            if not self.atlas.allows_disk(machine):
+                return False
+            self.atlas.note(machine, Harm(machine.number, "", 0, 0, RAFT_LOG, WHOLE))
+        machine.lose_power()
+        return True
+
     def _power_all(self, fault: Fault, draws: random.Random) -> None:
         """The whole room loses power; machines come back one after the other."""
+        if self._lossy:
+            self._kill_all(fault, draws)
+            return
         for machine in self.world.machines.values():
             machine.lose_power()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
@@ -238,19 +290,18 @@ class Faults:
         self.done(fault, f"node {machine.number} is killed, and will lose power")
         self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
         self.world.kernel.after(
-            draws.randrange(1, 2 * SECOND), self._power_follows, machine, fault.duration_us
+            draws.randrange(1, 2 * SECOND), self.power_follows, machine, fault.duration_us
         )
 
-    def _power_follows(self, machine: Machine, duration_us: int) -> None:
-        if self.active:
-            machine.lose_power()
+    def power_follows(self, machine: Machine, duration_us: int) -> None:
+        if self.active and self._lose_power(machine):
             self.world.observer.row("power", f"node {machine.number} loses power after its kill")
             self._restart_later(machine, duration_us)
 
     def _crash_inside(self, fault: Fault, draws: random.Random) -> None:
         """A kill or power loss in the middle of a storage phase or of a recovery."""
         machine = self._target(fault, draws)
-        machine.plant_crash(draws.randrange(1, 40), draws.random() < 0.5)
+        machine.plant_crash(draws.randrange(1, 40), draws.random() < 0.5 and not self._lossy)
         self.done(fault, f"node {machine.number} will crash inside a storage phase")
 
     def _pause(self, fault: Fault, draws: random.Random) -> None:
@@ -395,9 +446,18 @@ class Faults:
         self.done(fault, f"a sync of node {machine.number} will fail")
 
     def _write_failure(self, fault: Fault, draws: random.Random) -> None:
-        """The disk is full for a while (D5)."""
+        """The next write to a partition's log fails, after a part of it (D5)."""
         machine = self._target(fault, draws)
-        machine.disk.fill(True)
+        if not machine.up:
+            return
+        error = draws.choice((errno.EIO, errno.ENOSPC))
+        machine.disk.fail_next("append", error, "streams/")
+        self.done(fault, f"a write of node {machine.number} will fail")
+
+    def _full_disk(self, fault: Fault, draws: random.Random) -> None:
+        """The disk fills up, in the middle of a write, and has space again after a while (D5)."""
+        machine = self._target(fault, draws)
+        machine.disk.fill(True, draws.randrange(600))
         self.done(fault, f"the disk of node {machine.number} is full")
         self.world.kernel.after(fault.duration_us, self._make_space, machine)
 
@@ -406,63 +466,45 @@ class Faults:
 
     # -- damage, under the atlas -----------------------------------------------------------------------------
 
-    def may_damage(self, machine: Machine) -> bool:
-        """Whether the promise D3 covers losing this disk's content now."""
-        world = self.world
-        if any(other.damaged_run >= 0 for other in world.machines.values()):
-            return False
-        newest = world.newest_metadata()
-        if newest is None or newest.nodes.get(machine.number) is None:
-            return False
-        for partition in newest.partitions.values():
-            if machine.number not in partition.replicas:
-                continue
-            others = [member for member in partition.isr if member != machine.number]
-            if partition.min_insync < 2 or len(others) < 1 or partition.last_known or partition.eligible:
-                return False
-            if len(partition.isr) < partition.min_insync:
-                return False
-        return True
-
     def _flip(self, fault: Fault, draws: random.Random) -> None:
-        """One bit of one replica's log decays."""
-        machine = self._target(fault, draws)
-        if not self.may_damage(machine):
-            return
-        files = [
-            path for path in machine.disk.files() if path.startswith("streams/") and path.endswith(".log")
-        ]
-        files = [path for path in files if machine.disk.content(path)]
-        if not files:
-            return
-        path = files[draws.randrange(len(files))]
-        byte = draws.randrange(len(machine.disk.content(path)))
-        machine.disk.flip(path, byte, draws.randrange(8))
-        machine.damaged_run = machine.restarts
-        self.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
+        self._disks.flip(fault, self._target(fault, draws), draws)
+
+    def _sector(self, fault: Fault, draws: random.Random) -> None:
+        self._disks.sector(fault, self._target(fault, draws), draws)
+
+    def _misdirect(self, fault: Fault, draws: random.Random) -> None:
+        self._disks.misdirect(fault, self._target(fault, draws), draws)
+
+    def _latent(self, fault: Fault, draws: random.Random) -> None:
+        self._disks.latent(fault, self._target(fault, draws), draws)
+
+    def _lost_sync(self, fault: Fault, draws: random.Random) -> None:
+        self._disks.lost_sync(fault, self._target(fault, draws), draws)
 
     def _wipe(self, fault: Fault, draws: random.Random) -> None:
         """One machine comes back with a new, empty disk."""
         machine = self._target(fault, draws)
-        if self.may_wipe(machine):
+        if self.atlas.allows_wipe(machine):
             self.wipe_now(machine, min(fault.duration_us // MILLISECOND, 2000))
-
-    def may_wipe(self, machine: Machine) -> bool:
-        """Whether this disk may be replaced now: D3 covers it, few were, and a controller can judge it."""
-        minority = (self.world.knobs.nodes - 1) // 2
-        return self._spent_wipes < minority and self.may_damage(machine) and self._quorum_without(machine)
 
     def wipe_now(self, machine: Machine, down_ms: int) -> None:
         """Replace a disk and start the node again after `down_ms`, if the atlas still allows it."""
-        if not self.active or self.world.kernel.now_us < self._quiet_until_us or not self.may_damage(machine):
+        quiet = self.world.kernel.now_us < self._quiet_until_us
+        if not self.active or quiet or not self.atlas.allows_disk(machine):
             return
-        self._spent_wipes += 1
         machine.kill()
         machine.disk.wipe()
-        machine.damaged_run = machine.restarts
+        self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
         self.done(Fault(self.world.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         self._restart_later(machine, down_ms * MILLISECOND)
+
+    def replace_disk(self, machine: Machine) -> None:
+        """The operator gives a node whose metadata is damaged a new disk, as its error says (M4)."""
+        machine.disk.wipe()
+        self._snapshots.pop(machine.number, None)
+        self.world.observer.row("wipe", f"node {machine.number} refused to start and gets an empty disk")
+        self._restart_later(machine, SECOND)
 
     def _remember(self, machine: Machine) -> None:
         """Take a copy of a disk while its node dies: an old state for a later rollback."""
@@ -481,27 +523,16 @@ class Faults:
             if snapshot is None or newest is None:
                 continue
             state = newest.nodes.get(machine.number)
-            if state is None or state.confirmed <= snapshot[0] or not self.may_wipe(machine):
+            if state is None or state.confirmed <= snapshot[0] or not self.atlas.allows_wipe(machine):
                 continue
-            self._spent_wipes += 1
             machine.kill()
             restore(machine, snapshot[1])
-            machine.damaged_run = machine.restarts
+            self.atlas.note_disk(machine)
             del self._snapshots[machine.number]
             self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             self._quiet_until_us = world.kernel.now_us + 6 * SECOND
             self._restart_later(machine, 500 * MILLISECOND)
             return
-
-    def _quorum_without(self, machine: Machine) -> bool:
-        """All other nodes run, hear each other and have a controller among them."""
-        world = self.world
-        others = [other for other in world.machines.values() if other is not machine]
-        return (
-            world.network.is_whole()
-            and all(other.node is not None and not other.paused for other in others)
-            and any(other.node is not None and other.node.raft.is_leader for other in others)
-        )
 
 
 def restore(machine: Machine, content: dict[str, bytes]) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from jepsen.history import FINAL_POLL, NULL, Fault, History, Mop, Op
 from liftlog.format import decode_records
 from liftlog.types import LiftlogError
+from sim.comparing import read_copy
 from sim.operations import Operation
-from sim.runner import Options, Result, read_copy
+from sim.runner import Options, Result
 from sim.world import World
 
 NANOSECONDS_PER_US = 1000

@@ -24,6 +24,9 @@ Links = list[tuple[int, int]]
 MOST_VOTER_DELAY_US = 30 * MILLISECOND
 """A vote is on its way to the disk for about that long."""
 
+MOST_COMPACTION_CALLS = 80
+"""A slice of a compaction makes about so many calls of the disk."""
+
 
 class Hunter:
     """Sees elections, votes and joins through the observer, and strikes through `Faults`."""
@@ -93,6 +96,16 @@ class Hunter:
         at_us = self._world.kernel.now_us + delay_us
         self._faults.schedule(Fault(at_us, kind, str(number), duration_us, -self._ordinal))
 
+    # -- compaction ----------------------------------------------------------------------------------------
+
+    def compacting(self, machine: Machine) -> None:
+        """A replica compacts: it may die while it puts what it has written in place."""
+        share = self._world.knobs.hunt_compaction
+        if share and self._faults.active and self._draw.random() < share:
+            machine.plant_crash(self._draw.randrange(1, MOST_COMPACTION_CALLS), self._draw.random() < 0.5)
+            fault = Fault(self._world.kernel.now_us, "crash_inside", str(machine.number))
+            self._faults.done(fault, f"node {machine.number} will crash inside a compaction")
+
     # -- joins ---------------------------------------------------------------------------------------------
 
     def _joining(self, leader: Machine) -> None:
@@ -111,7 +124,7 @@ class Hunter:
             if world.knobs.hunt_joiner_kind == "silence":
                 self._silence(leader.number, controller, joiner.number)
                 return
-            if faults.may_wipe(joiner):
+            if faults.atlas.allows_wipe(joiner):
                 self._replace_disk(leader.number, controller, joiner)
                 return
 

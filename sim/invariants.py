@@ -5,16 +5,25 @@ which order, who was told so, and what readers saw. That truth ("ghost state") i
 do: the first node that claims a record committed makes it so, and from then on every other claim must agree.
 
 A log is compared by its *epoch history*: at which offset each epoch begins, and where the log ends. That is
-enough, because `PartitionTruth.appended` verifies for each (epoch, offset) that only one content was ever
+enough, because `PartitionTruth.appended` verifies for each (epoch, offset) that only one record was ever
 appended there; so two logs with equal histories up to an offset have equal content up to it. Comparing two
 histories costs the length of the list of epochs, not of the log, and is done only when something changed.
 
     OneLeaderPerEpoch    an epoch is led by one incarnation of one node, and has one content (R1)
     LogMatching          logs agree below every HW that anybody claims (R2, R6, R8)
     CommittedOnISR       every member of the committed ISR has the committed prefix durable (R2, R5, R7, R9,
-    R10) NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4,
-    R16) ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward
-    (R3) ElectionSafety       a Raft term has one leader (M1)
+                         R10)
+    NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
+    ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
+    NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
+    TimeLookup           a lookup by time finds the first record at or after it that is left
+    NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
+    AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
+    LogStartMonotone     a log start never goes back, and what was purged is never read again (C3)
+    ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
+    Subsequence, FoldPreserved, NoResurrection, CompactionHorizon, TombstoneSafe
+                         what a copy may lack, see `sim/contents.py` (C1, C2)
+    ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
@@ -22,15 +31,19 @@ histories costs the length of the list of epochs, not of the log, and is done on
     NodeError            no node raises anything else
 
 and, once everything has been healed: Convergence (every partition led, writable, with all its replicas in
-sync) and ReplicasEqual (the same bytes on each).
+sync), DamageRepaired (nothing that was damaged is left) and ReplicasEqual (the same bytes on each, or, where
+replicas compact on their own, the same values).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from liftlog.types import Entry, EpochStart, PartitionId
+from liftlog.format import decode_records
+from liftlog.types import Batch, CompactionPolicy, Entry, EpochStart, PartitionId, Record
+from sim.contents import Contents, Finding, fold
+from sim.copies import Copy
 
 STEP_INVARIANTS = (
     "OneLeaderPerEpoch",
@@ -38,13 +51,35 @@ STEP_INVARIANTS = (
     "CommittedOnISR",
     "NoAckedRecordLost",
     "ConsistentRead",
+    "NoSilentGap",
+    "TimeLookup",
+    "LogStartMonotone",
+    "NoFalseDamage",
+    "AtomicStateFiles",
     "ElectionSafety",
     "RaftLogMatching",
     "LeaderCompleteness",
     "StateMachineSafety",
 )
-FINAL_INVARIANTS = ("Convergence", "ReplicasEqual")
+COMPACTION_INVARIANTS = (
+    "ReaderSawEveryLastValue",
+    "Subsequence",
+    "FoldPreserved",
+    "NoResurrection",
+    "CompactionHorizon",
+    "TombstoneSafe",
+)
+"""Checked where streams are compacted only."""
+FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
 OWN_CHECKS = ("NodeInvariant", "NodeError")
+
+
+CRC_FIELD = slice(16, 20)
+"""Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
+
+
+def crc_of(frame: bytes) -> int:
+    return int.from_bytes(frame[CRC_FIELD], "little")
 
 
 class Violation(Exception):
@@ -71,6 +106,19 @@ def prefix_of(history: Sequence[EpochStart], end: int) -> list[EpochStart]:
     return list(history[: bisect_right(history, end - 1, key=_start)])
 
 
+def agree(one: Sequence[EpochStart], other: Sequence[EpochStart], start: int, end: int) -> bool:
+    """Whether two histories say the same of offsets [start, end); earlier ones may be forgotten."""
+    if start >= end:
+        return True
+    if start <= 0:
+        return prefix_of(one, end) == prefix_of(other, end)
+    if epoch_at(one, start) != epoch_at(other, start):
+        return False
+    return [e for e in prefix_of(one, end) if e.start > start] == [
+        e for e in prefix_of(other, end) if e.start > start
+    ]
+
+
 def describe(history: Sequence[EpochStart], end: int) -> str:
     """A history in one line: ``[1@0 3@17 .. 25]`` is epoch 1 from 0, epoch 3 from 17, end 25."""
     return "[" + " ".join(f"{entry.epoch}@{entry.start}" for entry in history) + f" .. {end}]"
@@ -82,7 +130,9 @@ class Checks:
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
-        self.counts = {name: 0 for name in (*STEP_INVARIANTS, *FINAL_INVARIANTS, *OWN_CHECKS)}
+        self.counts = dict.fromkeys(
+            (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS, *OWN_CHECKS), 0
+        )
 
 
 class PartitionTruth:
@@ -100,6 +150,8 @@ class PartitionTruth:
         "id",
         "isr",
         "leaders",
+        "purge_asked",
+        "purged",
         "seen",
         "version",
     )
@@ -112,13 +164,18 @@ class PartitionTruth:
         self.committed_in: dict[int, int] = {}
         """Where the committed prefix ended when each epoch last extended it."""
         self.leaders: dict[int, tuple[int, int]] = {}
-        self.elected_with: dict[int, tuple[list[EpochStart], int]] = {}
-        """For each epoch, the history and the end of its leader's log when it began to lead."""
-        self.contents: dict[tuple[int, int], tuple[int, int]] = {}
+        self.elected_with: dict[int, tuple[list[EpochStart], int, int]] = {}
+        """For each epoch: history, start and end of its leader's log when it began to lead."""
+        self.contents = Contents()
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
         self.acked_end = 0
         self.seen: dict[int, tuple[int, int]] = {}
+        """(epoch, checksum) of batches that a reader saw and that were found right, by their base offset."""
+        self.purged = 0
+        """Everything below is gone for ever: a purge of it was answered."""
+        self.purge_asked = 0
+        """Greatest offset that anybody asked to purge up to."""
         self.isr: tuple[int, ...] = ()
         self.version = -1
 
@@ -139,27 +196,39 @@ class PartitionTruth:
             )
         return False
 
-    def appended(self, node: int, epoch: int, base: int, count: int, crc: int) -> None:
+    def appended(self, node: int, batch: Batch) -> None:
         """A replica appends a batch: one content for each epoch and offset. OneLeaderPerEpoch."""
         self.checks["OneLeaderPerEpoch"] += 1
-        content = (count, crc)
-        known = self.contents.setdefault((epoch, base), content)
-        if known != content:
+        epoch, base, count = batch.epoch, batch.base_offset, batch.count
+        crc = crc_of(batch.data)
+        if self.contents.is_known(epoch, base, count, crc):
+            return
+        offset = self.contents.appended(epoch, base, count, crc, decode_records(batch))
+        if offset >= 0:
             raise Violation(
                 "OneLeaderPerEpoch",
-                f"partition {self.id}: node {node} appends another batch at offset {base} of epoch {epoch} "
-                f"than was written there before",
+                f"partition {self.id}: node {node} appends another record at offset {offset} "
+                f"of epoch {epoch} than was written there before",
             )
 
-    def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int) -> None:
+    def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int, start: int = 0) -> None:
         """A node begins to lead: it must have what was acknowledged and committed before. NoAckedRecordLost.
 
         Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and
         what its successors committed it need not have.
         """
         self.checks["NoAckedRecordLost"] += 1
+        if start < self.purged:
+            raise Violation(
+                "LogStartMonotone",
+                f"partition {self.id}: node {node} leads epoch {epoch} from log start {start}, "
+                f"but everything below {self.purged} was purged",
+            )
         for acked_epoch, first, end in self.acked:
-            if acked_epoch < epoch and (
+            first = max(first, start)
+            if first >= end or acked_epoch >= epoch:
+                continue
+            if (
                 leo < end
                 or epoch_at(history, first) != acked_epoch
                 or epoch_at(history, end - 1) != acked_epoch
@@ -169,7 +238,7 @@ class PartitionTruth:
                     f"partition {self.id}: node {node} leads epoch {epoch} without the acknowledged offsets "
                     f"{first}..{end - 1} of epoch {acked_epoch}; its log is {describe(history, leo)}",
                 )
-        self.elected_with[epoch] = (list(history), leo)
+        self.elected_with[epoch] = (list(history), start, leo)
         committed = max((hw for before, hw in self.committed_in.items() if before < epoch), default=0)
         self._complete(node, epoch, committed)
 
@@ -178,8 +247,8 @@ class PartitionTruth:
         `committed`.
         """
         self.checks["NoAckedRecordLost"] += 1
-        history, leo = self.elected_with[epoch]
-        if leo < committed or prefix_of(history, committed) != prefix_of(self.history, committed):
+        history, start, leo = self.elected_with[epoch]
+        if leo < committed or not agree(history, self.history, start, committed):
             raise Violation(
                 "NoAckedRecordLost",
                 f"partition {self.id}: node {node} leads epoch {epoch} from the log "
@@ -189,14 +258,16 @@ class PartitionTruth:
 
     # -- what is committed ---------------------------------------------------------------------------------
 
-    def claimed(self, node: int, epoch: int, history: Sequence[EpochStart], hw: int, leo: int) -> bool:
+    def claimed(
+        self, node: int, epoch: int, history: Sequence[EpochStart], hw: int, leo: int, start: int = 0
+    ) -> bool:
         """A replica's HW has moved: it claims, in `epoch`, its log committed below `hw`. LogMatching.
 
         Returns whether the committed prefix grew.
         """
         self.checks["LogMatching"] += 1
         common = hw if hw < self.hw else self.hw
-        if leo < hw or prefix_of(history, common) != prefix_of(self.history, common):
+        if leo < hw or not agree(history, self.history, start, common):
             raise Violation(
                 "LogMatching",
                 f"partition {self.id}: node {node} claims {describe(history, leo)} committed below {hw}, "
@@ -204,18 +275,21 @@ class PartitionTruth:
             )
         if hw <= self.hw:
             return False
+        self.history += [entry for entry in prefix_of(history, hw) if entry.start >= self.hw]
         self.hw = hw
-        self.history = prefix_of(history, hw)
+        self.contents.commit(self.history, hw)
         self.committed_in[epoch] = hw
         for newer, (leader, _) in self.leaders.items():
             if newer > epoch:
                 self._complete(leader, newer, hw)
         return True
 
-    def on_isr_member(self, node: int, history: Sequence[EpochStart], durable_leo: int) -> None:
+    def on_isr_member(
+        self, node: int, history: Sequence[EpochStart], durable_leo: int, start: int = 0
+    ) -> None:
         """The durable log of a member of the committed ISR. CommittedOnISR."""
         self.checks["CommittedOnISR"] += 1
-        if durable_leo < self.hw or prefix_of(history, self.hw) != self.history:
+        if durable_leo < self.hw or not agree(history, self.history, start, self.hw):
             raise Violation(
                 "CommittedOnISR",
                 f"partition {self.id}: node {node} is in the ISR {self.isr} with the durable log "
@@ -236,22 +310,149 @@ class PartitionTruth:
         if end > self.acked_end:
             self.acked_end = end
 
-    def read(self, server: int, epoch: int, base: int, end: int, crc: int) -> None:
-        """A reader received a batch. ConsistentRead."""
+    def read(self, server: int, batch: Batch, compact: bool) -> None:
+        """A reader received a batch. ConsistentRead, NoSilentGap."""
         self.checks["ConsistentRead"] += 1
-        known = self.seen.setdefault(base, (epoch, crc))
-        if known != (epoch, crc):
-            raise Violation(
-                "ConsistentRead",
-                f"partition {self.id}: node {server} serves another batch at offset {base} (epoch {epoch}) "
-                f"than a reader saw there before (epoch {known[0]})",
-            )
-        if end > self.hw or epoch_at(self.history, base) != epoch:
+        self.checks["NoSilentGap"] += 1
+        epoch, base, end = batch.epoch, batch.base_offset, batch.end_offset
+        crc = crc_of(batch.data)
+        if self.seen.get(base) == (epoch, crc):
+            return
+        if end > self.hw or epoch_at(self.history, base) != epoch or epoch_at(self.history, end - 1) != epoch:
             raise Violation(
                 "ConsistentRead",
                 f"partition {self.id}: node {server} serves offsets {base}..{end - 1} of epoch {epoch}, "
                 f"but {describe(self.history, self.hw)} is committed",
             )
+        self.read_records(server, base, end, decode_records(batch), compact)
+        self.seen[base] = (epoch, crc)
+
+    def read_records(
+        self, server: int, base: int, end: int, records: Sequence[Record], compact: bool
+    ) -> None:
+        """A reader received these records of offsets [base, end). ConsistentRead, NoSilentGap."""
+        committed = self.contents.committed
+        found = {record.offset: record for record in records}
+        for offset in range(base, end):
+            record = found.get(offset)
+            if record is not None and record != committed[offset]:
+                raise Violation(
+                    "ConsistentRead",
+                    f"partition {self.id}: node {server} serves another record at offset {offset} "
+                    f"than the committed one",
+                )
+            if record is None and not (compact and self.contents.may_be_missing(offset)):
+                raise Violation(
+                    "NoSilentGap",
+                    f"partition {self.id}: node {server} serves offsets {base}..{end - 1} without {offset}, "
+                    f"which compaction may not take",
+                )
+
+    def skipped(self, server: int, first: int, end: int) -> None:
+        """An answer leaves out offsets altogether. NoSilentGap."""
+        raise Violation("NoSilentGap", f"partition {self.id}: node {server} skips offsets {first}..{end - 1}")
+
+    def read_below_purge(self, server: int, first: int, purged: int) -> None:
+        """An answer to a request made when everything below `purged` was gone begins at `first`."""
+        self.checks["LogStartMonotone"] += 1
+        if first < purged:
+            raise Violation(
+                "LogStartMonotone",
+                f"partition {self.id}: node {server} serves offset {first}, "
+                f"but everything below {purged} was purged before it was asked",
+            )
+
+    def log_start_moved(self, node: int, start: int, before: int, most: int) -> None:
+        """A replica's durable log start is `start`; it was `before` and may be `most`. LogStartMonotone."""
+        self.checks["LogStartMonotone"] += 1
+        if start > most:
+            raise Violation(
+                "LogStartMonotone",
+                f"partition {self.id}: the log of node {node} begins at {start}, "
+                f"but nothing at or above {most} may go",
+            )
+        if start < before:
+            raise Violation(
+                "LogStartMonotone",
+                f"partition {self.id}: the log of node {node} began at {before}, now it begins at {start}",
+            )
+
+    def purge_done(self, before: int, starts: dict[int, int]) -> None:
+        """A purge was answered; `starts`: the log starts of the running members of the ISR."""
+        self.checks["LogStartMonotone"] += 1
+        self.purged = max(self.purged, before)
+        for node, start in starts.items():
+            if start < before:
+                raise Violation(
+                    "LogStartMonotone",
+                    f"partition {self.id}: everything below {before} is purged, it was answered, "
+                    f"but the log of node {node}, in the ISR, begins at {start}",
+                )
+
+    def found_time(self, timestamp_ms: int, offset: int, start: int, sure_below: int, compact: bool) -> None:
+        """A lookup by time was answered by a copy from `start` on whose HW was at least `sure_below`.
+
+        TimeLookup.
+        """
+        self.checks["TimeLookup"] += 1
+        committed = self.contents.committed
+        for earlier in range(start, min(offset, len(committed))):
+            record = committed[earlier]
+            kept = not (compact and self.contents.may_be_missing(earlier))
+            if record is not None and kept and record.timestamp_ms >= timestamp_ms:
+                raise Violation(
+                    "TimeLookup",
+                    f"partition {self.id}: offset {offset} was found for time {timestamp_ms}, "
+                    f"but offset {earlier} has time {record.timestamp_ms}",
+                )
+        record = committed[offset] if offset < sure_below else None
+        if record is not None and record.timestamp_ms < timestamp_ms:
+            raise Violation(
+                "TimeLookup",
+                f"partition {self.id}: offset {offset} was found for time {timestamp_ms}, "
+                f"but it has time {record.timestamp_ms}",
+            )
+
+    def saw_all(self, start: int, end: int, found: dict[bytes, Record]) -> None:
+        """A reader got from `start` to `end`: its last record of each key. ReaderSawEveryLastValue."""
+        self.checks["ReaderSawEveryLastValue"] += 1
+        finding = self.contents.judge_fold(start, end, found)
+        if finding is not None:
+            raise Violation(
+                "ReaderSawEveryLastValue",
+                f"partition {self.id}: a reader got from {start} to {end}: {finding.text}",
+            )
+
+    # -- what copies hold ----------------------------------------------------------------------------------
+
+    def copy_seen(
+        self,
+        node: int,
+        copy: Copy,
+        offsets: tuple[int, int],
+        clean_point: int,
+        now_ms: int,
+        policy: CompactionPolicy,
+    ) -> None:
+        """What a replica holds of a compacted stream between its log start and its HW was looked at.
+
+        See `sim/contents.py`.
+        """
+        start, end = offsets[0], min(self.hw, offsets[1])
+        contents = self.contents
+        judgements: tuple[Callable[[], Finding | None], ...] = (
+            lambda: contents.judge_records((start, end), copy, compact=True),
+            lambda: contents.judge_fold(start, end, fold(copy.in_order(), start, end)),
+            lambda: contents.judge_horizon(start, clean_point, copy),
+            lambda: contents.judge_tombstones(start, end, copy, now_ms, policy.tombstone_retention_ms),
+        )
+        for name in COMPACTION_INVARIANTS[1:]:
+            self.checks[name] += 1
+        for judge in judgements:
+            finding = judge()
+            if finding is not None:
+                text = f"partition {self.id}, copy of node {node}: {finding.text}"
+                raise Violation(finding.invariant, text)
 
     def read_position(self, server: int, hw: int, seen_hw: int) -> None:
         """A reader that has seen `seen_hw` got an answer with `hw`. ConsistentRead."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.messages import CompactLog, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
 from sim.bus import BusOptions
@@ -42,15 +43,35 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     tail_cache_bytes: int = 8 * 1024 * 1024
     inflight_max_bytes: int = 64 * 1024 * 1024
 
+    retention_check_ms: int = 1000
+    compaction_check_ms: int = 700
+    compaction_bytes_per_s: int = 1 << 20
+    map_bytes: int = 0
+    """Bound on the key map of a compaction; 0 = the policy's own."""
+    slice_bytes: int = 0
+    """How much one slice of a compaction reads; 0 = what the node asks for."""
+    scrub_bytes_per_s: int = 200_000
+    encrypted: bool = False
+    """Whether the nodes encrypt what they store."""
+
     publishers: int = 2
     publish_interval_us: int = 700 * MILLISECOND
     burst_max: int = 6
     with_reply: float = 0.85
     value_filler: int = 0
+    keys: int = 12
+    """Number of keys in use on a compacted stream."""
+    tombstones: float = 0.2
+    """Share of the messages to a compacted stream that delete a key."""
     readers: int = 2
     read_interval_us: int = 700 * MILLISECOND
     read_bytes: int = 4096
     ask_latest: float = 0.2
+    ask_time: float = 0.0
+    front_again: float = 0.03
+    """How often a reader begins again at the front."""
+    purge_share: float = 0.0
+    """Share of administrative requests that purge a partition."""
     admin_interval_us: int = 8 * SECOND
     admin_to_controller: float = 0.3
     """Share of administrative requests that go to a node which believes to be controller."""
@@ -74,8 +95,18 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that a replica is struck while its return to the ISR is being decided, and that is held
     back.
     """
+    hunt_compaction: float = 0.0
+    """How often a replica dies within a slice of a compaction."""
     hunt_joiner_kind: str = "wipe"
     """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
+
+    def tune(self, job: StorageJob) -> StorageJob:
+        """A job with this world's limits in place of the node's."""
+        if isinstance(job, CompactLog):
+            policy = msgspec.structs.replace(job.policy, map_bytes=self.map_bytes or job.policy.map_bytes)
+            most = min(job.max_bytes, self.slice_bytes or job.max_bytes)
+            return msgspec.structs.replace(job, policy=policy, max_bytes=most)
+        return job
 
     def node_config(self, node: int) -> NodeConfig:
         """Limits and times of one node."""
@@ -99,4 +130,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             tail_cache_bytes=self.tail_cache_bytes,
             inflight_max_bytes=self.inflight_max_bytes,
             raft_append_max_bytes=self.raft_append_max_bytes,
+            retention_check_ms=self.retention_check_ms,
+            compaction_check_ms=self.compaction_check_ms,
+            compaction_bytes_per_s=self.compaction_bytes_per_s,
+            scrub_bytes_per_s=self.scrub_bytes_per_s,
         )

@@ -13,10 +13,12 @@ nothing executes, what arrives waits.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from liftlog.api.spans import materialize
 from liftlog.core.node import Node
-from liftlog.messages import Event
+from liftlog.messages import Event, SpannedRead
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import InvariantViolation, Recovered
@@ -53,15 +55,26 @@ class Process(Protocol):
 class ClientPort:
     """`ClientReplies` port of one process."""
 
-    __slots__ = ("_attached", "_world")
+    __slots__ = ("_attached", "_on_crash", "_world")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, on_crash: Callable[[], None]) -> None:
         self._world = world
+        self._on_crash = on_crash
         self._attached = True
 
     def reply(self, client: int, reply: object) -> None:
-        if self._attached:
-            self._world.clients.replied(client, reply)
+        """Answer a client. Batches that still lie in files are read as they leave, unverified."""
+        if not self._attached:
+            return
+        if isinstance(reply, SpannedRead):
+            try:
+                reply = materialize(reply)
+            except SimulatedCrash:
+                self._on_crash()
+                return
+            except DiskError:
+                reply = None
+        self._world.clients.replied(client, reply)
 
     def detach(self) -> None:
         self._attached = False
@@ -110,7 +123,7 @@ class Machine:
         self.damaged_run = -1
         """The run during or after which we damaged, wiped or rolled back this disk; -1: it is whole (D3).
 
-        It counts as whole again once a later run is registered: then the metadata group has judged it."""
+        When it counts as whole again is told in `sim/atlas.py`."""
         self.process: Process | None = None
         self.node: Node | None = None
         self.engine: StorageEngine | None = None
@@ -138,24 +151,21 @@ class Machine:
         self.restarts += 1
         nonce = self._draws.getrandbits(48)
         new_disk_id = f"disk-{self.number}-{self._draws.getrandbits(32):08x}"
-        engine = StorageEngine(self.disk, world.knobs.storage_options, world.mutants)
+        world.observer.starting(self)
+        engine = StorageEngine(self.disk, world.knobs.storage_options, world.mutants, world.sealer)
         try:
             recovered = engine.recover(self.number, new_disk_id, nonce)
         except SimulatedCrash:
             self._after_crash()
             return
         except Exception as error:
-            if not isinstance(error.__cause__, DiskError):
-                world.observer.cannot_start(self, error)
-            self.disk.kill()
-            world.observer.start_refused(self, error)
-            world.faults.crashed(self)
+            self._refused(error)
             return
         self.engine = engine
         self.recovered = recovered
         world.observer.recovered(self, recovered)
         self.network = NetworkPort(world.network, self.number)
-        self.clients = ClientPort(world)
+        self.clients = ClientPort(world, self._died_inside)
         self.bus = BusConnection(world.bus, world.kernel, self.number, self.clock, self.post)
         self.storage = SimStorageRunner(
             world.kernel,
@@ -165,10 +175,24 @@ class Machine:
             self.post_all,
             self._died_inside,
             self.failed,
+            world.knobs.tune,
         )
         self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
         self.process = world.gear(self)
         self.process.start()
+
+    def _refused(self, error: Exception) -> None:
+        """The node cannot start: it is tried again, or gets a new disk if its metadata is damaged (M4)."""
+        world = self.world
+        self.disk.kill()
+        if world.faults.atlas.metadata_damaged(self):
+            world.observer.count("metadata refused")
+            world.faults.replace_disk(self)
+            return
+        if not isinstance(error.__cause__, DiskError):
+            world.observer.cannot_start(self, error)
+        world.observer.start_refused(self, error)
+        world.faults.start_refused(self)
 
     # -- events --------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Watches every step of every node, keeps the truth up to date and checks the invariants on what was touched.
 
 Both gears call `Observer.stepped` after each `Node.step`, before any effect of the step is carried out. Only
-what changed is looked at: the effects of this step, and those replicas of this node whose position moved.
+what changed is looked at: the effects of this step, and those replicas of this node whose position moved. A
+replica that has compacted or repaired something is read from its disk and judged record by record.
 """
 
 from __future__ import annotations
@@ -14,25 +15,40 @@ from liftlog.core.replica import Replica
 from liftlog.messages import (
     AckPublishes,
     AppendLog,
+    Compacted,
+    CompactLog,
     Effect,
     Event,
+    LogOpened,
+    LogRead,
+    LogRepaired,
+    LogStartMoved,
     RebuildLog,
     RefusePublishes,
+    ResetLog,
+    Scrubbed,
     Subscribe,
     TruncateLog,
 )
-from liftlog.types import RAFT_LOG, EpochStart, PartitionId, Recovered
+from liftlog.types import (
+    RAFT_LOG,
+    CompactionPolicy,
+    EpochStart,
+    LogSummary,
+    OffsetRange,
+    PartitionId,
+    Recovered,
+    TailState,
+)
+from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
 
 if TYPE_CHECKING:
     from sim.machine import Machine
     from sim.world import World
 
-Durable = tuple[Sequence[EpochStart], int]
-"""A log's epoch history, and where its durable part ends."""
-
-CRC_FIELD = slice(16, 20)
-"""Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
+Durable = tuple[Sequence[EpochStart], int, int]
+"""A log's epoch history, where its durable part ends, and where it begins."""
 
 
 class _Seen:
@@ -78,15 +94,28 @@ class Observer:
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
+        self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
+            Compacted: self._compacted,
+            LogRepaired: self._repaired,
+            LogRead: self._read,
+            Scrubbed: self._scrubbed,
+            LogStartMoved: self._log_start_moved,
+            LogOpened: self._opened,
+        }
         self.watched: dict[str, Callable[[Machine], None]] = {}
         """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
+        self._log_starts: dict[tuple[int, PartitionId], int] = {}
+        self._job_times: dict[tuple[int, PartitionId], int] = {}
+        self._dropped: dict[tuple[int, PartitionId], int] = {}
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
             TruncateLog: self._truncate,
             AckPublishes: self._acknowledge,
             RefusePublishes: self._refuse,
             RebuildLog: self._rebuild,
+            ResetLog: self._reset,
+            CompactLog: self._compact,
             Subscribe: self._subscribe,
         }
 
@@ -114,16 +143,49 @@ class Observer:
 
     # -- the life of a process -----------------------------------------------------------------------------
 
+    def starting(self, machine: Machine) -> None:
+        """A process is about to read its disk: each state file must be whole. AtomicStateFiles."""
+        self.checks.counts["AtomicStateFiles"] += 1
+        disk = machine.disk
+        harmed = [path for path, _, _ in disk.harmed()]
+        for path in disk.files():
+            folder, _, name = path.rpartition("/")
+            if name not in (
+                LOG_STATES if folder.startswith("streams/") else NODE_STATES if not folder else ()
+            ):
+                continue
+            problem = state_problem(path, disk.content(path))
+            if problem and path not in harmed:
+                text = f"node {machine.number} finds its state file {path} with {problem}"
+                self.fail(Violation("AtomicStateFiles", text))
+
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
         self._views[machine.number] = _View()
         self.count("starts")
         machine.recovered = recovered
-        if not self._exempt(machine):
-            try:
+        try:
+            if not self._exempt(machine):
                 self._check_recovered(machine)
-            except Violation as violation:
-                self.fail(violation)
+            for summary in recovered.logs:
+                self._summary(machine, summary)
+                if summary.tail is TailState.DAMAGED:
+                    self._must_be_struck(machine, summary.log, "its end")
+        except Violation as violation:
+            self.fail(violation)
+
+    def _summary(self, machine: Machine, summary: LogSummary) -> None:
+        """Storage says what it found when it opened a log."""
+        self.checks.counts["NoFalseDamage"] += 1
+        if summary.damage:
+            self.count("damaged opens")
+            self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
+        key = (machine.number, summary.log)
+        if not self._exempt(machine):
+            self._log_start(machine, summary.log, summary.log_start)
+        else:
+            self._log_starts[key] = summary.log_start
+        self._clean_point(machine, summary.log, summary.clean_point)
 
     def _check_recovered(self, machine: Machine) -> None:
         """What a process found on its disk, where the metadata group counts on this node."""
@@ -135,8 +197,8 @@ class Observer:
         assert machine.recovered is not None
         for summary in machine.recovered.logs:
             if summary.log == partition:
-                return summary.epochs, summary.leo
-        return (), 0
+                return summary.epochs, summary.leo, summary.log_start
+        return (), 0, 0
 
     def cannot_start(self, machine: Machine, error: Exception) -> None:
         self.fail(Violation("NodeError", f"node {machine.number} cannot start: {error}"))
@@ -190,6 +252,9 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
+            on_event = self._on_event.get(type(event)) if event is not None else None
+            if on_event is not None:
+                on_event(machine, event)
             on_effect = self._on_effect
             for effect in effects:
                 handler = on_effect.get(type(effect))
@@ -256,12 +321,15 @@ class Observer:
                 self.row(
                     "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
                 )
-                truth.elected(number, replica.epoch, replica.epochs, replica.leo)
+                truth.elected(number, replica.epoch, replica.epochs, replica.leo, replica.log_start)
                 self.world.hunter.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
+        # What is damaged it knows to be unknown (D2): the copy speaks for what lies behind it only.
+        ranges = replica.repairs.ranges
+        known_from = max(replica.log_start, ranges[-1].end if ranges else 0)
         if replica.hw > seen.hw and truth.claimed(
-            number, replica.epoch, replica.epochs, replica.hw, replica.leo
+            number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from
         ):
             self.world.kernel.note(truth.hw)
             self._check_isr(truth)
@@ -270,7 +338,7 @@ class Observer:
         fell = replica.durable_leo < seen.durable_leo
         seen.durable_leo = replica.durable_leo
         if fell and number in truth.isr and not self._exempt(machine):
-            truth.on_isr_member(number, replica.epochs, replica.durable_leo)
+            truth.on_isr_member(number, replica.epochs, replica.durable_leo, replica.log_start)
 
     def _check_isr(self, truth: PartitionTruth) -> None:
         """The committed prefix or the committed ISR has changed: every member must have it durable."""
@@ -288,16 +356,15 @@ class Observer:
         if replica is None:
             return self._recovered_log(machine, partition)
         if replica.state == "opening":
-            return (), 0
-        return replica.epochs, replica.durable_leo
+            return (), 0, 0
+        return replica.epochs, replica.durable_leo, replica.log_start
 
     def _registered(self, machine: Machine, view: _View) -> None:
         """The process knows its incarnation, so the metadata group has judged what its disk still has
         (I2).
         """
         view.registered = True
-        if 0 <= machine.damaged_run < machine.restarts:
-            machine.damaged_run = -1
+        if 0 <= machine.damaged_run < machine.restarts and self.world.faults.atlas.registered(machine):
             self.world.faults.repaired(machine)
             self._check_recovered(machine)
 
@@ -318,6 +385,144 @@ class Observer:
                         self.row("isr", f"ISR of {partition}: {list(truth.isr)} -> {list(state.isr)}")
                     truth.isr = state.isr
                     self._check_isr(truth)
+                    for number in state.isr:
+                        if self.world.faults.atlas.refresh(self.world.machines[number]):
+                            self.world.faults.repaired(self.world.machines[number])
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _compacted(self, machine: Machine, event: Compacted) -> None:
+        if event.error:
+            self.count("compaction errors")
+            if event.damage is not None:
+                self._found(machine, event.log, event.damage, "a compaction")
+            return
+        self.count("compaction slices")
+        key = (machine.number, event.log)
+        if event.dropped_below > self._dropped.get(key, 0):
+            self.count("tombstones dropped")
+        before = self._clean_point(machine, event.log, event.clean_point)
+        if event.clean_point != before or event.dropped_below != self._dropped.get(key, 0):
+            self.count("compactions")
+            self._dropped[key] = event.dropped_below
+            self.judge_copy(machine, event.log)
+
+    def judge_copy(self, machine: Machine, log: PartitionId) -> None:
+        """Read a compacted replica from its disk and compare it with the truth. Raises Violation."""
+        node = machine.node
+        policy = self.compaction_of(log)
+        if node is None or policy is None or machine.damaged_run >= 0:
+            return
+        replica = node.replicas.get(log)
+        if replica is None or replica.state != "ready":
+            return
+        truth = self.truth(log)
+        copy = copy_of(machine.disk, log, self.world.sealer)
+        clean_point = truth.contents.clean_points.get(machine.number, 0)
+        now_ms = self._job_ms(machine, log)
+        offsets = (replica.log_start, replica.hw)
+        truth.copy_seen(machine.number, copy, offsets, clean_point, now_ms, policy)
+
+    def compaction_of(self, log: PartitionId) -> CompactionPolicy | None:
+        """How a partition's stream is compacted, if it is."""
+        newest = self.world.newest_metadata()
+        stream = newest.by_id.get(log[0]) if newest is not None else None
+        return stream.config.compaction if stream is not None and stream.config.compact else None
+
+    def _clean_point(self, machine: Machine, log: PartitionId, clean_point: int) -> int:
+        """A replica's durable clean point; returns what it was."""
+        contents = self.truth(log).contents
+        before = contents.clean_points.get(machine.number, 0)
+        newest = self.world.newest_metadata()
+        state = newest.partitions.get(log) if newest is not None else None
+        replicas = state.replicas if state is not None else tuple(self.world.machines)
+        contents.compacted(machine.number, clean_point, replicas, self._job_ms(machine, log))
+        return before
+
+    def _lower_clean_point(self, machine: Machine, log: PartitionId, offset: int) -> None:
+        """What lies at or above `offset` comes from another replica, which may be less compacted (C2)."""
+        clean_point = self.truth(log).contents.clean_points.get(machine.number, 0)
+        self._clean_point(machine, log, min(clean_point, offset))
+
+    def _compact(self, machine: Machine, effect: CompactLog) -> None:
+        """The node's clock decides how long a tombstone is kept, so remember what it said (C2)."""
+        self.world.hunter.compacting(machine)
+        self._job_times[machine.number, effect.log] = effect.now_ms - machine.clock.skew_ms
+
+    def _job_ms(self, machine: Machine, log: PartitionId) -> int:
+        """When the last compaction slice of a replica was ordered, by its clock without its error."""
+        return self._job_times.get((machine.number, log), 0)
+
+    def _repaired(self, machine: Machine, event: LogRepaired) -> None:
+        if event.next_offset < event.range.end:
+            return
+        self.count("ranges repaired")
+        self._lower_clean_point(machine, event.log, event.range.start)
+        self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
+        self.judge_copy(machine, event.log)
+
+    def _read(self, machine: Machine, event: LogRead) -> None:
+        if event.damage is not None:
+            self._found(machine, event.log, event.damage, "a read")
+
+    def _scrubbed(self, machine: Machine, event: Scrubbed) -> None:
+        self.count("scrubs")
+        if event.damage is not None:
+            self._found(machine, event.log, event.damage, "a scrub")
+
+    def _must_be_struck(self, machine: Machine, log: PartitionId, what: str) -> None:
+        if not self.world.faults.atlas.was_struck(machine, log):
+            text = f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
+            raise Violation("NoFalseDamage", text)
+
+    def _found(self, machine: Machine, log: PartitionId, damage: OffsetRange, how: str) -> None:
+        self.checks.counts["NoFalseDamage"] += 1
+        self._must_be_struck(machine, log, str(damage))
+        self.count(f"damage found by {how}")
+        self.row("damage", f"node {machine.number} finds {damage} of {log} damaged, by {how}")
+
+    def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
+        before = self._log_starts.get((machine.number, event.log), 0)
+        self._log_start(machine, event.log, event.log_start)
+        if event.log_start > before:
+            self.count("log starts moved")
+
+    def _log_start(self, machine: Machine, log: PartitionId, start: int) -> None:
+        key = (machine.number, log)
+        truth = self.truth(log)
+        newest = self.world.newest_metadata()
+        stream = newest.by_id.get(log[0]) if newest is not None else None
+        kept = stream is not None and stream.config.retention.unlimited
+        most = truth.purge_asked if kept else truth.hw
+        truth.log_start_moved(machine.number, start, self._log_starts.get(key, 0), most)
+        self._log_starts[key] = start
+
+    def log_start_of(self, machine: Machine, log: PartitionId) -> int:
+        """Where a copy begins, as last heard."""
+        return self._log_starts.get((machine.number, log), 0)
+
+    def purged(self, partition: PartitionId, before: int) -> None:
+        """A client was told that everything below `before` is gone."""
+        self.count("purges")
+        truth = self.truth(partition)
+        starts: dict[int, int] = {}
+        for number in truth.isr:
+            node = self.world.machines[number].node
+            replica = node.replicas.get(partition) if node is not None else None
+            if replica is not None and replica.state == "ready":
+                starts[number] = replica.log_start
+        try:
+            truth.purge_done(before, starts)
+        except Violation as violation:
+            self.fail(violation)
+
+    def _opened(self, machine: Machine, event: LogOpened) -> None:
+        summary = event.summary
+        key = (machine.number, summary.log)
+        if summary.leo == summary.log_start == 0:
+            # A fresh log in place of what was there (I1, I2).
+            self._log_starts[key] = 0
+        self._summary(machine, summary)
 
     # -- effects -------------------------------------------------------------------------------------------
 
@@ -329,8 +534,7 @@ class Observer:
             return
         truth = self.truth(log)
         for batch in effect.batches:
-            crc = int.from_bytes(batch.data[CRC_FIELD], "little")
-            truth.appended(machine.number, batch.epoch, batch.base_offset, batch.count, crc)
+            truth.appended(machine.number, batch)
         self.count("appends")
 
     def _truncate(self, machine: Machine, effect: TruncateLog) -> None:
@@ -338,6 +542,7 @@ class Observer:
             self.count("raft truncations")
         else:
             self.count("truncations")
+            self._lower_clean_point(machine, effect.log, effect.offset)
             self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
 
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
@@ -351,6 +556,11 @@ class Observer:
     def _rebuild(self, machine: Machine, effect: RebuildLog) -> None:
         self.count("rebuilds")
         self.row("rebuild", f"node {machine.number} rebuilds {effect.log} up to {effect.keep_below}")
+
+    def _reset(self, machine: Machine, effect: ResetLog) -> None:
+        self.count("log resets")
+        self._lower_clean_point(machine, effect.log, 0)
+        self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
 
     def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
         self.count("subscriptions")

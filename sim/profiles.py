@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -25,8 +26,13 @@ NO_HUNT: dict[str, object] = {
     "hunt_leader": 0.0,
     "hunt_voter": 0.0,
     "hunt_joiner": 0.0,
+    "hunt_compaction": 0.0,
     "hunt_alternate": False,
 }
+
+
+DISK_GROUP = "disk"
+"""Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
 
 
 def profile_of(seed: int) -> str:
@@ -46,8 +52,8 @@ def draw_knobs(
 ) -> Knobs:
     """The world of a seed. Arguments that are given replace what the seed would draw.
 
-    `faults`: "all", "none", or a comma-separated list of fault kinds (`sim.faults.KINDS`) or of profiles.
-    Raises LiftlogError for a name that does not exist.
+    `faults`: "all", "none", a profile, or a comma-separated list of fault kinds (`sim.faults.KINDS`), in
+    which "disk" stands for all disk faults. Raises LiftlogError for a name that does not exist.
     """
     draws = random.Random(f"{seed}/knobs")
     names = [name for name, _ in WEIGHTS]
@@ -78,10 +84,12 @@ def draw_knobs(
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     """Restrict the faults to those named."""
-    from sim.faults import KINDS
+    from sim.faults import DISK_KINDS, KINDS
 
     if list(wanted) == ["none"]:
         return {"faults": (), **NO_HUNT}
+    if DISK_GROUP in wanted:
+        wanted = [*(name for name in wanted if name != DISK_GROUP), *DISK_KINDS]
     for name in wanted:
         if name not in KINDS:
             known = ", ".join((*KINDS, *sorted(PROFILES)))
@@ -343,23 +351,149 @@ def _shrinking(draws: random.Random) -> Knobs:
     )
 
 
+def small_stream(draws: random.Random, name: str, *, compact: bool, retention: bool) -> StreamConfig:
+    """A stream whose segments are so small that rolls, compaction and retention happen within seconds."""
+    limits: dict[str, Any] = {}
+    if retention:
+        kind = draws.choice(("retention_ms", "retention_bytes", "retention_messages"))
+        limits[kind] = {
+            "retention_ms": draws.choice((4000, 12_000)),
+            "retention_bytes": draws.choice((2000, 8000)),
+            "retention_messages": draws.choice((20, 100)),
+        }[kind]
+    return StreamConfig(
+        name,
+        f"{name}.in",
+        1,
+        3,
+        compact=compact,
+        min_compaction_lag_ms=draws.choice((0, 0, 1500)),
+        dirty_ratio_percent=draws.choice((1, 20, 50)),
+        tombstone_retention_ms=draws.choice((500, 2000, 8000)),
+        segment_records=draws.choice((0, 10, 30)),
+        segment_bytes=draws.choice((1024, 3000, 8000)),
+        segment_ms=draws.choice((0, 0, 4000)),
+        codec=draws.choice(("none", "none", "zstd", "lz4")),
+        **limits,
+    )
+
+
 def _disk(draws: random.Random) -> Knobs:
-    """Syncs fail, disks fill up, bits flip; then the power goes."""
+    """Disks do everything wrong, and then the power goes.
+
+    One stream is always kept whole, the other one may be compacted or lose its front.
+    """
+    second = draws.choice(("plain", "plain", "compact", "retention"))
     return _base(
         draws,
-        streams=(StreamConfig("s0", "s0.in", 1, 3), StreamConfig("s1", "s1.in", 1, 3)),
+        streams=(
+            small_stream(draws, "s0", compact=False, retention=False),
+            small_stream(draws, "s1", compact=second == "compact", retention=second == "retention"),
+        ),
         faults=(
-            ("sync_failure", 5),
+            ("sync_failure", 3),
             ("write_failure", 1),
+            ("full_disk", 1),
+            ("slow_disk", 1),
             ("flip", 2),
-            ("power", 4),
+            ("sector", 3),
+            ("misdirect", 3),
+            ("latent", 2),
+            ("lost_sync", 2),
+            ("power", 3),
             ("kill_then_power", 2),
             ("power_all", 1),
-            ("kill", 1),
-            ("crash_inside", 1),
+            ("kill", 2),
+            ("crash_inside", 2),
         ),
-        fault_interval_us=1500 * MILLISECOND,
+        fault_interval_us=1200 * MILLISECOND,
         fault_duration_us=draws.choice((500, 2000)) * MILLISECOND,
+        ask_time=0.05,
+        publish_interval_us=draws.choice((250, 500)) * MILLISECOND,
+        **_storing(draws),
+    )
+
+
+def _storing(draws: random.Random) -> dict[str, object]:
+    """Knobs of what storage does in the background."""
+    return {
+        "compaction_check_ms": draws.choice((500, 1500)),
+        "compaction_bytes_per_s": draws.choice((200_000, 1 << 20, 20 << 20)),
+        "map_bytes": draws.choice((0, 0, 1000, 2000)),
+        "slice_bytes": draws.choice((0, 8000, 30_000)),
+        "retention_check_ms": draws.choice((500, 2000)),
+        "scrub_bytes_per_s": draws.choice((200_000, 500_000)),
+        "encrypted": draws.random() < 0.1,
+    }
+
+
+def _compaction(draws: random.Random) -> Knobs:
+    """Few keys, many tombstones, small segments; replicas are away while others compact."""
+    streams = [small_stream(draws, "s0", compact=True, retention=draws.random() < 0.15)]
+    if draws.random() < 0.3:
+        streams.append(small_stream(draws, "s1", compact=True, retention=False))
+    return _base(
+        draws,
+        streams=tuple(streams),
+        faults=(
+            ("kill", 4),
+            ("power", 2),
+            ("crash_inside", 5),
+            ("kill_all", 1),
+            ("isolate", 3),
+            ("partition", 1),
+            ("slow_disk", 1),
+            ("pause", 1),
+            ("flip", 0.5),
+            ("sector", 0.5),
+            ("wipe", 0.3),
+        ),
+        fault_interval_us=draws.choice((2, 4)) * SECOND,
+        fault_duration_us=draws.choice((1, 4, 10)) * SECOND,
+        hunt_leader=0.1,
+        hunt_compaction=draws.choice((0.01, 0.05)),
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        burst_max=draws.choice((6, 15)),
+        keys=draws.choice((3, 12, 60)),
+        tombstones=draws.choice((0.1, 0.3, 0.5)),
+        front_again=0.15,
+        ask_time=0.05,
+        purge_share=draws.choice((0.0, 0.0, 0.2)),
+        admin_interval_us=4 * SECOND,
+        **_storing(draws),
+    )
+
+
+def _retention(draws: random.Random) -> Knobs:
+    """Logs lose their front, by policy and by purge, while replicas fall behind it; some trust the kernel."""
+    streams = [
+        small_stream(draws, "s0", compact=False, retention=True),
+        small_stream(draws, "s1", compact=draws.random() < 0.5, retention=True),
+    ]
+    if draws.random() < 0.4:
+        streams[1] = msgspec.structs.replace(streams[1], durability="os")
+    return _base(
+        draws,
+        streams=tuple(streams),
+        faults=(
+            ("kill", 4),
+            ("power", 2),
+            ("crash_inside", 3),
+            ("isolate", 3),
+            ("cut_both", 2),
+            ("pause", 2),
+            ("slow_node", 1),
+            ("full_disk", 0.5),
+            ("wipe", 0.3),
+        ),
+        fault_interval_us=draws.choice((2, 4)) * SECOND,
+        fault_duration_us=draws.choice((1, 4, 10)) * SECOND,
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        front_again=0.1,
+        ask_time=0.1,
+        purge_share=0.5,
+        admin_interval_us=2 * SECOND,
+        **_storing(draws),
     )
 
 
@@ -412,6 +546,8 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "reorder": _reorder,
     "shrinking": _shrinking,
     "disk": _disk,
+    "compaction": _compaction,
+    "retention": _retention,
     "wipes": _wipes,
     "calm": _calm,
 }
@@ -426,6 +562,8 @@ WEIGHTS: tuple[tuple[str, float], ...] = (
     ("reorder", 2.0),
     ("shrinking", 2.0),
     ("disk", 1.5),
+    ("compaction", 1.5),
+    ("retention", 1.0),
     ("wipes", 1.5),
     ("calm", 0.3),
 )

@@ -3,22 +3,21 @@
 The verdict is a `Result`. A violation of an invariant ends the run where it is found; what raises it is
 described in `sim/invariants.py`. After the fault phase everything is healed and every node started; then the
 cluster must within a bounded time have a leader for each partition, all replicas in sync, and acknowledge new
-messages, and all replicas must hold the same bytes, among them every acknowledged value at the acknowledged
-offset.
+messages, nothing that was damaged may be left, and the replicas are compared (`sim/comparing.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
 
 from liftlog.core.metadata import PartitionState
-from liftlog.format import decode_records
-from liftlog.messages import ElectLeaderRequest, LogRead, ReadLog
-from liftlog.types import NO_MUTANTS, Batch, Mutants, PartitionId
+from liftlog.messages import ElectLeaderRequest
+from liftlog.types import NO_MUTANTS, Mutants, PartitionId
+from sim.comparing import compare_copies
+from sim.copies import copy_of
 from sim.faults import Fault
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
@@ -29,7 +28,6 @@ from sim.world import World
 
 HEAL_LIMIT_US = 90 * SECOND
 HEAL_STEP_US = 500 * MILLISECOND
-FINAL_READ_BYTES = 1 << 30
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,13 +193,36 @@ def heal(world: World) -> Iterator[int]:
     while world.kernel.now_us < end_us:
         yield world.kernel.now_us + HEAL_STEP_US
         _operate(world)
-        problem = unhealed(world)
+        problem = unhealed(world) or damaged(world)
         if problem:
             continue
         problem = _probe(world, probes)
         if not problem:
             return
-    raise Violation("Convergence", f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {problem}")
+    left = damaged(world)
+    raise Violation(
+        "DamageRepaired" if left else "Convergence",
+        f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
+    )
+
+
+def damaged(world: World) -> str:
+    """Which damage has not been repaired; empty if there is none."""
+    world.observer.checks.counts["DamageRepaired"] += 1
+    for machine in world.machines.values():
+        world.faults.atlas.refresh(machine)
+        for harm in world.faults.atlas.harms(machine):
+            return (
+                f"node {machine.number} still has bytes {harm.start}..{harm.end - 1} of {harm.path} damaged"
+            )
+        for replica in machine.node.replicas.values() if machine.node is not None else ():
+            if replica.repairs.ranges:
+                ranges = ", ".join(str(range) for range in replica.repairs.ranges)
+                return f"node {machine.number} has not repaired {ranges} of {replica.id}"
+            copy = copy_of(machine.disk, replica.id, world.sealer)
+            if not copy.covers(replica.log_start, replica.leo):
+                return f"node {machine.number} does not hold all of {replica.id}, only {copy.spans}"
+    return ""
 
 
 def _operate(world: World) -> None:
@@ -283,64 +304,3 @@ def unhealed(world: World) -> str:
                     f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
                 )
     return ""
-
-
-# -- comparing ---------------------------------------------------------------------------------------------
-
-
-def compare_copies(world: World) -> None:
-    """Read every copy of every partition through its storage engine. Raises Violation."""
-    newest = world.newest_metadata()
-    assert newest is not None
-    counts = world.observer.checks.counts
-    for partition, state in newest.partitions.items():
-        first: list[bytes] | None = None
-        for number in state.replicas:
-            counts["ReplicasEqual"] += 1
-            batches = read_copy(world, number, partition)
-            frames = [batch.data[16:] for batch in batches]
-            if first is None:
-                first = frames
-                _check_acked(world, number, partition, batches)
-            elif frames != first:
-                raise Violation(
-                    "ReplicasEqual",
-                    f"partition {partition} differs between nodes {state.replicas[0]} and {number}",
-                )
-
-
-def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
-    """All batches of a replica, as its storage engine reads them."""
-    machine = world.machines[number]
-    assert machine.engine is not None and machine.node is not None
-    replica = machine.node.replicas[partition]
-    batches: list[Batch] = []
-    position = replica.log_start
-    while position < replica.leo:
-        job = ReadLog(partition, 0, position, replica.leo, FINAL_READ_BYTES)
-        events: list[Any] = machine.engine.write([job])
-        found = [event for event in events if isinstance(event, LogRead)]
-        if not found or found[0].error or not found[0].batches:
-            error = found[0].error if found else "no answer"
-            raise Violation(
-                "ReplicasEqual", f"node {number} cannot read {partition} from {position} on: {error}"
-            )
-        batches.extend(found[0].batches)
-        position = batches[-1].end_offset
-    return batches
-
-
-def _check_acked(world: World, number: int, partition: PartitionId, batches: list[Batch]) -> None:
-    """Every acknowledged value is there, at its offset, and no value is there twice."""
-    world.observer.checks.counts["NoAckedRecordLost"] += 1
-    found: dict[int, bytes] = {}
-    for batch in batches:
-        for record in decode_records(batch):
-            found[record.offset] = (record.value or b"").rstrip(b".")
-    for offset, value in world.workload.acked.get(partition, {}).items():
-        if found.get(offset) != value:
-            raise Violation(
-                "NoAckedRecordLost",
-                f"partition {partition}: {value.decode()} was acknowledged at offset {offset}, "
-                f"where node {number} has {found.get(offset, b'nothing').decode()}",
-            )

@@ -25,11 +25,12 @@ import msgspec
 from liftlog.format import decode_records
 from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from sim.bus import BusOptions
+from sim.comparing import read_copy
 from sim.faults import KINDS, Fault
 from sim.kernel import MILLISECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions
-from sim.runner import Options, Result, read_copy, run_world
+from sim.runner import Options, Result, run_world
 from sim.storage import StorageTimes
 from sim.world import World
 

@@ -150,5 +150,5 @@ class StepProcess:
         for kind in self._timers.due(self._clock.monotonic_ms()):
             if not self._alive:
                 return
-            self.post(TimerFired(kind))
+            self.post(TimerFired(kind, self._clock.wall_ms()))
         self._schedule_wake()

@@ -16,13 +16,23 @@ from typing import Protocol
 
 import msgspec
 
-from liftlog.messages import CheckpointHw, Event, LookupTime, ReadLog, StorageJob, TrashLog
+from liftlog.messages import (
+    CheckpointHw,
+    CompactLog,
+    ConfigureLog,
+    Event,
+    LookupTime,
+    ReadLog,
+    ScrubLog,
+    StorageJob,
+    TrashLog,
+)
 from sim.disk import SimulatedCrash
 from sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
 
-UNSYNCED = (ReadLog, LookupTime, CheckpointHw, TrashLog)
+UNSYNCED = (ReadLog, LookupTime, CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog)
 """Jobs that leave nothing for the sync phase: a group of these alone ends with its write phase."""
 
 SLOWEST_US = 3 * SECOND
@@ -64,6 +74,7 @@ class SimStorageRunner:
         "_queue",
         "_random",
         "_times",
+        "_tune",
         "groups",
         "slowness",
     )
@@ -77,7 +88,9 @@ class SimStorageRunner:
         post_all: PostAll,
         on_crash: Callable[[], None],
         on_error: Callable[[Exception], None],
+        tune: Callable[[StorageJob], StorageJob] | None = None,
     ) -> None:
+        """`tune`: makes background jobs as small as simulated logs are."""
         self._kernel = kernel
         self._random = draws.random
         self._times = times
@@ -85,6 +98,7 @@ class SimStorageRunner:
         self._post_all = post_all
         self._on_crash = on_crash
         self._on_error = on_error
+        self._tune = tune
         self._queue: list[StorageJob] = []
         self._busy = False
         self._attached = True
@@ -94,7 +108,7 @@ class SimStorageRunner:
     def submit(self, job: StorageJob) -> None:
         if not self._attached:
             return
-        self._queue.append(job)
+        self._queue.append(job if self._tune is None else self._tune(job))
         if not self._busy:
             self._busy = True
             self._kernel.after(self._times.write_us * self.slowness, self._write)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from sim.faults import KINDS
-from sim.invariants import FINAL_INVARIANTS, STEP_INVARIANTS
+from sim.faults import DISK_KINDS, KINDS
+from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.runner import Options, Result, run_seed
 
 BASIC_SEEDS = 50
@@ -47,6 +47,35 @@ REQUIRED_COUNTERS = (
     "messages duplicated",
     "messages lost",
     "repairs",
+    "ranges repaired",
+    "compactions",
+    "tombstones dropped",
+    "readers at the HW",
+    "lookups by time",
+    "log starts moved",
+    "log resets",
+    "purges",
+)
+
+DISK_FAULTS = "disk"
+"""A sweep with `--faults disk` is judged by these instead."""
+DISK_COUNTERS = (
+    *(f"fault {kind}" for kind in (*DISK_KINDS, "power", "kill", "crash_inside")),
+    "acks",
+    "reads",
+    "rebuilds",
+    "repairs",
+    "ranges repaired",
+    "scrubs",
+    "damage found by a scrub",
+    "damage found by a read",
+    "damaged opens",
+    "compactions",
+    "tombstones dropped",
+    "readers at the HW",
+    "log starts moved",
+    "lookups by time",
+    "metadata refused",
 )
 
 REQUIRED_MARKS = (
@@ -142,7 +171,7 @@ def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None =
     failed: list[Result] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
-    checks = dict.fromkeys((*STEP_INVARIANTS, *FINAL_INVARIANTS), 0)
+    checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS), 0)
     profiles: dict[str, int] = {}
     simulated_s = cpu_s = 0.0
     events = 0
@@ -180,18 +209,27 @@ def _unreached(
     options: Sequence[Options], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
 ) -> list[str]:
     """Required cases that never came up, as far as a sweep of this size and kind must reach them."""
-    if any(each.faults != "all" or each.profile or each.duration_s or each.mutant for each in options):
+    if any(each.profile or each.duration_s or each.mutant for each in options):
         return []
     missing: list[str] = []
+    if all(each.faults == DISK_FAULTS for each in options) and len(options) >= FULL_SEEDS:
+        return [name for name in DISK_COUNTERS if not counters.get(name)] + _unchecked(
+            checks, (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS)
+        )
+    if any(each.faults != "all" for each in options):
+        return []
     if len(options) >= BASIC_SEEDS:
         missing += [name for name in BASIC if not counters.get(name)]
-        missing += [
-            f"invariant {name}" for name, number in checks.items() if not number and name in STEP_INVARIANTS
-        ]
+        missing += _unchecked(checks, STEP_INVARIANTS)
     if len(options) >= FULL_SEEDS:
+        missing += _unchecked(checks, (*COMPACTION_INVARIANTS, *FINAL_INVARIANTS))
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
     return missing
+
+
+def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:
+    return [f"invariant {name}" for name in wanted if not checks.get(name)]
 
 
 def results_of(options: Sequence[Options], jobs: int) -> Iterator[Result]:

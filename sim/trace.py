@@ -6,7 +6,8 @@ the effects:
 
     {"at_us": 1234567, "node": 2, "event": ["Received", {...}], "effects": [["Send", {...}]], "hash": "..."}
 
-Byte strings are shown as text where they are text, else in hexadecimal; batches by their position only.
+Byte strings are shown as text where they are text, else in hexadecimal; batches and spans of files by their
+position only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, TextIO
 import msgspec
 
 from liftlog.messages import Effect, Event
-from liftlog.types import Batch
+from liftlog.types import Batch, FileSpan
 from sim.machine import Machine
 from sim.world import World
 
@@ -64,6 +65,8 @@ def plain(value: Any) -> Any:
     """A structure as JSON can hold it."""
     if isinstance(value, Batch):
         return f"batch {value.base_offset}+{value.count} of epoch {value.epoch}"
+    if isinstance(value, FileSpan):
+        return f"offsets {value.base_offset} to {value.end_offset} at byte {value.position}"
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         return [type(value).__name__, fields]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from liftlog.core.metadata import PartitionState
-from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,
@@ -23,12 +22,10 @@ from liftlog.messages import (
     ClientRequest,
     CreateStreamRequest,
     DeleteStreamRequest,
+    DoneReply,
     ElectLeaderRequest,
     ErrorReply,
-    OffsetReply,
-    OffsetRequest,
-    ReadReply,
-    ReadRequest,
+    PurgeRequest,
     RebalanceRequest,
     RefusePublishes,
     StreamInfoReply,
@@ -39,6 +36,7 @@ from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
 from sim.operations import Operation
+from sim.reader import Reader
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -48,7 +46,6 @@ OnReply = Callable[[Any], None]
 ACK_TIMEOUT_US = 5 * SECOND
 REQUEST_TIMEOUT_US = 4 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
-CONSUMER_STRIDE = 100
 
 
 class _Pending:
@@ -118,10 +115,11 @@ class ClientHub:
 class Target:
     """One partition as clients know it."""
 
-    __slots__ = ("partition", "stream", "subject")
+    __slots__ = ("config", "partition", "stream", "subject")
 
-    def __init__(self, stream: str, partition: PartitionId, subject: str) -> None:
-        self.stream = stream
+    def __init__(self, config: StreamConfig, partition: PartitionId, subject: str) -> None:
+        self.config = config
+        self.stream = config.name
         self.partition = partition
         self.subject = subject.encode()
 
@@ -174,7 +172,7 @@ class Workload:
             info = reply.streams[0]
             for partition in info.partitions:
                 subject = config.subject if partition.index == 0 else f"{config.subject}.{partition.index}"
-                self.targets.append(Target(config.name, PartitionId(info.id, partition.index), subject))
+                self.targets.append(Target(config, PartitionId(info.id, partition.index), subject))
             if len(self.operations) == 0 and not self._uncreated:
                 self._let_loose()
             self._create(None, None)
@@ -261,7 +259,8 @@ class Publisher:
             self._next += 1
             value = b"%d-%d" % (self.number, self._next)
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
-            messages.append(Message(target.subject, reply, b"", value + filler))
+            headers = self._headers() if target.config.compact else b""
+            messages.append(Message(target.subject, reply, headers, value + filler))
             operations.append(Operation("send", self.number, target, now_us, value))
         heard = self.world.bus.publish(target.subject, messages)
         self.workload.operations.extend(operations)
@@ -272,6 +271,15 @@ class Publisher:
         elif with_reply:
             for operation in operations:
                 operation.end("fail", now_us, error="no responders")
+
+    def _headers(self) -> bytes:
+        """A key, and now and then the word that deletes it; a few messages have none."""
+        draw, knobs = self._random, self.world.knobs
+        if draw.random() < 0.1:
+            return b""
+        key = b"Liftlog-Key: k%d\r\n" % draw.randrange(knobs.keys)
+        tombstone = b"Liftlog-Tombstone: 1\r\n" if draw.random() < knobs.tombstones else b""
+        return b"NATS/1.0\r\n" + key + tombstone + b"\r\n"
 
     def acked(self, value: bytes, epoch: int, offset: int) -> None:
         operation = self._waiting.pop(value, None)
@@ -293,141 +301,6 @@ class Publisher:
                 if self._waiting.pop(operation.value, None) is not None:
                     operation.end("info", now_us, error="no ack in time")
                     self._again += 1
-
-
-class Reader:
-    """Reads one partition after the other from any replica, forward, and sometimes asks for the latest
-    offset.
-    """
-
-    __slots__ = (
-        "_operation",
-        "_positions",
-        "_process",
-        "_random",
-        "_seen",
-        "_server",
-        "_target",
-        "number",
-        "workload",
-        "world",
-    )
-
-    def __init__(self, workload: Workload, number: int) -> None:
-        self.workload = workload
-        self.world = workload.world
-        self.number = number
-        self._random = random.Random(f"{self.world.seed}/reader/{number}")
-        self._process = number
-        self._positions: dict[PartitionId, int] = {}
-        self._seen: dict[PartitionId, tuple[int, int]] = {}
-        self._server = 0
-        self._target: Target | None = None
-        self._operation: Operation | None = None
-
-    def start(self) -> None:
-        self._schedule(self.world.knobs.read_interval_us)
-
-    def _schedule(self, mean_us: int) -> None:
-        self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
-
-    def _fire(self, first: object, second: object) -> None:
-        if self.workload.stopping:
-            return
-        draw = self._random
-        target = self._target = self.workload.targets[draw.randrange(len(self.workload.targets))]
-        partition = target.partition
-        choice = draw.random()
-        if choice < self.world.knobs.ask_latest:
-            self._ask_latest(target)
-            return
-        if choice > 0.97:
-            # It reads from the front again; in the history it is another consumer from now on.
-            self._positions[partition] = 0
-            self._process += CONSUMER_STRIDE
-        self._server = self.workload.random_node()
-        seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
-        wait_ms = 400 if draw.random() < 0.3 else 0
-        request = ReadRequest(
-            partition,
-            self._positions.get(partition, 0),
-            self.world.knobs.read_bytes,
-            wait_ms,
-            seen_epoch,
-            seen_hw,
-        )
-        self._operation = Operation("poll", self._process, target, self.world.kernel.now_us)
-        self.world.clients.request(self._server, request, self._read, REQUEST_TIMEOUT_US)
-
-    def _read(self, reply: object) -> None:
-        operation, target = self._operation, self._target
-        assert operation is not None and target is not None
-        now_us = self.world.kernel.now_us
-        self.workload.operations.append(operation)
-        if not isinstance(reply, ReadReply):
-            operation.end("fail", now_us, error=reply.code if isinstance(reply, ErrorReply) else "no answer")
-            self._schedule(self.world.knobs.read_interval_us)
-            return
-        try:
-            self._take(reply, target, operation)
-        except Violation as violation:
-            self.world.observer.fail(violation)
-        operation.end("ok", now_us, epoch=reply.epoch)
-        self._schedule(self.world.knobs.read_interval_us)
-
-    def _take(self, reply: ReadReply, target: Target, operation: Operation) -> None:
-        """Check what was served, remember what was seen."""
-        partition = target.partition
-        truth = self.world.observer.truth(partition)
-        position = self._positions.get(partition, 0)
-        seen_epoch, seen_hw = self._seen.get(partition, (0, 0))
-        truth.read_position(self._server, reply.hw, seen_hw)
-        self._seen[partition] = (max(seen_epoch, reply.epoch), max(seen_hw, reply.hw))
-        expected = position
-        for data in reply.batches:
-            try:
-                batch = parse_batch(partition, data)
-            except CorruptBatch as error:
-                raise Violation(
-                    "ConsistentRead",
-                    f"partition {partition}: node {self._server} serves a bad batch: {error}",
-                ) from error
-            crc = int.from_bytes(data[16:20], "little")
-            truth.read(self._server, batch.epoch, batch.base_offset, batch.end_offset, crc)
-            if batch.base_offset > expected:
-                raise Violation(
-                    "ConsistentRead",
-                    f"partition {partition}: node {self._server} skips offsets "
-                    f"{expected}..{batch.base_offset - 1}",
-                )
-            if self.world.keep_values:
-                for record in decode_records(batch):
-                    if record.offset >= position:
-                        operation.values.append((record.offset, record.value or b""))
-            expected = max(expected, batch.end_offset)
-        self._positions[partition] = expected
-        self.world.observer.count("reads")
-
-    def _ask_latest(self, target: Target) -> None:
-        partition = target.partition
-        leader = 0
-        truth = self.world.observer.truth(partition)
-        if truth.leaders and self._random.random() < 0.8:
-            leader = next(reversed(truth.leaders.values()))[0]
-        self._server = leader or self.workload.random_node()
-        acked_before = truth.acked_end
-        request = OffsetRequest(partition, "latest")
-
-        def answered(reply: object) -> None:
-            if isinstance(reply, OffsetReply):
-                self.world.observer.count("latest offsets")
-                try:
-                    truth.latest(self._server, reply.offset, acked_before)
-                except Violation as violation:
-                    self.world.observer.fail(violation)
-            self._schedule(self.world.knobs.read_interval_us)
-
-        self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
 
 
 class Admin:
@@ -456,10 +329,31 @@ class Admin:
     def _fire(self, first: object, second: object) -> None:
         if self.workload.stopping:
             return
-        request = self._draw()
         self.world.observer.count("admin requests")
+        purgeable = [target for target in self.workload.targets if is_purged(target.config)]
+        if purgeable and self._random.random() < self.world.knobs.purge_share:
+            self._purge(purgeable[self._random.randrange(len(purgeable))])
+            self._schedule()
+            return
+        request = self._draw()
         self.world.clients.request(self._choose_node(), request, self._answered, 2 * REQUEST_TIMEOUT_US)
         self._schedule()
+
+    def _purge(self, target: Target) -> None:
+        """Purge a part of a partition, mostly by its leader."""
+        partition = target.partition
+        truth = self.world.observer.truth(partition)
+        before = self._random.randrange(truth.hw + 1)
+        if self._random.random() < 0.7:
+            before = min(before, truth.purged + 20)
+        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else self.workload.random_node()
+        truth.purge_asked = max(truth.purge_asked, before)
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, DoneReply):
+                self.world.observer.purged(partition, before)
+
+        self.world.clients.request(leader, PurgeRequest(partition, before), answered, 2 * REQUEST_TIMEOUT_US)
 
     def _choose_node(self) -> int:
         if self._random.random() < self.world.knobs.admin_to_controller:
@@ -490,6 +384,11 @@ class Admin:
         self._serial += 1
         self._extra = f"extra-{self._serial % 3}"
         return CreateStreamRequest(StreamConfig(self._extra, f"extra.{self._serial % 3}", 1, 3))
+
+
+def is_purged(config: StreamConfig) -> bool:
+    """Whether the workload may purge this stream: those that lose their front anyway, and compacted ones."""
+    return config.compact or not config.retention.unlimited
 
 
 def is_writable(state: PartitionState) -> bool:

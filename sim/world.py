@@ -10,10 +10,13 @@ for one purpose never disturb another.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 from liftlog.core.metadata import Metadata
+from liftlog.format import forget_place
 from liftlog.messages import Received
+from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog.types import NO_MUTANTS, Mutants
 from sim.bus import SimBus
 from sim.faults import Fault, Faults, draw_plan
@@ -26,6 +29,12 @@ from sim.observer import Observer
 from sim.workload import ClientHub, Workload
 
 Gear = Callable[[Machine], Process]
+
+
+def _sealer(seed: int | str) -> Sealer:
+    """A key and nonces that follow from the seed."""
+    draws = random.Random(f"{seed}/sealer")
+    return Sealer(draws.randbytes(KEY_BYTES), lambda: draws.randbytes(NONCE_BYTES))
 
 
 class World:
@@ -46,9 +55,12 @@ class World:
         self.knobs = knobs
         self.gear = gear
         self.mutants = mutants
+        forget_place(mutants.checksum_without_place)
         self.keep_values = keep_values
         """Whether reads remember the values they saw, for a history."""
         self.kernel = kernel if kernel is not None else Kernel()
+        self.sealer = _sealer(seed) if knobs.encrypted else None
+        """Encrypts what the nodes store; None: nothing does."""
         self.observer = Observer(self)
         self.network = SimNetwork(self.kernel, seed, knobs.network, self._deliver)
         self.bus = SimBus(self.kernel, seed, knobs.bus)

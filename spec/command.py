@@ -1,7 +1,7 @@
-"""`liftlog spec`: check models of the protocol, every state within bounds.
+"""`liftlog spec`: check models of the protocol, every state within bounds, and prove them without bounds.
 
-Exit codes: 0 the model holds; 1 an invariant is violated, or a "sometimes" property was never reached; 2
-wrong use. `--json` prints one object.
+Exit codes: 0 the model holds; 1 an invariant is violated, or a "sometimes" property was never reached, or a
+proof fails or is not finished in time; 2 wrong use. `--json` prints one object.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from liftlog.types import LiftlogError
 from spec.explore.report import Bounds, Report, show_trace
 from spec.explore.search import check
 from spec.lang.types import SpecError
+from spec.proofs import PROOFS, proof_of
 from spec.registry import MODELS, build, describe, every_model
 from spec.tla.files import FOLDER, differences, write
 
@@ -44,7 +45,67 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--list", action="store_true", help="the models, their variants and constants")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     parser.set_defaults(run=_check)
+    _add_prove(verbs)
     _add_export(verbs)
+
+
+def _add_prove(verbs: Any) -> None:
+    parser = verbs.add_parser("prove", help="prove models for any number of nodes, by induction with z3")
+    parser.add_argument("--proof", default="", metavar="NAME", help=f"default: all of {', '.join(PROOFS)}")
+    parser.add_argument("--variant", default="", metavar="NAME", help="a variant of the model: see it fail")
+    parser.add_argument("--minimal", action="store_true", help="also show that no conjunct can be left out")
+    parser.add_argument(
+        "--show", action="store_true", help="print runs, and with --minimal what each prevents"
+    )
+    parser.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one query (default 20)")
+    parser.add_argument("--list", action="store_true", help="the proofs and what they are about")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.set_defaults(run=_prove)
+
+
+def _prove(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        return _list_proofs(arguments.json)
+    if arguments.variant and not arguments.proof:
+        raise LiftlogError("--variant needs --proof NAME")
+    if not arguments.timeout > 0:
+        raise LiftlogError(f"--timeout {arguments.timeout:g} is out of range; give seconds above 0")
+    try:
+        from spec.prover.prove import prove
+        from spec.prover.text import lines_of_report
+    except ModuleNotFoundError as error:
+        if error.name != "z3":
+            raise
+        raise LiftlogError("proofs need z3: pip install 'liftlog[spec]'") from None
+    reports = []
+    try:
+        for proof in [proof_of(arguments.proof)] if arguments.proof else list(PROOFS.values()):
+            model = proof.load(variant=arguments.variant) if arguments.variant else None
+            with Activity() as activity:
+                report = prove(
+                    proof,
+                    model,
+                    minimal=arguments.minimal,
+                    timeout_s=arguments.timeout,
+                    progress=_progress(activity),
+                )
+            reports.append(report)
+            if not arguments.json:
+                print("\n".join(lines_of_report(proof, report, arguments.show)), flush=True)
+    except SpecError as error:
+        raise LiftlogError(str(error)) from None
+    if arguments.json:
+        _print_json(msgspec.to_builtins(reports))
+    return 0 if all(report.holds for report in reports) else 1
+
+
+def _list_proofs(as_json: bool) -> int:
+    if as_json:
+        _print_json([{"name": p.name, "about": p.about, "safety": p.safety} for p in PROOFS.values()])
+        return 0
+    for proof in PROOFS.values():
+        print(f"{proof.name}: {proof.about}\n  wanted: {', '.join(proof.safety)}")
+    return 0
 
 
 def _add_export(verbs: Any) -> None:

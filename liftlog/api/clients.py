@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from liftlog.messages import ClusterStatusReply
+from liftlog.api.spans import release
+from liftlog.messages import ClusterStatusReply, SpannedRead
 from liftlog.types import ClientRef
 
 Responder = Callable[[object], None]
@@ -35,9 +36,11 @@ class ClientRegistry:
         return client
 
     def reply(self, client: ClientRef, reply: object) -> None:
-        """Carry the answer; if the client has left, do nothing."""
+        """Carry the answer; if the client has left, drop it."""
         responder = self._responders.pop(client, None)
         if responder is None:
+            if isinstance(reply, SpannedRead):
+                release(reply)
             return
         if isinstance(reply, ClusterStatusReply):
             for source in self._counters:

@@ -6,9 +6,10 @@
 Operations and their request objects (an empty payload counts as ``{}``):
 
     STREAM.CREATE        {"name", "subject", "partitions", "replication_factor", "min_insync_replicas",
-                          "ack_reply", "max_payload_bytes"}
+                          "ack_reply", "max_payload_bytes", and the other fields of `StreamConfig`}
     STREAM.LIST          {}                        STREAM.INFO          {"name"}
     STREAM.DELETE        {"name"}                  CLUSTER.STATUS       {}
+    STREAM.PURGE         {"partition": [stream id, index], "before"}    asked of the partition's leader
     LEADER.ELECT         {"name", "partition", "node", "unclean"}
     LEADER.REBALANCE     {}                        CONTROLLER.TRANSFER  {"to"}
 
@@ -37,6 +38,7 @@ from liftlog.messages import (
     ElectLeaderRequest,
     ErrorReply,
     Event,
+    PurgeRequest,
     RebalanceRequest,
     StreamInfoRequest,
     TransferControllerRequest,
@@ -95,6 +97,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "STREAM.LIST": _list,
     "STREAM.INFO": _info,
     "STREAM.DELETE": _delete,
+    "STREAM.PURGE": _plainly(PurgeRequest),
     "CLUSTER.STATUS": _plainly(ClusterStatusRequest),
     "LEADER.ELECT": _plainly(ElectLeaderRequest),
     "LEADER.REBALANCE": _plainly(RebalanceRequest),

@@ -5,7 +5,8 @@
 The first frame of a connection is a `Hello`, which says who calls and for which cluster. A node's later
 frames are peer messages; it never gets an answer on the connection it opened (the other node opens one of its
 own). A client's later frames are `ClientCall`s; each is answered by one `ClientAnswer` with the same number,
-in any order. Batches travel as the bytes that lie on disk.
+in any order. Batches travel as the bytes that lie on disk: `spanned_frame` writes the msgpack around them, so
+that a file can be sent in the middle of a frame.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from struct import Struct as Layout
 
 import msgspec
 
-from liftlog.messages import ClientMessage, ClientReply, PeerMessage, ReadRequest
+from liftlog.messages import ClientMessage, ClientReply, PeerMessage, ReadRequest, SpannedRead
+from liftlog.types import FileSpan
 
 PROTOCOL_VERSION = 1
 FRAME_MAX_BYTES = 64 * 1024 * 1024
@@ -68,6 +70,33 @@ def encode_frame(message: object) -> bytes:
     _encoder.encode_into(message, frame, 4)
     _LENGTH.pack_into(frame, 0, len(frame) - 4)
     return bytes(frame)
+
+
+_BIN32 = Layout(">BI")
+_ARRAY16 = Layout(">BH")
+
+
+def spanned_frame(number: int, read: SpannedRead) -> list[bytes | FileSpan]:
+    """The frame of a `ClientAnswer` whose batches lie in files: bytes, and between them what files hold.
+
+    To the receiver it is the frame of an answer that has the spans' bytes as its `batches`.
+    """
+    pieces = [bytearray(b"\x92") + _encoder.encode(number)]
+    fields = read.reply.__struct_fields__
+    pieces[0] += _ARRAY16.pack(0xDC, 1 + len(fields)) + _encoder.encode(type(read.reply).__name__)
+    for field in fields:
+        if field != "batches":
+            pieces[-1] += _encoder.encode(getattr(read.reply, field))
+            continue
+        pieces[-1] += _ARRAY16.pack(0xDC, len(read.spans))
+        for span in read.spans:
+            pieces[-1] += _BIN32.pack(0xC6, span.length)
+            pieces.append(bytearray())
+    length = sum(map(len, pieces)) + sum(span.length for span in read.spans)
+    parts: list[bytes | FileSpan] = [_LENGTH.pack(length) + pieces[0]]
+    for span, piece in zip(read.spans, pieces[1:], strict=True):
+        parts += (span, bytes(piece))
+    return parts
 
 
 class FrameSplitter:

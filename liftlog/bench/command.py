@@ -1,4 +1,4 @@
-"""The command `liftlog bench`."""
+"""The command `liftlog bench`: its two kinds, and what `liftlog bench publish` prints."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.load import Load
 from liftlog.bench.publish import Summary, System, comparison, measure
+from liftlog.bench.storage_command import add_storage
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
@@ -38,7 +39,7 @@ the digits.
 
 
 def add_parser(subparsers: Any) -> None:
-    bench = subparsers.add_parser("bench", help="measure, against JetStream on the same machine")
+    bench = subparsers.add_parser("bench", help="measure, against JetStream or raw files on the same machine")
     kinds = bench.add_subparsers(dest="kind", required=True)
     publish = kinds.add_parser(
         "publish",
@@ -55,6 +56,7 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     publish.add_argument("--json", action="store_true", help="print one JSON object")
     publish.set_defaults(run=run_publish)
+    add_storage(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:

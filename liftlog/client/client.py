@@ -139,6 +139,27 @@ class Client:
     async def delete_stream(self, name: str, timeout_ms: int = 0) -> None:
         await self._request("STREAM.DELETE", {"name": name}, DoneReply, timeout_ms)
 
+    async def purge(self, name: str, partition: int, before: int, timeout_ms: int = 0) -> None:
+        """Remove every record below the offset `before`, which may be at most the end of what is committed.
+
+        Returns once the whole ISR has done so durably: it is not undone by any election (C3). Asking again is
+        harmless. Raises RequestFailed.
+        """
+
+        async def attempt(deadline: float) -> None:
+            info = await self._stream(name, deadline)
+            if not 0 <= partition < len(info.partitions):
+                raise LiftlogError(
+                    f"stream '{name}' has partitions 0 to {len(info.partitions) - 1}, not {partition}"
+                )
+            leader = info.partitions[partition].leader
+            if leader == 0:
+                raise RequestFailed("no-leader", f"partition {partition} of '{name}' has no leader", True)
+            body = {"partition": [info.id, partition], "before": before}
+            await self._ask("STREAM.PURGE", body, DoneReply, deadline, leader)
+
+        await self._insist(attempt, timeout_ms)
+
     async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
         """The cluster as a node sees it: any node, or `node`."""
         return await self._request("CLUSTER.STATUS", {}, ClusterStatusReply, timeout_ms, node)
@@ -207,11 +228,12 @@ class Client:
         """
         end = await self.reader(stream, partition, timeout_ms=timeout_ms).offset("new")
         reader = self.reader(stream, partition, node=node, timeout_ms=timeout_ms)
+        reader.mind_deletions()
         offset = await reader.offset(EARLIEST)
         while offset < end:
             records = await reader.fetch(offset)
+            offset = reader.position
             if records:
-                offset = records[-1].offset + 1
                 yield [record for record in records if record.offset < end]
 
     # -- requests ------------------------------------------------------------------------------------------

@@ -3,7 +3,12 @@
 A reader remembers the greatest (epoch, HW) it has seen and sends it along; a replica that is behind makes it
 wait or says "not ready", and the reader turns to another one (R3). It therefore never goes backward,
 whichever servers it talks to. Batches arrive as they lie on disk; their checksums are verified here, at the
-very end of the way.
+very end of the way. Those that do not verify are asked for again, this time to be verified by the server,
+which so learns of the damage and answers from another copy or not at all (D2).
+
+Compaction leaves holes: an offset may have no record, and where to go on (`position`) is not always behind
+the last record. A reader that goes through a compacted stream from its front sees the last value of every
+key; if deletions that it has not come to were dropped on its way, it is told to begin again (C4).
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from liftlog.api.spans import frames
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.messages import (
@@ -57,6 +63,10 @@ class Reader:
         self._turn = 0
         self.seen_epoch = 0
         self.seen_hw = 0
+        self.position = 0
+        """Where to read next after the last `fetch`."""
+        self._minds_deletions = False
+        self._seen_dropped = -1
 
     @property
     def partition(self) -> PartitionId:
@@ -73,9 +83,34 @@ class Reader:
             raise LiftlogError(f"a server answered an offset request with {type(reply).__name__}")
         return reply.offset
 
+    def mind_deletions(self) -> None:
+        """From here on this reader keeps what it sees of a compacted stream, so it must miss no deletion.
+
+        For readers from the front. `fetch` raises RequestFailed with code ERR_COMPACTED if it might (C4).
+        """
+        self._minds_deletions = self._stream.config.compact
+        self._seen_dropped = -1
+
     async def fetch(self, offset: int, *, max_bytes: int = 1024 * 1024, wait_ms: int = 500) -> list[Record]:
-        """Committed records from `offset` on; empty if none came within `wait_ms`."""
-        request = ReadRequest(self._id, offset, max_bytes, wait_ms, self.seen_epoch, self.seen_hw)
+        """Committed records from `offset` on; go on at `position`.
+
+        Empty if none came within `wait_ms`, or where there are none: then `position` has moved all the same.
+        """
+        try:
+            return await self._fetch(offset, max_bytes, wait_ms, False)
+        except CorruptBatch:
+            pass
+        try:
+            return await self._fetch(offset, max_bytes, wait_ms, True)
+        except CorruptBatch as error:
+            text = f"partition {self._id}: a server sent a damaged batch, twice: {error}"
+            raise LiftlogError(text) from None
+
+    async def _fetch(self, offset: int, max_bytes: int, wait_ms: int, verify: bool) -> list[Record]:
+        """What is good before a damaged batch. Raises CorruptBatch if the first one is damaged."""
+        request = ReadRequest(
+            self._id, offset, max_bytes, wait_ms, self.seen_epoch, self.seen_hw, self._seen_dropped, verify
+        )
         reply = await self._call(request, False)
         if not isinstance(reply, ReadReply):
             raise LiftlogError(f"a server answered a read with {type(reply).__name__}")
@@ -83,32 +118,37 @@ class Reader:
         expected = offset
         try:
             for data in reply.batches:
-                batch = parse_batch(self._id, data)
-                if batch.base_offset > expected:
-                    raise LiftlogError(
-                        f"partition {self._id}: offsets {expected} to {batch.base_offset - 1} are missing"
-                    )
-                records += decode_records(batch)
-                expected = batch.end_offset
-        except CorruptBatch as error:
-            raise LiftlogError(f"partition {self._id}: a server sent a damaged batch: {error}") from None
+                for frame in frames(data):
+                    batch = parse_batch(self._id, frame)
+                    if batch.base_offset > expected:
+                        # A batch of this log in the place of another one: a misdirected write (D1).
+                        raise CorruptBatch(f"offsets {expected} to {batch.base_offset - 1} are missing")
+                    if batch.end_offset > expected:
+                        records += decode_records(batch)
+                        expected = batch.end_offset
+        except CorruptBatch:
+            if expected == offset:
+                raise
         self.seen_epoch = max(self.seen_epoch, reply.epoch)
         self.seen_hw = max(self.seen_hw, reply.hw)
-        if records and (records[0].offset < offset or records[-1].offset >= reply.hw):
-            records = [record for record in records if offset <= record.offset < reply.hw]
-        return records
+        if self._minds_deletions and self._seen_dropped < 0:
+            self._seen_dropped = reply.dropped_below
+        self.position = min(expected, max(reply.hw, offset))
+        return [record for record in records if offset <= record.offset < self.position]
 
     async def records(self, start: str | int, *, follow: bool = False) -> AsyncIterator[Record]:
         """Records from `start` (EARLIEST, LATEST, NEW or an offset) to the present end; for ever if
         `follow`."""
         end = await self.offset(NEW) if not follow else None
+        if start in (EARLIEST, 0):
+            self.mind_deletions()
         offset = start if isinstance(start, int) else await self.offset(start)
         while end is None or offset < end:
             for record in await self.fetch(offset):
                 if end is not None and record.offset >= end:
                     return
                 yield record
-                offset = record.offset + 1
+            offset = self.position
 
     # -- which server --------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Coroutine
 from typing import Any
@@ -57,6 +58,27 @@ def positive_count(text: str) -> int:
     if count < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return count
+
+
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def size_bytes(text: str) -> int:
+    """A size option: bytes, or a number with KiB, MiB, GiB or TiB."""
+    return _with_unit(text, UNITS)
+
+
+def duration_ms(text: str) -> int:
+    """A long duration: milliseconds, or a number with ms, s, m, h or d."""
+    return _with_unit(text, UNITS_MS)
+
+
+def _with_unit(text: str, units: dict[str, int]) -> int:
+    match = re.fullmatch(r"(\d+)([A-Za-z]*)", text)
+    if match is None or (match[2] and match[2] not in units):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, alone or with {', '.join(units)}")
+    return int(match[1]) * units.get(match[2], 1)
 
 
 async def connect(args: argparse.Namespace) -> Client:

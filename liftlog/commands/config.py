@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from liftlog.config import load
+from liftlog.config import encryption_key, load
 
 
 def add_parser(subparsers: Any) -> None:
@@ -26,10 +26,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     config = load(options.file, os.environ)
+    encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
     if options.json:
         peers = {str(peer): address for peer, address in sorted(config.peers.items())}
         settings = {name: getattr(config, name) for name in config.__struct_fields__}
-        print(json.dumps(settings | {"data": str(config.data), "peers": peers}))
+        key_file = str(config.encryption_key_file) if config.encryption_key_file else None
+        shown = {"data": str(config.data), "peers": peers, "encryption_key_file": key_file}
+        print(json.dumps(settings | shown | {"encrypted": encrypted}))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
     return 0

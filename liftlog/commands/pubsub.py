@@ -33,6 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     publish.add_argument("messages", metavar="MESSAGE", nargs="*")
     publish.add_argument("--stdin", action="store_true", help="one message per line of standard input")
     publish.add_argument("--file", metavar="FILE", help="the whole file as one message")
+    publish.add_argument("--key", metavar="KEY", help="the messages' key, for compacted streams")
+    publish.add_argument(
+        "--tombstone", action="store_true", help="with --key: delete the key; the message has no value"
+    )
     publish.add_argument("--quiet", action="store_true", help="print the summary only")
     add_client_options(publish)
     publish.set_defaults(run=lambda args: run(_publish(args)))
@@ -70,6 +74,9 @@ def _values(args: argparse.Namespace) -> Iterator[list[bytes]]:
 
 
 async def _publish(args: argparse.Namespace) -> int:
+    headers = _headers(args)
+    if args.tombstone and not (args.messages or args.file or args.stdin):
+        args.messages = [""]
     if not args.messages and not args.file and not args.stdin:
         raise LiftlogError("nothing to publish; give messages as arguments, or --stdin, or --file FILE")
     results = ResultPrinter(args)
@@ -81,9 +88,20 @@ async def _publish(args: argparse.Namespace) -> int:
             # Lines may come slowly, from a pipe: acks must arrive while we wait for the next ones.
             while (group := await asyncio.to_thread(next, values, None)) is not None:
                 for value in group:
-                    await publisher.send(tag, args.subject, value)
+                    await publisher.send(tag, args.subject, value, headers)
                     tag += 1
     return results.finish(args.subject)
+
+
+def _headers(args: argparse.Namespace) -> dict[str, str] | None:
+    """The headers that make a key and a tombstone (C1)."""
+    if args.key is None:
+        if args.tombstone:
+            raise LiftlogError("--tombstone deletes a key; name it with --key KEY")
+        return None
+    if args.key != args.key.strip() or not args.key.isprintable():
+        raise LiftlogError(f"--key {args.key!r}: a key travels in a NATS header; use printable text, trimmed")
+    return {"Liftlog-Key": args.key, **({"Liftlog-Tombstone": "1"} if args.tombstone else {})}
 
 
 class ResultPrinter:
@@ -154,10 +172,11 @@ async def _subscribe(args: argparse.Namespace) -> int:
 async def _records(
     client: Client, reader: Reader, what: str, number: int, follow: bool
 ) -> AsyncIterator[Record]:
+    start: str | int = what
     if what == "offset":
         start = number
-    else:
-        start = await reader.offset(what, number if what == TIME else 0)
+    elif what == TIME:
+        start = await reader.offset(TIME, number)
     async for record in reader.records(start, follow=follow):
         yield record
 

@@ -22,6 +22,7 @@ from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import StoppableNode, run_server
 from liftlog.real.storage_runner import Engine
 from liftlog.storage.engine import StorageEngine
+from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -70,9 +71,11 @@ def _serve(args: argparse.Namespace) -> int:
         ("nats", "url"): args.nats,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
+    key = configuration.encryption_key(config.encryption_key_file, os.environ)
+    sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
     def build() -> tuple[StoppableNode, Engine]:
-        engine = StorageEngine(RealDisk(str(config.data)))
+        engine = StorageEngine(RealDisk(str(config.data)), sealer=sealer)
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )

@@ -1,17 +1,28 @@
-"""`liftlog stream`: create, list, inspect, remove; and `elect`, the explicit election (R14, R16)."""
+"""`liftlog stream`: create, list, inspect, purge, remove; and `elect`, the explicit election (R14, R16)."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from liftlog.api.plain import to_plain
-from liftlog.commands.common import add_client_options, connect, positive_count, print_json, print_table, run
+from liftlog.commands.common import (
+    add_client_options,
+    connect,
+    duration_ms,
+    note,
+    positive_count,
+    print_json,
+    print_table,
+    run,
+    size_bytes,
+)
 from liftlog.messages import StreamInfo
 from liftlog.types import StreamConfig
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser("stream", help="create, list, inspect and remove streams")
+    group = subparsers.add_parser("stream", help="create, list, inspect, purge and remove streams")
     actions = group.add_subparsers(dest="action", required=True)
     create = actions.add_parser("create", help="attach a named, replicated log to a NATS subject")
     create.add_argument("name", metavar="NAME")
@@ -32,11 +43,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="never answer publishers: for subjects whose replies belong to a request/reply service",
     )
+    _add_log_options(create)
     _finish(create, _create)
     _finish(actions.add_parser("ls", help="list all streams"), _list)
     info = actions.add_parser("info", help="one stream: leaders, in-sync replicas")
     info.add_argument("name", metavar="NAME")
     _finish(info, _info)
+    purge = actions.add_parser("purge", help="remove the records below an offset, for good")
+    purge.add_argument("name", metavar="NAME")
+    purge.add_argument("--partition", type=int, default=0, metavar="N")
+    purge.add_argument(
+        "--before",
+        type=int,
+        required=True,
+        metavar="OFFSET",
+        help="the first offset to keep; at most the end of what is committed",
+    )
+    _finish(purge, _purge)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
     remove.add_argument("name", metavar="NAME")
     _finish(remove, _remove)
@@ -52,9 +75,67 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(elect, _elect)
 
 
+LOG_DEFAULTS = StreamConfig("", "")
+LOG_OPTIONS = (
+    "retention_ms",
+    "retention_bytes",
+    "retention_messages",
+    "compact",
+    "min_compaction_lag_ms",
+    "dirty_ratio_percent",
+    "tombstone_retention_ms",
+    "segment_bytes",
+    "segment_ms",
+    "segment_records",
+    "codec",
+    "durability",
+)
+"""Fields of `StreamConfig` that have an option of the same name; what they may be is judged by the server."""
+
+
+def _add_log_options(create: argparse.ArgumentParser) -> None:
+    """How long records are kept, and how the log is written."""
+
+    def option(name: str, kind: Callable[[str], object], metavar: str, text: str) -> None:
+        field = name.replace("-", "_")
+        create.add_argument(
+            f"--{name}", type=kind, default=getattr(LOG_DEFAULTS, field), metavar=metavar, help=text
+        )
+
+    option("retention-ms", duration_ms, "MS", "drop segments whose records are all older, such as 7d")
+    option("retention-bytes", size_bytes, "BYTES", "drop old segments beyond this size, such as 10GiB")
+    option("retention-messages", positive_count, "N", "drop old segments beyond so many messages")
+    create.add_argument(
+        "--compact",
+        action="store_true",
+        help="keep the last record of every key (header Liftlog-Key; Liftlog-Tombstone deletes one)",
+    )
+    option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
+    option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
+    option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
+    option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
+    option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
+    option("segment-records", positive_count, "N", "greatest number of records in a segment")
+    create.add_argument(
+        "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
+    )
+    create.add_argument(
+        "--durability",
+        choices=("sync", "os"),
+        default="sync",
+        help="when a record counts as stored: synced to disk (default), or handed to the operating system",
+    )
+
+
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
     add_client_options(parser)
     parser.set_defaults(run=lambda args: run(action(args)))  # type: ignore[operator]
+
+
+GIVEN_UP = (
+    "durability os: records are acknowledged before they are synced; "
+    "those of the last seconds are lost if the machines of all in-sync replicas lose power"
+)
 
 
 async def _create(args: argparse.Namespace) -> int:
@@ -66,7 +147,10 @@ async def _create(args: argparse.Namespace) -> int:
         min_insync_replicas=args.min_insync,
         ack_reply=not args.no_ack_reply,
         max_payload_bytes=args.max_payload,
+        **{field: getattr(args, field) for field in LOG_OPTIONS},
     )
+    if config.durability == "os":
+        note(GIVEN_UP)
     async with await connect(args) as client:
         info = await client.create_stream(config)
     if args.json:
@@ -113,8 +197,19 @@ async def _info(args: argparse.Namespace) -> int:
             f"payload up to {config.max_payload_bytes} bytes; "
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
+        print(describe_log(config))
         _print_partitions(info)
     return 0
+
+
+def describe_log(config: StreamConfig) -> str:
+    """What is kept and how it is written, in one line; only what differs from the defaults."""
+    set_ = [
+        field if value is True else f"{field} {value}"
+        for field in LOG_OPTIONS
+        if (value := getattr(config, field)) != getattr(LOG_DEFAULTS, field)
+    ]
+    return "log: " + (", ".join(set_) if set_ else "kept for ever, not compacted, synced")
 
 
 def _print_partitions(info: StreamInfo) -> None:
@@ -131,6 +226,16 @@ def _print_partitions(info: StreamInfo) -> None:
         for partition in info.partitions
     ]
     print_table(rows, ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE", "READY"])
+
+
+async def _purge(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        await client.purge(args.name, args.partition, args.before)
+    if args.json:
+        print_json({"purged": args.name, "partition": args.partition, "before": args.before})
+    else:
+        print(f"partition {args.partition} of '{args.name}' begins at or above offset {args.before}")
+    return 0
 
 
 async def _remove(args: argparse.Namespace) -> int:

@@ -28,10 +28,12 @@ class Context:
         "node",
         "nonce",
         "owners",
+        "replica_count",
         "request_counter",
         "submit",
         "ticket",
         "ticks",
+        "wall_ms",
     )
 
     def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, mutants: Mutants) -> None:
@@ -48,6 +50,9 @@ class Context:
         """N2: contact to the controller is too old to take messages from NATS."""
         self.bus_up = False
         self.ticks = 0
+        self.wall_ms = 0
+        """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""
+        self.replica_count = 0
         self.ticket = 0
         self.owners: dict[int, PartitionId] = {}
         self.request_counter = 0

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import ReportLeader
-from liftlog.format import CorruptBatch, parse_batch
+from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, slice_batch
 from liftlog.messages import (
+    FETCH_BELOW_START,
     FETCH_DIVERGED,
     FETCH_OK,
     Fetch,
@@ -20,7 +21,7 @@ from liftlog.messages import (
     FetchReply,
     Send,
 )
-from liftlog.types import Batch, invariant
+from liftlog.types import Batch, EpochStart, LiftlogError, invariant
 
 if TYPE_CHECKING:
     from liftlog.core.replica import Replica
@@ -72,14 +73,16 @@ class Following:
             ctx.incarnation,
             self.request,
             replica.leo,
-            replica.durable_leo,
+            replica.trusted_leo,
             replica.history.last(),
             ctx.config.fetch_max_bytes,
+            replica.log_start,
+            min(replica.clean_point, replica.trusted_leo),
         )
         ctx.effects.append(Send(self.leader, message))
 
     def durable_moved(self) -> None:
-        """R7: tell the leader without disturbing the fetch that it holds."""
+        """R7: tell the leader how far we are, without disturbing the fetch that it holds."""
         if not self.verified:
             return
         replica = self.replica
@@ -88,8 +91,9 @@ class Following:
             self.epoch,
             self.ctx.incarnation,
             replica.leo,
-            replica.durable_leo,
+            replica.trusted_leo,
             replica.history.last(),
+            replica.log_start,
         )
         self.ctx.effects.append(Send(self.leader, message))
 
@@ -110,28 +114,62 @@ class Following:
         elif reply.status == FETCH_DIVERGED:
             self.quiet_ticks = 0
             self._diverged(reply)
+        elif reply.status == FETCH_BELOW_START:
+            self.quiet_ticks = 0
+            self._below_start(reply)
         # FENCED, UNKNOWN, DAMAGED: ask again at the next tick; the metadata will tell.
 
     def _accept(self, reply: FetchReply) -> None:
         replica = self.replica
         self.verified = True
-        batches: list[Batch] = []
-        expected = replica.leo
-        try:
-            for data in reply.batches:
-                batch = parse_batch(replica.id, data)
-                if batch.base_offset != expected:
-                    break
-                batches.append(batch)
-                expected = batch.end_offset
-        except CorruptBatch:
-            self.ctx.mark("D1.corrupt-on-wire")
+        batches = self._continuation(reply.batches)
         if batches:
+            replica.copied(batches)
             replica.append(batches)
         hw = min(reply.hw, replica.leo)
         if hw > replica.hw:
             replica.raise_hw(hw)
-        self.fetch()
+        replica.tombstones_below = max(replica.tombstones_below, reply.tombstones_below)
+        replica.upkeep.want_start(reply.log_start)
+        if batches or not reply.batches:
+            self.fetch()
+        # Else nothing of it was of use: ask again at the next tick, not at once and for ever.
+
+    def _continuation(self, frames: list[bytes]) -> list[Batch]:
+        """The batches that continue our log. The first may begin before our LEO: the leader has compacted
+        what we have in pieces, and we take what we lack (C5).
+        """
+        replica = self.replica
+        batches: list[Batch] = []
+        expected = replica.leo
+        try:
+            for frame in frames:
+                batch = parse_batch(replica.id, frame)
+                if batch.base_offset > expected:
+                    break
+                if batch.end_offset <= expected:
+                    continue
+                if self.ctx.mutants.compacted_hole_out_of_range:
+                    batch = self._renumbered(batch, expected)
+                elif batch.base_offset < expected:
+                    self.ctx.mark("C5.cut")
+                    batch = slice_batch(replica.id, batch, expected, batch.end_offset)
+                batches.append(batch)
+                expected = batch.end_offset
+        except CorruptBatch:
+            self.ctx.mark("D1.corrupt-on-wire")
+        except LiftlogError:
+            # Of a newer version, or packed with a library that is missing here: no damage, but no use.
+            self.ctx.mark("D1.unsupported")
+        return batches
+
+    def _renumbered(self, batch: Batch, expected: int) -> Batch:
+        """Mutant 44: whatever records there are get the next offsets, as if there were no holes."""
+        records = decode_records(batch)
+        if (batch.base_offset == expected and len(records) == batch.count) or not records:
+            return slice_batch(self.replica.id, batch, expected, batch.end_offset)
+        moved = [record._replace(offset=expected + place) for place, record in enumerate(records)]
+        return encode_records(self.replica.id, batch.epoch, moved)
 
     def _diverged(self, reply: FetchReply) -> None:
         """R6: cut to the end of the largest common epoch as far as known, then ask again."""
@@ -141,14 +179,35 @@ class Following:
         target = min(reply.end_offset, own_end)
         if ctx.mutants.end_of_requested_epoch:
             target = reply.end_offset
-        if target < replica.leo:
-            record = replica.record
-            unclean = record is not None and bool(record.unclean_epochs)
-            invariant(
-                target >= replica.hw or unclean,
-                f"partition {replica.id}: truncation to {target} below the committed offset {replica.hw}",
-            )
+        if target < replica.log_start and not ctx.mutants.end_of_requested_epoch:
+            # Nothing of what we have is the leader's, and what lies before our log start is not here. It was
+            # committed, so there was an unclean election; or the start's own record of epochs is gone.
+            unknown = replica.history.epoch_before(replica.log_start) == 0
+            self._discard_from(target, unknown)
+            replica.reset(0, ())
+        elif target < replica.leo:
+            self._discard_from(target, False)
             replica.truncate(target)
+        self.fetch()
+
+    def _discard_from(self, offset: int, excused: bool) -> None:
+        """Fatal if what is discarded from `offset` on is known to be committed (R6)."""
+        replica = self.replica
+        record = replica.record
+        invariant(
+            offset >= replica.hw or excused or (record is not None and record.unclean_epochs),
+            f"partition {replica.id}: truncation to {offset} below the committed offset {replica.hw}",
+        )
+
+    def _below_start(self, reply: FetchReply) -> None:
+        """C3: the leader's log begins above our LEO, or it does not know an epoch that we share: begin there.
+
+        What we have below its log start may go; nothing that is known committed may go above it.
+        """
+        replica = self.replica
+        self._discard_from(reply.log_start, False)
+        known = reply.end_epoch > 0 and reply.end_offset < reply.log_start
+        replica.reset(reply.log_start, (EpochStart(reply.end_epoch, reply.end_offset),) if known else ())
         self.fetch()
 
     def tick(self) -> None:

@@ -1,8 +1,8 @@
-"""The leader's role: order, replicate, commit, acknowledge, keep the ISR true (R2, R4, R6, R10, R11, N1-N4).
+"""The leader's role: order, commit, acknowledge, keep the ISR true (R2, R4, R10, R11, N1-N4).
 
 A leader's view of ISR, minimum and version is the metadata it has applied, nothing else. What it has asked
 for and not yet seen decided (`pending`) counts on the unfavourable side: a pending addition must hold every
-record before it commits, a pending removal still must.
+record before it commits, a pending removal still must. Answers to followers' fetches are in `serving.py`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,17 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import ChangeIsr, LeaderReady, Resign
+from liftlog.core.purge import Purges
 from liftlog.core.sequencer import sequence
+from liftlog.core.serving import Serving
 from liftlog.core.subjects import partition_subject
 from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_TOO_FEW_INSYNC,
-    FETCH_DAMAGED,
-    FETCH_DIVERGED,
-    FETCH_FENCED,
-    FETCH_OK,
-    FETCH_UNKNOWN,
     AckPublishes,
     Fetch,
-    FetchProgress,
-    FetchReply,
-    LogRead,
     Published,
-    ReadLog,
     RefusePublishes,
-    Send,
     Subscribe,
     Unsubscribe,
 )
@@ -43,7 +35,19 @@ if TYPE_CHECKING:
 class Progress:
     """What the leader knows of one follower, from fetches of this epoch and of one incarnation only (R2)."""
 
-    __slots__ = ("durable", "incarnation", "lag_ticks", "mark", "parked", "parked_ticks", "sent_hw")
+    __slots__ = (
+        "clean_point",
+        "durable",
+        "incarnation",
+        "lag_ticks",
+        "log_start",
+        "mark",
+        "parked",
+        "parked_ticks",
+        "request",
+        "sent_hw",
+        "sent_start",
+    )
 
     def __init__(self, incarnation: int, leo: int) -> None:
         self.incarnation = incarnation
@@ -55,6 +59,12 @@ class Progress:
         self.parked: Fetch | None = None
         self.parked_ticks = 0
         self.sent_hw = -1
+        self.sent_start = -1
+        self.log_start = 0
+        """C3: the follower's durable log start."""
+        self.clean_point = 0
+        """C2: how far it has compacted, by the newest fetch; `request` is that fetch's number."""
+        self.request = 0
 
 
 class Inflight:
@@ -82,10 +92,11 @@ class Leadership:
         "inflight_bytes",
         "pending",
         "pending_ticks",
-        "reads",
+        "purges",
         "record",
         "replica",
         "resign_after",
+        "serving",
         "subscribed",
     )
 
@@ -101,7 +112,8 @@ class Leadership:
         self.pending: ChangeIsr | None = None
         self.pending_ticks = 0
         self.subscribed = False
-        self.reads: dict[int, tuple[int, Fetch]] = {}
+        self.serving = Serving(self)
+        self.purges = Purges(self)
         self.bus_down_ticks = 0
         self.resign_after = self.ctx.ticks_of(1000)
 
@@ -114,6 +126,7 @@ class Leadership:
     def stop(self) -> None:
         """N3: nothing in flight is answered."""
         self.inflight.clear()
+        self.purges.stop()
         self.unsubscribe()
 
     def view(self, record: PartitionState) -> None:
@@ -126,6 +139,7 @@ class Leadership:
             if node not in nodes or nodes[node].incarnation != self.followers[node].incarnation:
                 del self.followers[node]
         self.advance()
+        self.purges.check()
 
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
@@ -190,14 +204,21 @@ class Leadership:
             return
         if not messages:
             return
+        config = replica.config
         batches = sequence(
-            replica.id, replica.leo, self.epoch, event.timestamp_ms, messages, ctx.config.batch_max_bytes
+            replica.id,
+            replica.leo,
+            self.epoch,
+            event.timestamp_ms,
+            messages,
+            ctx.config.batch_max_bytes,
+            config.codec if config is not None else "none",
         )
         self._track(batches, messages)
         replica.append(batches)
         for node, progress in self.followers.items():
             if progress.parked is not None:
-                self._answer(node, progress)
+                self.serving.answer(node, progress)
 
     def _refuse(self, messages: list[Message], code: str, text: str) -> list[Message]:
         """N4: tell requesters that this epoch did not store it; return those who did not ask."""
@@ -263,69 +284,9 @@ class Leadership:
             return (*self.record.isr, pending.joiner)
         return self.record.isr
 
-    # -- fetches (R6, R7) -------------------------------------------------------------------------
+    # -- followers --------------------------------------------------------------------------------
 
-    def on_fetch(self, sender: int, fetch: Fetch) -> None:
-        status = self._check(sender, fetch.epoch, fetch.incarnation)
-        if status != FETCH_OK:
-            self.replica.refuse_fetch(sender, fetch, status)
-            return
-        if not self._matches(fetch.offset, fetch.last_epoch):
-            self._send_divergence(sender, fetch)
-            return
-        progress = self._note(sender, fetch.incarnation, min(fetch.durable_leo, fetch.offset))
-        progress.parked = fetch
-        progress.parked_ticks = 0
-        if fetch.offset < self.replica.leo:
-            self._answer(sender, progress)
-
-    def on_progress(self, sender: int, message: FetchProgress) -> None:
-        if self._check(sender, message.epoch, message.incarnation) == FETCH_OK and self._matches(
-            message.offset, message.last_epoch
-        ):
-            self._note(sender, message.incarnation, min(message.durable_leo, message.offset))
-
-    def _check(self, sender: int, epoch: int, incarnation: int) -> int:
-        """R6, I2: only this epoch, and only the follower's committed incarnation."""
-        if self.ctx.mutants.fetch_not_fenced:
-            return FETCH_OK
-        if epoch != self.epoch:
-            return FETCH_FENCED if epoch < self.epoch else FETCH_UNKNOWN
-        state = self.ctx.metadata.nodes.get(sender)
-        if sender not in self.record.replicas or state is None or state.incarnation != incarnation:
-            self.ctx.mark("I2.other-incarnation")
-            return FETCH_UNKNOWN
-        return FETCH_OK
-
-    def _matches(self, offset: int, last_epoch: int) -> bool:
-        """Whether the follower's log up to `offset` is a prefix of ours."""
-        replica = self.replica
-        if self.ctx.mutants.fetch_not_fenced:
-            return True
-        if self.ctx.mutants.end_of_requested_epoch:
-            return offset <= replica.history.floor(last_epoch, replica.leo)[1]
-        return offset <= replica.leo and replica.history.epoch_before(offset) == last_epoch
-
-    def _send_divergence(self, sender: int, fetch: Fetch) -> None:
-        replica = self.replica
-        self.ctx.mark("R6.mismatch")
-        epoch, end = replica.history.floor(fetch.last_epoch, replica.leo)
-        reply = FetchReply(
-            replica.id,
-            self.epoch,
-            fetch.incarnation,
-            fetch.request,
-            FETCH_DIVERGED,
-            0,
-            replica.log_start,
-            replica.leo,
-            epoch,
-            end,
-            [],
-        )
-        self.ctx.effects.append(Send(sender, reply))
-
-    def _note(self, sender: int, incarnation: int, durable: int) -> Progress:
+    def note(self, sender: int, incarnation: int, durable: int, log_start: int) -> Progress:
         """Take over a follower's durable LEO; it may commit, join or show that it is caught up."""
         progress = self.followers.get(sender)
         if progress is None:
@@ -333,6 +294,9 @@ class Leadership:
         if durable > progress.durable:
             progress.durable = durable
             self.advance()
+        if log_start > progress.log_start:
+            progress.log_start = log_start
+            self.purges.check()
         if progress.durable >= progress.mark:
             progress.lag_ticks = 0
             progress.mark = self.replica.leo
@@ -340,71 +304,49 @@ class Leadership:
             self._consider_joiner(sender, progress)
         return progress
 
-    def _answer(self, node: int, progress: Progress) -> None:
-        """Answer a follower's parked fetch with what there is."""
-        fetch = progress.parked
-        if fetch is None:
-            return
-        replica = self.replica
-        progress.parked = None
-        batches: list[Batch] | None = []
-        if fetch.offset < replica.leo:
-            batches = replica.cached(fetch.offset, replica.leo, fetch.max_bytes)
-            if batches is None:
-                self._read(node, fetch)
-                return
-        self._send_batches(node, fetch, batches or [], FETCH_OK)
+    def log_start_moved(self) -> None:
+        """Our own log start is durable at a higher offset; followers learn it within a tick (C3)."""
+        self.purges.check()
 
-    def _send_batches(self, node: int, fetch: Fetch, batches: list[Batch], status: int) -> None:
-        replica = self.replica
-        progress = self.followers.get(node)
-        if progress is not None:
-            progress.sent_hw = replica.hw
-        reply = FetchReply(
-            replica.id,
-            self.epoch,
-            fetch.incarnation,
-            fetch.request,
-            status,
-            replica.hw,
-            replica.log_start,
-            replica.leo,
-            0,
-            0,
-            [batch.data for batch in batches],
-        )
-        self.ctx.effects.append(Send(node, reply))
+    def least_log_start(self) -> int:
+        """The log start that the whole maximal ISR has durably (C3)."""
+        least = self.replica.log_start
+        for node in self._maximal_isr():
+            if node != self.ctx.node:
+                progress = self.followers.get(node)
+                least = min(least, progress.log_start if progress is not None else 0)
+        return least
 
-    def _read(self, node: int, fetch: Fetch) -> None:
-        request = self.ctx.new_ticket()
-        self.reads[request] = (node, fetch)
+    def tombstones_below(self) -> int:
+        """C2: the offset that every replica has compacted past; what is not known counts as 0."""
         replica = self.replica
-        self.ctx.effects.append(ReadLog(replica.id, request, fetch.offset, replica.leo, fetch.max_bytes))
-
-    def on_read(self, event: LogRead) -> bool:
-        """A range came back from storage; False if it was not ours."""
-        asked = self.reads.pop(event.request, None)
-        if asked is None:
-            return False
-        node, fetch = asked
-        status = FETCH_OK
-        if event.error:
-            self.ctx.mark("D2.unreadable")
-            status = FETCH_DAMAGED
-        elif not event.batches or event.batches[0].base_offset != fetch.offset:
-            return True
-        self._send_batches(node, fetch, event.batches, status)
-        return True
+        config = replica.config
+        if config is None or not config.compact:
+            return 0
+        first = replica.repairs.first
+        least = replica.clean_point if first is None else min(replica.clean_point, first)
+        for node in self.record.replicas:
+            if node != self.ctx.node:
+                progress = self.followers.get(node)
+                least = min(least, progress.clean_point if progress is not None else 0)
+        if least > replica.tombstones_below:
+            self.ctx.mark("C2.all-clean")
+            replica.tombstones_below = least
+        return replica.tombstones_below
 
     # -- ISR (R9, R10, R11) -----------------------------------------------------------------------
 
     def _consider_joiner(self, node: int, progress: Progress) -> None:
-        """R10: durable up to the HW and to the epoch's start, in this epoch and incarnation, and live."""
+        """R10: durable up to the HW and to the epoch's start, in this epoch and incarnation, and live.
+
+        And with our log start: an election must not bring back what was purged (C3).
+        """
         replica = self.replica
         if (
             self.pending is None
             and progress.durable >= replica.hw
             and progress.durable >= self.epoch_start
+            and progress.log_start >= replica.log_start
             and self.ctx.metadata.is_live(node)
         ):
             self.ctx.mark("R10.join")
@@ -435,9 +377,11 @@ class Leadership:
             progress.lag_ticks += 1
             progress.parked_ticks += 1
             if progress.parked is not None and (
-                progress.sent_hw != self.replica.hw or progress.parked_ticks >= wait
+                progress.sent_hw != self.replica.hw
+                or progress.sent_start != self.replica.log_start
+                or progress.parked_ticks >= wait
             ):
-                self._answer(node, progress)
+                self.serving.answer(node, progress)
             if progress.durable >= self.replica.leo:
                 progress.lag_ticks = 0
                 progress.mark = self.replica.leo
@@ -447,6 +391,7 @@ class Leadership:
                 self.pending = None
         else:
             self._remove_lagging()
+        self.purges.tick()
         self._watch_bus()
         self.subscribe()
 

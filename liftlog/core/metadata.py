@@ -213,7 +213,7 @@ class Metadata:
             self._demote(partition, node, LastKnown(0, 0, lost=partition.id.stream <= born))
         elif report is not None:
             found = LastKnown(report.epoch, report.leo)
-            if report.state in (TailState.SUSPECT.value, TailState.DAMAGED.value):
+            if report.state in self._doubtful_tails(partition):
                 self._count("R14.suspect")
                 self._demote(partition, node, found)
             elif node in partition.last_known and not partition.last_known[node].lost:
@@ -227,6 +227,17 @@ class Metadata:
             self._elect(partition, avoid=node)
         elif partition.leader == 0:
             self._elect(partition)
+
+    def _doubtful_tails(self, partition: PartitionState) -> tuple[str, ...]:
+        """R14: after which finds a copy may lack something that it had reported durable.
+
+        With durability "os" after every unclean stop: what was never synced can vanish without a bad byte.
+        """
+        doubtful = (TailState.SUSPECT.value, TailState.DAMAGED.value)
+        stream = self.by_id.get(partition.id.stream)
+        if stream is not None and stream.config.durability == "os":
+            return (*doubtful, TailState.INTACT.value)
+        return doubtful
 
     def _confirm(self, command: ConfirmNode) -> Result:
         node = self.nodes.get(command.node)

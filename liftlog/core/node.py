@@ -19,7 +19,7 @@ from liftlog.core.controller import Controller
 from liftlog.core.metadata import Metadata
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
-from liftlog.core.replica import OPENING, Replica, refusal
+from liftlog.core.replica import OPENING, Replica, range_refusal, refusal
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
 from liftlog.messages import (
@@ -30,6 +30,7 @@ from liftlog.messages import (
     BusUp,
     ClientGone,
     ClientRequest,
+    Compacted,
     Durable,
     Effect,
     Event,
@@ -41,8 +42,13 @@ from liftlog.messages import (
     HeartbeatReply,
     LogOpened,
     LogRead,
+    LogRepaired,
+    LogStartMoved,
     Published,
+    RangeFetch,
+    RangeReply,
     Received,
+    Scrubbed,
     SetTimer,
     StopNode,
     StopRequested,
@@ -103,6 +109,10 @@ class Node:
             LogOpened: self._on_log_opened,
             LogRead: self._on_log_read,
             TimeFound: self._on_time_found,
+            LogStartMoved: self._on_upkeep,
+            Compacted: self._on_upkeep,
+            Scrubbed: self._on_upkeep,
+            LogRepaired: self._on_upkeep,
             BusUp: self._on_bus_up,
             BusDown: self._on_bus_down,
             Subscribed: self._on_subscribed,
@@ -162,11 +172,21 @@ class Node:
             case FetchProgress():
                 replica = self._ready_replica(message.partition)
                 if replica is not None and replica.leading is not None:
-                    replica.leading.on_progress(sender, message)
+                    replica.leading.serving.on_progress(sender, message)
             case FetchReply():
                 replica = self._ready_replica(message.partition)
                 if replica is not None and replica.following is not None:
                     replica.following.on_reply(sender, message)
+            case RangeFetch():
+                replica = self._ready_replica(message.partition)
+                if replica is not None:
+                    replica.on_range_fetch(sender, message)
+                else:
+                    self.ctx.effects.append(range_refusal(sender, message, FETCH_UNKNOWN))
+            case RangeReply():
+                replica = self._ready_replica(message.partition)
+                if replica is not None:
+                    replica.repairs.on_reply(sender, message)
             case Forward():
                 self.proposals.on_forward(message.command)
                 self._after_raft()
@@ -186,6 +206,8 @@ class Node:
     # -- time -------------------------------------------------------------------------------------
 
     def _on_timer(self, event: TimerFired) -> None:
+        if event.wall_ms:
+            self.ctx.wall_ms = event.wall_ms
         if event.kind == TIMER_ELECTION:
             self.raft.on_election_timer()
         else:
@@ -202,6 +224,7 @@ class Node:
         if self.controller is not None:
             self.controller.tick()
         self._fence_or_release()
+        ctx.replica_count = len(self.replicas)
         for replica in self.replicas.values():
             replica.tick()
         self.proposals.tick()
@@ -269,7 +292,7 @@ class Node:
         if record is None or self.config.node not in record.replicas:
             if replica is not None:
                 replica.step_aside()
-                replica.readers.fail()
+                replica.readers.close()
                 del self.replicas[partition]
                 self.ctx.effects.append(TrashLog(partition))
             return
@@ -279,7 +302,7 @@ class Node:
         replica = self.replicas[partition] = Replica(self.ctx, partition)
         found = self._found.pop(partition, None)
         if found is not None and not self.session.reset:
-            replica.opened(found)
+            replica.opened(found, told=bool(found.damage))
         else:
             replica.open(fresh=found is not None)
 
@@ -326,13 +349,27 @@ class Node:
         replica = self.replicas.get(event.log)
         if replica is None:
             return
-        if replica.leading is None or not replica.leading.on_read(event):
+        if replica.leading is None or not replica.leading.serving.on_read(event):
             replica.readers.on_read(event)
 
     def _on_time_found(self, event: TimeFound) -> None:
         replica = self.replicas.get(event.log)
         if replica is not None:
             replica.readers.on_time(event)
+
+    def _on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
+        replica = self.replicas.get(event.log)
+        if replica is None:
+            return
+        match event:
+            case LogStartMoved():
+                replica.upkeep.moved(event)
+            case Compacted():
+                replica.upkeep.compacted(event)
+            case Scrubbed():
+                replica.upkeep.scrubbed(event)
+            case LogRepaired():
+                replica.upkeep.repaired(event)
 
     # -- NATS -------------------------------------------------------------------------------------
 

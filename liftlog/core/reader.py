@@ -3,14 +3,26 @@
 Every answer carries (epoch, HW); the client sends the greatest HW it has seen, and a replica below it makes
 the reader wait instead of showing a shorter past. Offsets that depend on "now" (latest, new) are answered
 only by a leader whose HW has reached its LEO at election, after a read-index round has confirmed its epoch.
+
+C4: a reader that goes through a compacted log from the front keeps the values that it has seen. It must not
+miss the tombstone of one of them because that was dropped while it was on its way. So it remembers
+`dropped_below` of its first answer, and is told to begin again when a server has dropped more since then, at
+offsets that the reader has not reached. Both values are taken before the records are read and compared again
+afterwards: a slice of compaction may lie in between.
+
+C5: the HW may lie inside a batch, since compaction has merged batches below the HW of another time or another
+replica. Such a batch is cut: nothing at or above the HW leaves here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from liftlog.core.tail import cut_batches
 from liftlog.messages import (
+    ERR_COMPACTED,
     ERR_DAMAGED,
+    ERR_FAILED,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
@@ -25,6 +37,7 @@ from liftlog.messages import (
     ReadReply,
     ReadRequest,
     ReplyClient,
+    SpannedRead,
     TimeFound,
 )
 from liftlog.types import Batch, ClientRef
@@ -44,6 +57,21 @@ class Parked:
         self.ticks_left = ticks_left
 
 
+class Reading:
+    """A read that storage works on: what held when it was begun. `whole`: the HW lies inside its batch."""
+
+    __slots__ = ("client", "dropped_below", "hw", "request", "whole")
+
+    def __init__(
+        self, client: ClientRef, request: ReadRequest, hw: int, dropped_below: int, whole: bool
+    ) -> None:
+        self.client = client
+        self.request = request
+        self.hw = hw
+        self.dropped_below = dropped_below
+        self.whole = whole
+
+
 class Readers:
     """Reads of one replica that are parked or wait for storage. Bounded by `parked_reads_max`."""
 
@@ -53,23 +81,15 @@ class Readers:
         self.replica = replica
         self.ctx = replica.ctx
         self.parked: list[Parked] = []
-        self.reads: dict[int, tuple[ClientRef, ReadRequest, int]] = {}
+        self.reads: dict[int, Reading] = {}
         self.lookups: dict[int, ClientRef] = {}
 
     # -- records ----------------------------------------------------------------------------------
 
     def read(self, client: ClientRef, request: ReadRequest) -> None:
         replica = self.replica
-        if request.offset < replica.log_start or request.offset < 0:
-            self._reply(
-                client,
-                ErrorReply(
-                    ERR_OFFSET_RANGE,
-                    f"offset {request.offset} is below the log's start {replica.log_start}: "
-                    f"read from {replica.log_start} or 'earliest'",
-                    False,
-                ),
-            )
+        if request.offset < replica.log_start:
+            self._below_start(client, request)
             return
         if replica.hw > request.offset and replica.hw >= request.seen_hw:
             self._serve(client, request)
@@ -84,6 +104,11 @@ class Readers:
         else:
             self._expire(parked)
 
+    def _below_start(self, client: ClientRef, request: ReadRequest) -> None:
+        start = self.replica.log_start
+        text = f"offset {request.offset} is below the log's start {start}: read from {start} or 'earliest'"
+        self._reply(client, ErrorReply(ERR_OFFSET_RANGE, text, False))
+
     def wake(self) -> None:
         """The HW has moved: serve whom it reaches."""
         if not self.parked:
@@ -92,7 +117,9 @@ class Readers:
         still: list[Parked] = []
         for parked in self.parked:
             request = parked.request
-            if replica.hw > request.offset and replica.hw >= request.seen_hw:
+            if request.offset < replica.log_start:
+                self._below_start(parked.client, request)
+            elif replica.hw > request.offset and replica.hw >= request.seen_hw:
                 self._serve(parked.client, request)
             else:
                 still.append(parked)
@@ -118,44 +145,91 @@ class Readers:
             text = f"this replica has HW {replica.hw}, the reader has seen {parked.request.seen_hw}"
             self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
         else:
-            self._answer(parked.client, parked.request.offset, [])
+            self._answer(parked.client, parked.request.offset, [], replica.hw, replica.dropped_below)
 
     def _serve(self, client: ClientRef, request: ReadRequest) -> None:
         replica = self.replica
+        if self._compacted_past(client, request):
+            return
         batches = replica.cached(request.offset, replica.hw, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
-            self._answer(client, request.offset, batches)
-            return
+            self._answer(client, request.offset, batches, replica.hw, replica.dropped_below)
+        else:
+            self._begin(Reading(client, request, replica.hw, replica.dropped_below, False), True)
+
+    def _compacted_past(self, client: ClientRef, request: ReadRequest) -> bool:
+        """C4: whether tombstones that this reader needs may be gone; then it is told."""
+        dropped = self.replica.dropped_below
+        if not 0 <= request.seen_dropped < dropped or request.offset >= dropped:
+            return False
+        self.ctx.mark("C4.compacted-past")
+        text = (
+            f"compacted past your start, restart: deletions below offset {dropped} were dropped since this "
+            f"reader began, and it has only come to {request.offset}; read again from 'earliest'"
+        )
+        self._reply(client, ErrorReply(ERR_COMPACTED, text, False))
+        return True
+
+    def _begin(self, reading: Reading, spans: bool) -> None:
+        """Have storage read below the HW; a batch that the HW lies in, alone and whole, to be cut here."""
+        replica, request = self.replica, reading.request
         number = self.ctx.new_ticket()
-        self.reads[number] = (client, request, replica.hw)
-        self.ctx.effects.append(ReadLog(replica.id, number, request.offset, replica.hw, request.max_bytes))
+        self.reads[number] = reading
+        limit, max_bytes = (replica.leo, 1) if reading.whole else (reading.hw, request.max_bytes)
+        spans = spans and not request.verify and not reading.whole
+        self.ctx.effects.append(ReadLog(replica.id, number, request.offset, limit, max_bytes, spans))
 
     def on_read(self, event: LogRead) -> None:
-        asked = self.reads.pop(event.request, None)
-        if asked is None:
+        reading = self.reads.pop(event.request, None)
+        if reading is None:
             return
-        client, request, _ = asked
-        if event.error:
-            self._reply(client, ErrorReply(ERR_DAMAGED, event.error, True))
+        client, request = reading.client, reading.request
+        self.replica.repairs.note(event.damage)
+        if request.offset < self.replica.log_start:
+            self._below_start(client, request)
+        elif event.error:
+            code = ERR_FAILED if event.damage is None else ERR_DAMAGED
+            self._reply(client, ErrorReply(code, event.error, True))
+        elif self._compacted_past(client, request):
+            return
+        elif event.spans:
+            self._spanned(reading, event)
+        else:
+            self._read(reading, cut_batches(self.replica.id, event.batches, reading.hw))
+
+    def _read(self, reading: Reading, batches: list[Batch]) -> None:
+        request = reading.request
+        if not batches and not reading.whole and request.offset < reading.hw:
+            self.ctx.mark("C5.hw-inside")
+            reading.whole = True
+            self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        self._answer(client, request.offset, event.batches)
+        self._answer(reading.client, request.offset, batches, reading.hw, reading.dropped_below)
 
-    def _answer(self, client: ClientRef, offset: int, batches: list[Batch]) -> None:
-        replica = self.replica
+    def _spanned(self, reading: Reading, event: LogRead) -> None:
+        """The batches lie in files: whoever sends the answer sends them from there."""
+        end = event.spans[-1].end_offset
+        if not reading.request.offset < end <= reading.hw:
+            self._begin(reading, False)
+            return
+        self.ctx.mark("R3.read")
+        reply = self._read_reply(end, [], reading.hw, reading.dropped_below)
+        self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
+
+    def _answer(
+        self, client: ClientRef, offset: int, batches: list[Batch], hw: int, dropped_below: int
+    ) -> None:
         next_offset = batches[-1].end_offset if batches else offset
-        self._reply(
-            client,
-            ReadReply(
-                replica.id,
-                replica.epoch,
-                replica.hw,
-                replica.log_start,
-                next_offset,
-                [batch.data for batch in batches],
-            ),
-        )
+        frames = [batch.data for batch in batches]
+        self._reply(client, self._read_reply(next_offset, frames, hw, dropped_below))
+
+    def _read_reply(self, next_offset: int, frames: list[bytes], hw: int, dropped_below: int) -> ReadReply:
+        """`hw`: the one that the read began with; a log that was rebuilt meanwhile may know a lower one."""
+        replica = self.replica
+        hw = max(hw, replica.hw)
+        return ReadReply(replica.id, replica.epoch, hw, replica.log_start, next_offset, frames, dropped_below)
 
     # -- offsets ----------------------------------------------------------------------------------
 
@@ -170,10 +244,17 @@ class Readers:
         self.ctx.effects.append(LookupTime(replica.id, number, request.timestamp_ms))
 
     def on_time(self, event: TimeFound) -> None:
+        replica = self.replica
+        replica.repairs.note(event.damage)
         client = self.lookups.pop(event.request, None)
-        if client is not None:
-            replica = self.replica
-            self._reply(client, OffsetReply(replica.id, min(event.offset, replica.hw), replica.epoch))
+        if client is None:
+            return
+        if event.error:
+            code = ERR_FAILED if event.damage is None else ERR_DAMAGED
+            self._reply(client, ErrorReply(code, event.error, True))
+        else:
+            offset = max(min(event.offset, replica.hw), replica.log_start)
+            self._reply(client, OffsetReply(replica.id, offset, replica.epoch))
 
     def answer_latest(self, client: ClientRef, request: OffsetRequest) -> None:
         """R3: our epoch has been confirmed by the metadata group since the request arrived."""
@@ -194,22 +275,26 @@ class Readers:
     # -- ends -------------------------------------------------------------------------------------
 
     def fail(self) -> None:
-        """The replica cannot serve any more."""
+        """The replica cannot serve any more. What storage works on is still answered: it was committed."""
         error = ErrorReply(ERR_NOT_READY, "this replica has stopped after a storage failure", True)
         for parked in self.parked:
             self._reply(parked.client, error)
-        for client, _, _ in self.reads.values():
-            self._reply(client, error)
         for client in self.lookups.values():
             self._reply(client, error)
         self.parked.clear()
-        self.reads.clear()
         self.lookups.clear()
 
+    def close(self) -> None:
+        """This node holds no copy any more: nothing that storage still says will be passed on."""
+        self.fail()
+        error = ErrorReply(ERR_NOT_READY, "this replica was removed", True)
+        for reading in self.reads.values():
+            self._reply(reading.client, error)
+        self.reads.clear()
+
     def forget(self, client: ClientRef) -> None:
-        """The client's connection is gone."""
+        """The client's connection is gone. Whoever carries answers drops those that nobody waits for."""
         self.parked = [parked for parked in self.parked if parked.client != client]
-        self.reads = {key: value for key, value in self.reads.items() if value[0] != client}
         self.lookups = {key: value for key, value in self.lookups.items() if value != client}
 
     def _reply(self, client: ClientRef, reply: ClientReply) -> None:

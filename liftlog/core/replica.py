@@ -24,26 +24,35 @@ is not above the follower's, the follower cuts there, and asks again: each round
 A follower never cuts to its own HW: the HW it knows is old, and records between it and the true HW are
 committed (that is the seeds' restart rule, kept here as mutant 15).
 
-Rules kept in this file and in its two roles
-============================================
+What leaves a log at its front (retention, purge) or from its middle (compaction) was committed before, so
+that it never touches this argument: below the HW copies need only agree on what they still have. The log
+start and the epoch of the record before it are durable; a follower that ends below its leader's log start
+begins again there.
+
+Rules kept in this file and beside it
+=====================================
 
 R1  leads only under a record that names this incarnation            `Replica.adopt`
 R2  HW = least durable LEO over the maximal ISR                       `leader.py`
 R3  readers see only what is below HW                                 `reader.py`
 R4  an ack is sent once, when the policy holds                        `leader.py`
 R5  durable means synced; a failed sync is final                      `Replica.storage_failed`
-R6  fetch, epoch check, truncation in rounds                          `leader.py`, `follower.py`
+R6  fetch, epoch check, truncation in rounds                          `serving.py`, `follower.py`
 R7  only the durable LEO counts; fetching may run ahead               `follower.py`
 R8  follower's HW = min(leader's HW, own LEO)                         `follower.py`
 R10 joins when durable LEO >= HW and >= epoch start                   `leader.py`
 R11 caught up, and removal of who is not                              `leader.py`
+D2  damage: leave the ISR, repair from the leader, come back          `repair.py`
+C1-C3 compaction, tombstones, retention, purge                        `upkeep.py`, `purge.py`
+C5  copies may be compacted differently                               `follower.py`, `Replica.cached`
 
-A batch is never split: LEO, durable LEO and HW always lie on batch boundaries, on every replica the same.
+A leader's batch boundaries are the same on all replicas as long as nobody has compacted it. Compaction merges
+batches, so that below the HW of one replica a batch may span what another has in several, and an LEO, a HW or
+an asked offset may lie inside a batch of another replica. Whoever goes on from there cuts the batch.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -52,16 +61,24 @@ from liftlog.core.context import Context
 from liftlog.core.follower import Following
 from liftlog.core.leader import Leadership
 from liftlog.core.reader import Readers
+from liftlog.core.repair import Repairs
+from liftlog.core.tail import TailCache, cut_batches
+from liftlog.core.upkeep import Upkeep
 from liftlog.epochs import EpochHistory
+from liftlog.format import read_header
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
     AppendLog,
     CheckpointHw,
+    ConfigureLog,
     Fetch,
     FetchReply,
     OpenLog,
+    RangeFetch,
+    RangeReply,
     RebuildLog,
+    ResetLog,
     Send,
     StorageFailed,
     TruncateLog,
@@ -70,8 +87,10 @@ from liftlog.types import (
     NO_TICKET,
     Batch,
     EpochStart,
+    LogOptions,
     LogSummary,
     PartitionId,
+    StreamConfig,
     TailState,
     Ticket,
     invariant,
@@ -83,8 +102,6 @@ if TYPE_CHECKING:
 OPENING, READY, FAILED = "opening", "ready", "failed"
 REOPEN_MS = 1000
 """How long a failed replica waits before each attempt to go on in a new file."""
-CACHE_SLACK = 4
-"""The tail cache is trimmed when it exceeds its limit by 1/CACHE_SLACK, so that trimming is amortised."""
 
 
 class Replica:
@@ -96,9 +113,10 @@ class Replica:
     __slots__ = (
         "barred_epoch",
         "cache",
-        "cache_bytes",
         "checkpointed_hw",
+        "clean_point",
         "ctx",
+        "dropped_below",
         "durable_leo",
         "epoch",
         "failed_durable",
@@ -107,17 +125,22 @@ class Replica:
         "history",
         "hw",
         "id",
+        "keep_below",
         "leading",
         "leo",
         "log_start",
         "never_opened",
+        "options",
         "pending",
         "readers",
         "reopen_ticks",
         "reopening",
+        "repairs",
         "shortfall",
         "state",
         "tail",
+        "tombstones_below",
+        "upkeep",
     )
 
     def __init__(self, ctx: Context, partition: PartitionId) -> None:
@@ -132,14 +155,23 @@ class Replica:
         self.checkpointed_hw = 0
         self.tail = TailState.CLEAN
         self.history = EpochHistory()
-        self.cache: list[Batch] = []
-        self.cache_bytes = 0
+        self.cache = TailCache(ctx.config.tail_cache_bytes)
+        self.clean_point = 0
+        """C1: of every key only the last record below this offset is left here."""
+        self.dropped_below = 0
+        """C4: tombstones below this offset may be gone here."""
+        self.tombstones_below = 0
+        """C2: every replica has compacted past this offset, the greatest that this one has heard of."""
+        self.options = LogOptions()
         self.pending: deque[tuple[int, int]] = deque()
         self.leading: Leadership | None = None
         self.following: Following | None = None
         self.readers = Readers(self)
+        self.upkeep = Upkeep(self)
+        self.repairs = Repairs(self)
         self.never_opened = True
         self.failed_durable = 0
+        self.keep_below = 0
         self.fetches = 0
         """Number of fetches sent in this run; the newest one's number is in the answer that counts (R6)."""
         self.shortfall: tuple[RequestId, LogSummary] | None = None
@@ -169,29 +201,52 @@ class Replica:
         record = self.record
         return record.isr if record is not None else ()
 
+    @property
+    def config(self) -> StreamConfig | None:
+        """The stream's configuration, as far as this node has applied its creation."""
+        stream = self.ctx.metadata.by_id.get(self.id.stream)
+        return stream.config if stream is not None else None
+
+    @property
+    def trusted_leo(self) -> int:
+        """What of the durable log may count for others: nothing behind a damaged range (D2, R10)."""
+        first = self.repairs.first
+        return self.durable_leo if first is None else min(self.durable_leo, first)
+
     # -- opening and roles (R1) -------------------------------------------------------------------
 
     def open(self, fresh: bool = False) -> None:
         self.state = OPENING
-        self.ctx.effects.append(OpenLog(self.id, fresh))
+        config = self.config
+        if config is not None:
+            self.options = config.log_options
+        self.ctx.effects.append(OpenLog(self.id, fresh, self.options))
 
-    def opened(self, summary: LogSummary) -> None:
-        """Storage has opened the log; everything in the summary is durable (R7)."""
+    def opened(self, summary: LogSummary, told: bool = False) -> None:
+        """Storage has opened the log; everything in the summary is durable (R7).
+
+        `told`: the metadata group knows of the damage in the summary, from this node's registration.
+        """
         self.reopening = False
         if self.state == FAILED and summary.leo < self.failed_durable:
             self._confess(summary)
             return
         self.log_start = summary.log_start
         self.leo = self.durable_leo = summary.leo
-        self.hw = self.checkpointed_hw = summary.hw
+        self.checkpointed_hw = summary.hw
+        # The log start never passes the HW (C3), so what lies below it is committed.
+        self.hw = max(summary.hw, summary.log_start)
         self.history = EpochHistory(summary.epochs)
         self.tail = summary.tail
+        self.clean_point = summary.clean_point
+        self.dropped_below = summary.dropped_below
         self.cache.clear()
-        self.cache_bytes = 0
         self.pending.clear()
         self.never_opened = False
         self.shortfall = None
         self.state = READY
+        self.upkeep.opened()
+        self.repairs.opened(summary.damage, told)
         self.adopt()
 
     def adopt(self) -> None:
@@ -200,6 +255,7 @@ class Replica:
         ctx = self.ctx
         if record is None or self.state != READY or not ctx.incarnation:
             return
+        self._configure()
         if record.leader == ctx.node and record.leader_incarnation == ctx.incarnation:
             if record.epoch <= self.barred_epoch:
                 return
@@ -223,6 +279,13 @@ class Replica:
             self.following = Following(self, record.leader, record.epoch)
             self.following.start()
 
+    def _configure(self) -> None:
+        """A log that was found at the start was opened before anybody knew its stream's options."""
+        config = self.config
+        if config is not None and config.log_options != self.options:
+            self.options = config.log_options
+            self.ctx.effects.append(ConfigureLog(self.id, self.options))
+
     def step_aside(self) -> None:
         """End the present role; publishes in flight get no answer (N3)."""
         if self.leading is not None:
@@ -241,53 +304,74 @@ class Replica:
             )
             self.history.note(batch.epoch, batch.base_offset)
             self.leo = batch.end_offset
-            self.cache_bytes += len(batch.data)
-        self.cache.extend(batches)
-        limit = self.ctx.config.tail_cache_bytes
-        if self.cache_bytes > limit + limit // CACHE_SLACK:
-            self._trim_cache(limit)
+        self.cache.add(batches)
         ticket = self.ctx.new_ticket(self.id)
         self.pending.append((ticket, self.leo))
         self.ctx.effects.append(AppendLog(self.id, batches, ticket))
 
-    def _trim_cache(self, limit: int) -> None:
-        drop = 0
-        while self.cache_bytes > limit and drop < len(self.cache) - 1:
-            self.cache_bytes -= len(self.cache[drop].data)
-            drop += 1
-        del self.cache[:drop]
+    def copied(self, batches: list[Batch]) -> None:
+        """Batches of the leader are taken in: where it has thinned them, tombstones may be gone (C4)."""
+        for batch in batches:
+            if batch.end_offset > self.dropped_below and read_header(batch.data).sparse:
+                self.dropped_below = batch.end_offset
 
     def cached(self, offset: int, limit: int, max_bytes: int) -> list[Batch] | None:
-        """Batches from the one that holds `offset`, ending at or below `limit`; None if not in memory."""
-        if not self.cache or offset < self.cache[0].base_offset:
-            return None
-        position = bisect_right(self.cache, offset, key=lambda batch: batch.base_offset) - 1
-        found: list[Batch] = []
-        size = 0
-        while position < len(self.cache):
-            batch = self.cache[position]
-            if batch.end_offset > limit or (found and size + len(batch.data) > max_bytes):
-                break
-            found.append(batch)
-            size += len(batch.data)
-            position += 1
-        return found
+        """Batches from the one that holds `offset`, cut at `limit` (C5); None if not in memory."""
+        found = self.cache.read(offset, limit, max_bytes)
+        return cut_batches(self.id, found, limit) if found else found
 
     def truncate(self, offset: int) -> None:
         """Cut everything at or above `offset`. Cutting what is known committed is fatal (R6)."""
         ctx = self.ctx
         ctx.mark("R6.truncate")
-        while self.cache and self.cache[-1].end_offset > offset:
-            self.cache_bytes -= len(self.cache.pop().data)
+        invariant(offset >= self.log_start, f"{self.id}: truncation to {offset} below {self.log_start}")
+        self.cache.cut(offset)
         self.history.truncate(offset)
         self.leo = min(self.leo, offset)
         self.durable_leo = min(self.durable_leo, offset)
         self.hw = min(self.hw, offset)
         self.checkpointed_hw = min(self.checkpointed_hw, offset)
+        self.clean_point = min(self.clean_point, offset)
+        self.repairs.truncated(offset)
         self.pending = deque((ticket, min(end, offset)) for ticket, end in self.pending)
         ticket = ctx.new_ticket(self.id)
         self.pending.append((ticket, self.leo))
         ctx.effects.append(TruncateLog(self.id, offset, ticket))
+
+    def reset(self, start: int, epochs: tuple[EpochStart, ...]) -> None:
+        """Forget every record and begin again at `start`, the leader's log start (C3, R6).
+
+        `epochs`: the history before it. What lies below a log start is committed, so the HW is at least
+        there.
+        """
+        ctx = self.ctx
+        ctx.mark("C3.reset")
+        self.cache.clear()
+        self.history = EpochHistory(epochs)
+        self.log_start = self.leo = self.hw = start
+        self.durable_leo = min(self.durable_leo, start)
+        self.checkpointed_hw = min(self.checkpointed_hw, start)
+        self.clean_point = self.dropped_below = 0
+        self.upkeep.outdated()
+        self.repairs.opened((), False)
+        self.readers.wake()
+        # What was appended before counts for nothing any more, even if its sync is reported later.
+        self.pending = deque((ticket, 0) for ticket, _ in self.pending)
+        ticket = ctx.new_ticket(self.id)
+        self.pending.append((ticket, start))
+        ctx.effects.append(ResetLog(self.id, start, epochs, ticket))
+
+    def log_start_moved(self, offset: int) -> None:
+        """The log start is durable at `offset` (C3). It never goes back."""
+        if offset <= self.log_start:
+            return
+        self.ctx.mark("C3.moved")
+        self.log_start = offset
+        self.repairs.forget_below(offset)
+        if self.leading is not None:
+            self.leading.log_start_moved()
+        elif self.following is not None:
+            self.following.durable_moved()
 
     def durable(self, ticket: Ticket) -> None:
         """Everything up to the end of this ticket's job is synced (R5)."""
@@ -306,6 +390,11 @@ class Replica:
         A refused write (D5) takes the same way back; a follower stays in the ISR, nothing durable is in
         doubt. A leader must not lead the same epoch again: its followers may hold what it has cut (R1).
         """
+        if event.ticket == NO_TICKET and self.upkeep.busy:
+            # Storage answers in order: this is about the upkeep's job, not about a reopening that follows it.
+            self.upkeep.refused()
+            if not event.sync or self.state != READY:
+                return
         if self.state == FAILED:
             if event.ticket == NO_TICKET:
                 self.reopening = False
@@ -313,23 +402,38 @@ class Replica:
         ctx = self.ctx
         ctx.mark("R5.failed" if event.sync else "D5.refused")
         was_leader = self.leading is not None
+        self._stop(self.durable_leo)
+        if event.sync or was_leader:
+            self.report_failure(self.durable_leo)
+
+    def cut_damage(self, offset: int) -> None:
+        """D2: give up everything from `offset` on, to be fetched again; for a copy that counts for nothing.
+
+        The same way as after a failed sync: a new file, and the group hears of it before the copy is used.
+        """
+        self.ctx.mark("D2.cut")
+        self._stop(offset)
+        self.reopen_ticks = 1
+
+    def _stop(self, keep_below: int) -> None:
         self.readers.fail()
         self.step_aside()
         self.state = FAILED
         self.failed_durable = self.durable_leo
+        self.keep_below = keep_below
         self.pending.clear()
         self.barred_epoch = self.epoch
-        if event.sync or was_leader:
-            self._report_failure(self.history.epoch_before(self.durable_leo), self.durable_leo)
-        self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
+        self.reopen_ticks = self.ctx.ticks_of(REOPEN_MS)
 
-    def _report_failure(self, epoch: int, leo: int, shortfall: bool = False) -> RequestId | None:
+    def report_failure(self, leo: int, shortfall: bool = False) -> RequestId | None:
         """Tell the metadata group what this copy still has; None if too many commands wait."""
+        return self._report(self.history.epoch_before(leo), leo, shortfall)
+
+    def _report(self, epoch: int, leo: int, shortfall: bool) -> RequestId | None:
         ctx = self.ctx
         request = ctx.new_request()
         command = ReplicaFailed(request, self.id, ctx.node, ctx.incarnation, epoch, leo, shortfall)
-        sent = ctx.submit(command)
-        return request if sent else None
+        return request if ctx.submit(command) else None
 
     def _confess(self, summary: LogSummary) -> None:
         """The rebuilt log ends below what this replica had reported durable: it was damaged as well (D2).
@@ -338,7 +442,7 @@ class Replica:
         """
         self.ctx.mark("D2.shortfall")
         epoch = summary.epochs[-1].epoch if summary.epochs else 0
-        request = self._report_failure(epoch, summary.leo, shortfall=True)
+        request = self._report(epoch, summary.leo, True)
         self.shortfall = (request, summary) if request is not None else None
 
     # -- the high watermark -----------------------------------------------------------------------
@@ -359,6 +463,8 @@ class Replica:
         elif self.following is not None:
             self.following.tick()
         self.readers.tick()
+        self.repairs.tick()
+        self.upkeep.tick()
         ctx = self.ctx
         if ctx.ticks % ctx.ticks_of(ctx.config.hw_checkpoint_ms) == 0:
             hw = min(self.hw, self.durable_leo)
@@ -382,14 +488,16 @@ class Replica:
         self.reopening = True
         self.reopen_ticks = ctx.ticks_of(REOPEN_MS)
         ctx.effects.append(
-            OpenLog(self.id) if self.never_opened else RebuildLog(self.id, self.failed_durable)
+            OpenLog(self.id, False, self.options)
+            if self.never_opened
+            else RebuildLog(self.id, self.keep_below)
         )
 
     # -- peers ------------------------------------------------------------------------------------
 
     def on_fetch(self, sender: int, fetch: Fetch) -> None:
         if self.leading is not None:
-            self.leading.on_fetch(sender, fetch)
+            self.leading.serving.on_fetch(sender, fetch)
             return
         status = FETCH_FENCED if fetch.epoch < self.epoch else FETCH_UNKNOWN
         self.refuse_fetch(sender, fetch, status)
@@ -399,10 +507,22 @@ class Replica:
         self.ctx.mark("R6.fenced" if status == FETCH_FENCED else "R6.unknown")
         self.ctx.effects.append(refusal(sender, fetch, status))
 
+    def on_range_fetch(self, sender: int, fetch: RangeFetch) -> None:
+        if self.leading is not None:
+            self.leading.serving.on_range_fetch(sender, fetch)
+        else:
+            self.ctx.effects.append(range_refusal(sender, fetch, FETCH_UNKNOWN))
+
 
 def refusal(sender: int, fetch: Fetch, status: int) -> Send:
     """An answer that says only that this fetch cannot be served here and now."""
     reply = FetchReply(
         fetch.partition, fetch.epoch, fetch.incarnation, fetch.request, status, 0, 0, 0, 0, 0, []
     )
+    return Send(sender, reply)
+
+
+def range_refusal(sender: int, fetch: RangeFetch, status: int, log_start: int = 0) -> Send:
+    """The same for a range."""
+    reply = RangeReply(fetch.partition, fetch.epoch, fetch.incarnation, fetch.request, status, log_start, [])
     return Send(sender, reply)

@@ -39,6 +39,7 @@ from liftlog.messages import (
     NodeInfo,
     OffsetRequest,
     PartitionInfo,
+    PurgeRequest,
     ReadRequest,
     RebalanceRequest,
     ReplicaInfo,
@@ -52,6 +53,7 @@ from liftlog.types import ClientRef, PartitionId
 
 if TYPE_CHECKING:
     from liftlog.core.node import Node
+    from liftlog.core.replica import Replica
 
 WAITING_MAX = 4096
 
@@ -106,6 +108,8 @@ class Requests:
                     replica.readers.read(client, request)
             case OffsetRequest():
                 self._offset(client, request)
+            case PurgeRequest():
+                self._purge(client, request)
             case CreateStreamRequest():
                 self._create(client, request)
             case DeleteStreamRequest():
@@ -138,6 +142,8 @@ class Requests:
         self._round = [item for item in self._round if item[0].client != client]
         for replica in self._node.replicas.values():
             replica.readers.forget(client)
+            if replica.leading is not None:
+                replica.leading.purges.forget(client)
 
     # -- reads ------------------------------------------------------------------------------------
 
@@ -164,12 +170,25 @@ class Requests:
         elif request.what in ("earliest", "time"):
             replica.readers.lookup(client, request)
         elif replica.leading is None:
-            record = replica.record
-            leader = record.leader if record is not None else 0
-            code = ERR_NOT_LEADER if leader else ERR_NO_LEADER
-            self._reply(client, ErrorReply(code, "ask the partition's leader", True, leader))
+            self._not_leader(client, replica)
         else:
             self._after_barrier(client, lambda ref: self._latest(ref, request))
+
+    def _not_leader(self, client: ClientRef, replica: Replica) -> None:
+        record = replica.record
+        leader = record.leader if record is not None else 0
+        code = ERR_NOT_LEADER if leader else ERR_NO_LEADER
+        self._reply(client, ErrorReply(code, "ask the partition's leader", True, leader))
+
+    def _purge(self, client: ClientRef, request: PurgeRequest) -> None:
+        """C3: the partition's leader takes it up."""
+        replica = self._node.replicas.get(request.partition)
+        if replica is None or replica.state != "ready" or not self._ctx.incarnation:
+            self._not_here(client, request.partition)
+        elif replica.leading is None:
+            self._not_leader(client, replica)
+        else:
+            replica.leading.purges.ask(client, request)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._node.replicas.get(request.partition)
@@ -256,6 +275,8 @@ class Requests:
                 replica.log_start,
                 replica.tail.value,
                 replica.state,
+                replica.clean_point,
+                tuple(str(damaged) for damaged in replica.repairs.ranges),
             )
             for replica in node.replicas.values()
         ]

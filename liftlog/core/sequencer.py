@@ -5,7 +5,9 @@ Nothing here is done per message except the record's own encoding: a whole socke
 
 from __future__ import annotations
 
-from liftlog.format import encode_messages
+from liftlog.codec import MissingCodec
+from liftlog.core.keys import encode
+from liftlog.format import compress
 from liftlog.types import Batch, Message, PartitionId
 
 
@@ -16,16 +18,27 @@ def sequence(
     timestamp_ms: int,
     messages: list[Message],
     batch_max_bytes: int,
+    codec: str = "none",
 ) -> list[Batch]:
     """Encode `messages` in order from `base_offset` on, into batches of at most `batch_max_bytes`.
 
     A batch that comes out too large is halved and encoded again, so that the usual case costs no size count;
-    a single message may exceed the limit (its own limit was checked at the NATS side).
+    a single message may exceed the limit (its own limit was checked at the NATS side). `codec` is applied
+    afterwards, so the limit holds for what a reader unpacks.
     """
-    batch = encode_messages(partition, base_offset, epoch, timestamp_ms, messages)
+    batch = encode(partition, base_offset, epoch, timestamp_ms, messages)
     if len(batch.data) <= batch_max_bytes or len(messages) == 1:
-        return [batch]
+        return [batch if codec == "none" else _compressed(partition, batch, codec)]
     half = len(messages) // 2
-    first = sequence(partition, base_offset, epoch, timestamp_ms, messages[:half], batch_max_bytes)
-    rest = sequence(partition, base_offset + half, epoch, timestamp_ms, messages[half:], batch_max_bytes)
+    first = sequence(partition, base_offset, epoch, timestamp_ms, messages[:half], batch_max_bytes, codec)
+    base_offset += half
+    rest = sequence(partition, base_offset, epoch, timestamp_ms, messages[half:], batch_max_bytes, codec)
     return first + rest
+
+
+def _compressed(partition: PartitionId, batch: Batch, codec: str) -> Batch:
+    """Every batch says how it is packed, so a leader that lacks the library can still write it plain."""
+    try:
+        return compress(partition, batch, codec)
+    except MissingCodec:
+        return batch

@@ -15,7 +15,7 @@ from liftlog.core.context import Context
 from liftlog.core.metadata import LIVE
 from liftlog.core.raft import Raft
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
-from liftlog.types import Identity, Recovered, Ticket
+from liftlog.types import Identity, Recovered, TailState, Ticket
 
 HEARTBEAT_TICKS = 2
 CONFIRM_REPEAT_TICKS = 5
@@ -57,7 +57,9 @@ class Session:
         tails = []
         for summary in self.recovered.logs:
             epoch = summary.epochs[-1].epoch if summary.epochs else 0
-            tails.append(TailReport(summary.log, summary.tail.value, epoch, summary.leo))
+            # A hole in the middle makes a copy as doubtful as a bad end (D2).
+            tail = TailState.DAMAGED if summary.damage else summary.tail
+            tails.append(TailReport(summary.log, tail.value, epoch, summary.leo))
         self.registration = ctx.new_request()
         known = ctx.metadata.nodes.get(ctx.node)
         ctx.submit(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 
+from liftlog.core.limits import limits_problem
 from liftlog.types import StreamConfig
 
 API_PREFIX = "$LIFTLOG"
 RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
 NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 SUBJECT_LENGTH_MAX = 255
-PARTITIONS_MAX = 1024
-PAYLOAD_MAX = 8 * 1024 * 1024
 
 
 def subject_problem(subject: str) -> str:
@@ -76,20 +75,9 @@ def config_problem(config: StreamConfig) -> str:
     for reserved in RESERVED:
         if overlap(config.subject, reserved):
             return f"subject {config.subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
-    if not 1 <= config.partitions <= PARTITIONS_MAX:
-        return f"partitions must be 1 to {PARTITIONS_MAX}, not {config.partitions}"
     if config.partitions > 1 and config.subject.endswith(">"):
         return f"subject {config.subject!r} ends in '>': it can have one partition only"
-    if config.replication_factor < 1:
-        return f"replication factor must be at least 1, not {config.replication_factor}"
-    if not 0 <= config.min_insync_replicas <= config.replication_factor:
-        return (
-            f"min_insync_replicas must be 1 to the replication factor {config.replication_factor}, "
-            f"not {config.min_insync_replicas}"
-        )
-    if not 1 <= config.max_payload_bytes <= PAYLOAD_MAX:
-        return f"max_payload_bytes must be 1 to {PAYLOAD_MAX}, not {config.max_payload_bytes}"
-    return ""
+    return limits_problem(config)
 
 
 def collision(config: StreamConfig, other: StreamConfig) -> str:

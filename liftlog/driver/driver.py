@@ -162,7 +162,7 @@ class NodeDriver:
             execute(step(event))
         now_ms = self._clock.monotonic_ms()
         for timer in self._timers.due(now_ms):
-            execute(step(TimerFired(timer)))
+            execute(step(TimerFired(timer, self._clock.wall_ms())))
         return was_full
 
     # -- effects -------------------------------------------------------------------------------------------

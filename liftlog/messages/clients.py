@@ -17,6 +17,9 @@ class ReadRequest(Struct):
     seen_hw: int = 0
     seen_dropped: int = -1
     """C4: `dropped_below` of the first answer this reader got; -1 = it does not mind missing tombstones."""
+    verify: bool = False
+    """D2: an answer to this request was damaged: the server looks itself this time, instead of passing on
+    what lies on its disk."""
 
 
 class ReadReply(Struct):
@@ -25,8 +28,9 @@ class ReadReply(Struct):
     hw: int
     log_start: int
     next_offset: int
-    """Where to read next. Batches may begin before the asked offset: the client skips."""
+    """Where to read next. Batches may begin before the asked offset, or lie there: the client skips."""
     batches: list[bytes]
+    """Each item holds one frame or several, one after the other."""
     dropped_below: int = 0
     """C4: tombstones below this offset may be gone on this replica."""
 
@@ -135,6 +139,10 @@ class ReplicaInfo(Struct):
     log_start: int
     tail: str
     state: str
+    clean_point: int = 0
+    """C1: how far this copy has compacted."""
+    damage: tuple[str, ...] = ()
+    """D2: ranges of offsets that cannot be read, as text; no copy with damage is in sync."""
 
 
 class ClusterStatusReply(Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.messages.clients import ClientReply
+from liftlog.messages.clients import ClientReply, ReadReply
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     NO_TICKET,
@@ -12,6 +12,7 @@ from liftlog.types import (
     ClientRef,
     CompactionPolicy,
     EpochStart,
+    FileSpan,
     HardState,
     Identity,
     LogOptions,
@@ -184,13 +185,18 @@ class TrashLog(StorageJob):
 
 
 class ReadLog(StorageJob):
-    """Read whole batches from the one that holds `offset`, below `limit` -> `LogRead`. At least one batch."""
+    """Read whole batches from the one that holds `offset`, below `limit` -> `LogRead`. At least one batch.
+
+    `spans`: the answer may name where the batches lie in files instead of holding them, verified by nobody;
+    the first of them may then lie wholly below `offset`.
+    """
 
     log: PartitionId
     request: int
     offset: int
     limit: int
     max_bytes: int
+    spans: bool = False
 
 
 class LookupTime(StorageJob):
@@ -260,9 +266,19 @@ class RefusePublishes(Effect):
     replies: list[bytes]
 
 
+class SpannedRead(msgspec.Struct, frozen=True):
+    """A `ReadReply` whose batches still lie in files. On the wire their bytes stand in `reply.batches`.
+
+    Whoever takes it off the driver's hands closes the spans' files.
+    """
+
+    reply: ReadReply
+    spans: list[FileSpan]
+
+
 class ReplyClient(Effect):
     client: ClientRef
-    reply: ClientReply
+    reply: ClientReply | SpannedRead
 
 
 class StopNode(Effect):

@@ -6,7 +6,16 @@ import msgspec
 
 from liftlog.messages.clients import ClientMessage
 from liftlog.messages.peers import PeerMessage
-from liftlog.types import Batch, ClientRef, LogSummary, Message, OffsetRange, PartitionId, Ticket
+from liftlog.types import (
+    Batch,
+    ClientRef,
+    FileSpan,
+    LogSummary,
+    Message,
+    OffsetRange,
+    PartitionId,
+    Ticket,
+)
 
 
 class Event(msgspec.Struct):
@@ -42,7 +51,11 @@ class LogOpened(Event):
 
 
 class LogRead(Event):
-    """Answer to `ReadLog`. `error` not empty: the range could not be read or verified."""
+    """Answer to `ReadLog`. `error` not empty: the range could not be read or verified.
+
+    With `spans` there are no `batches`: they lie there, from the one that holds the asked offset or a little
+    before it. Spans that the core does not pass on to a client are dropped, which closes their files.
+    """
 
     log: PartitionId
     request: int
@@ -50,12 +63,16 @@ class LogRead(Event):
     error: str = ""
     damage: OffsetRange | None = None
     """With an error: which offsets cannot be read, if it was damage rather than a disk that fails (D2)."""
+    spans: list[FileSpan] = []
 
 
 class TimeFound(Event):
     log: PartitionId
     request: int
     offset: int
+    error: str = ""
+    """What had to be looked at could not be read; `damage` as in `LogRead`."""
+    damage: OffsetRange | None = None
 
 
 class LogStartMoved(Event):
@@ -73,6 +90,8 @@ class Compacted(Event):
     clean_point: int
     dropped_below: int
     error: str = ""
+    damage: OffsetRange | None = None
+    """With an error: which offsets cannot be read (D2)."""
 
 
 class Scrubbed(Event):

@@ -131,6 +131,7 @@ class FetchProgress(Struct):
     offset: int
     durable_leo: int
     last_epoch: int
+    log_start: int = 0
 
 
 class FetchReply(Struct):

@@ -6,13 +6,18 @@ no question of who may close what.
 
 Best effort, as the `Network` port says: while a peer is not connected or its queue is full, messages to it
 are dropped and counted. The protocol repeats whatever matters, and old messages are the least useful ones.
+
+Cold data goes to clients without passing through this process: an answer may name *spans* of files, which the
+kernel copies to the socket (`sendfile`) out of a reader thread, since a cold file blocks.
 """
 
 from __future__ import annotations
 
 import logging
+import select
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 import trio
@@ -27,8 +32,10 @@ from liftlog.messages import (
     Event,
     PeerMessage,
     Received,
+    SpannedRead,
 )
-from liftlog.types import ClientRef, LiftlogError
+from liftlog.ports import DiskError
+from liftlog.types import ClientRef, FileSpan, LiftlogError
 
 log = logging.getLogger("liftlog.network")
 
@@ -41,6 +48,11 @@ BACKOFF_MIN_S = 0.05
 BACKOFF_MAX_S = 0.5
 PEER_QUEUE_BYTES = 32 * 1024 * 1024
 CLIENT_QUEUE_BYTES = 32 * 1024 * 1024
+SPAN_COST_BYTES = 1024 * 1024
+"""What a span counts for at least in a queue: a client that does not read holds few files open."""
+ROOM_WAIT_MS = 5
+READER_THREADS_MAX = 4
+"""A read from a cold file occupies a thread until the disk has answered."""
 CLIENT_REQUESTS_MAX = 64
 """Requests of one client connection that may be in work; beyond it the connection is not read."""
 
@@ -50,38 +62,116 @@ NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, t
 
 
 class SendQueue:
-    """Frames on their way to one socket, joined into one write. Bounded in bytes."""
+    """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._frames: list[bytes] = []
+        self._parts: deque[bytes | FileSpan] = deque()
         self._bytes = 0
         self._wake = trio.Event()
+        self._closed = False
 
-    def add(self, frame: bytes) -> bool:
-        """Queue a frame; False if there is no room. A frame always fits into an empty queue."""
-        if self._bytes and self._bytes + len(frame) > self._limit:
+    def add(self, *frame: bytes | FileSpan) -> bool:
+        """Queue a frame's parts; False if there is no room. A frame always fits into an empty queue.
+
+        The files of spans belong to the queue from here on, whatever becomes of them.
+        """
+        cost = sum(map(_cost_bytes, frame))
+        if self._closed or (self._parts and self._bytes + cost > self._limit):
+            _close_files(frame)
             return False
-        self._frames.append(frame)
-        self._bytes += len(frame)
+        self._parts += frame
+        self._bytes += cost
         self._wake.set()
         return True
 
-    def clear(self) -> None:
-        self._frames.clear()
-        self._bytes = 0
-
-    async def pump(self, stream: trio.abc.SendStream, timeout_s: float) -> None:
-        """Send until the connection breaks. Raises one of NETWORK_ERRORS."""
-        while True:
-            if self._frames:
-                data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
-                self.clear()
-                with trio.fail_after(timeout_s):
-                    await stream.send_all(data)
-            else:
+    async def pump(
+        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
+    ) -> None:
+        """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
+        try:
+            while True:
+                await self._send_all(stream, timeout_s, readers)
                 self._wake = trio.Event()
                 await self._wake.wait()
+        finally:
+            self._closed = True
+            _close_files(self._parts)
+            self._parts.clear()
+
+    async def _send_all(
+        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
+    ) -> None:
+        parts = self._parts
+        while parts:
+            part = parts.popleft()
+            if isinstance(part, FileSpan):
+                self._bytes -= _cost_bytes(part)
+                await send_span(stream, part, timeout_s, readers)
+                continue
+            joined = [part]
+            while parts and isinstance(parts[0], bytes):
+                joined.append(parts.popleft())  # type: ignore[arg-type]
+            data = part if len(joined) == 1 else b"".join(joined)
+            self._bytes -= len(data)
+            with trio.fail_after(timeout_s):
+                await stream.send_all(data)
+
+
+def _cost_bytes(part: bytes | FileSpan) -> int:
+    """How much of a queue's bound a part takes: a span also for the file that it holds open."""
+    return max(part.length, SPAN_COST_BYTES) if isinstance(part, FileSpan) else len(part)
+
+
+def _close_files(parts: Iterable[bytes | FileSpan]) -> None:
+    for part in parts:
+        if isinstance(part, FileSpan):
+            part.file.close()
+
+
+async def send_span(
+    stream: trio.SocketStream, span: FileSpan, timeout_s: float, readers: trio.CapacityLimiter
+) -> None:
+    """Let the kernel send a span; its file is closed afterwards, however this ends. Raises NETWORK_ERRORS.
+
+    What cannot be read goes out as zeros, since the frame's length has been promised: the client finds a
+    damaged batch and asks for a verified read, which is how storage hears of it (D2).
+    """
+    sending = _Sending(span, stream.socket.fileno())
+    try:
+        while sending.left:
+            with trio.fail_after(timeout_s):
+                await trio.to_thread.run_sync(sending.run, limiter=readers)
+                if sending.left:
+                    await trio.lowlevel.wait_writable(stream.socket)
+    except DiskError as error:
+        log.error("cannot send what was asked for: %s", error)
+        with trio.fail_after(timeout_s):
+            await stream.send_all(bytes(sending.left))
+    finally:
+        span.file.close()
+
+
+class _Sending:
+    """A span on its way into a socket, in a reader thread."""
+
+    def __init__(self, span: FileSpan, descriptor: int) -> None:
+        self._file = span.file
+        self._end = span.position + span.length
+        self._descriptor = descriptor
+        self.left = span.length
+
+    def run(self) -> None:
+        """Send until all is sent or the socket has been full for a moment. Raises DiskError, OSError.
+
+        Waiting that moment here saves most readers the way to another thread and back for every megabyte.
+        """
+        room = select.poll()
+        room.register(self._descriptor, select.POLLOUT)
+        while self.left:
+            self.left -= self._file.send_to(self._descriptor, self._end - self.left, self.left)
+            if self.left and not room.poll(ROOM_WAIT_MS):
+                return
 
 
 class TcpNetwork:
@@ -104,6 +194,7 @@ class TcpNetwork:
         self._post = post
         self._clients = clients
         self._queues: dict[int, SendQueue] = {}
+        self._readers = trio.CapacityLimiter(READER_THREADS_MAX)
         self.counters = {
             "network.sent": 0,
             "network.dropped": 0,
@@ -111,6 +202,8 @@ class TcpNetwork:
             "network.received": 0,
             "network.client_connections": 0,
             "network.refused": 0,
+            "network.spans": 0,
+            "network.span_bytes": 0,
         }
 
     # -- the port ------------------------------------------------------------------------------------------
@@ -161,7 +254,7 @@ class TcpNetwork:
         self._queues[peer] = queue
         try:
             async with stream, trio.open_nursery() as nursery:
-                nursery.start_soon(queue.pump, stream, SEND_TIMEOUT_S)
+                nursery.start_soon(queue.pump, stream, SEND_TIMEOUT_S, self._readers)
                 # Nothing comes in on this connection but its end, which would otherwise go unnoticed.
                 await stream.receive_some(1)
                 nursery.cancel_scope.cancel()
@@ -214,10 +307,10 @@ class TcpNetwork:
         self, stream: trio.SocketStream, splitter: wire.FrameSplitter, pending: list[bytes]
     ) -> None:
         self.counters["network.client_connections"] += 1
-        connection = ClientConnection(stream, self._put, self._post, self._clients)
+        connection = ClientConnection(stream, self._put, self._post, self._clients, self.counters)
         try:
             async with stream, trio.open_nursery() as nursery:
-                nursery.start_soon(connection.queue.pump, stream, SEND_TIMEOUT_S)
+                nursery.start_soon(connection.queue.pump, stream, SEND_TIMEOUT_S, self._readers)
                 await connection.read(splitter, pending)
                 nursery.cancel_scope.cancel()
         finally:
@@ -227,12 +320,20 @@ class TcpNetwork:
 class ClientConnection:
     """One client's TCP connection: requests in, answers out, in any order."""
 
-    def __init__(self, stream: trio.SocketStream, put: Put, post: Post, clients: ClientRegistry) -> None:
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        put: Put,
+        post: Post,
+        clients: ClientRegistry,
+        counters: dict[str, int],
+    ) -> None:
         self.queue = SendQueue(CLIENT_QUEUE_BYTES)
         self._stream = stream
         self._put = put
         self._post = post
         self._clients = clients
+        self._counters = counters
         self._waiting: dict[ClientRef, None] = {}
         self._room = trio.Event()
 
@@ -262,7 +363,12 @@ class ClientConnection:
             self._waiting.pop(client, None)
             self._room.set()
             # An answer that does not fit means a client that asks and does not read: it will time out.
-            self.queue.add(wire.encode_frame((number, reply)))
+            if isinstance(reply, SpannedRead):
+                self._counters["network.spans"] += len(reply.spans)
+                self._counters["network.span_bytes"] += sum(span.length for span in reply.spans)
+                self.queue.add(*wire.spanned_frame(number, reply))
+            else:
+                self.queue.add(wire.encode_frame((number, reply)))
 
         client = self._clients.register(respond)
         self._waiting[client] = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 from collections.abc import Callable
 from typing import Protocol
@@ -55,6 +56,9 @@ def run_server(
     Whatever no contract foresees comes out as the exception it is: the node stops rather than guess.
     """
     addresses = parse_url(config.nats_url)
+    # Files, connections, and the files that answers to readers hold open: as many as the system lets us have.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     server = Server(config, announce, with_parent)
     # Batches of messages come and go by reference counting; the cycle collector finds nothing among them.
     gc.collect()

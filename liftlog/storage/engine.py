@@ -27,16 +27,24 @@ import msgspec
 from liftlog.messages import (
     AppendLog,
     CheckpointHw,
+    CompactLog,
+    ConfigureLog,
     Durable,
     Event,
     LogOpened,
     LogRead,
+    LogStartMoved,
     LookupTime,
+    MoveLogStart,
     OpenLog,
     ReadLog,
     RebuildLog,
+    RepairLog,
+    ResetLog,
+    RetainLog,
     SaveHardState,
     SaveIdentity,
+    ScrubLog,
     StorageFailed,
     StorageJob,
     TimeFound,
@@ -45,6 +53,7 @@ from liftlog.messages import (
 )
 from liftlog.ports import Disk, SyncFailed
 from liftlog.storage import startup
+from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     CLEAN,
     HW,
@@ -57,9 +66,12 @@ from liftlog.storage.layout import (
     parent,
 )
 from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions, create_log
-from liftlog.storage.recovery import CleanLog
+from liftlog.storage.retention import new_start
+from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
-from liftlog.storage.statefile import PreparedState, write_state
+from liftlog.storage.spans import find_spans
+from liftlog.storage.statefile import PreparedState, write_in_place, write_state
+from liftlog.storage.upkeep import Upkeep
 from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
     NO_MUTANTS,
@@ -67,7 +79,10 @@ from liftlog.types import (
     RAFT_LOG,
     Identity,
     LiftlogError,
+    LogOptions,
+    LogSummary,
     Mutants,
+    OffsetRange,
     PartitionId,
     Recovered,
     Ticket,
@@ -92,12 +107,20 @@ class StorageEngine:
     """One per node. Call `recover` first; then groups of `write` and `sync`; at the end `close`."""
 
     def __init__(
-        self, disk: Disk, options: StorageOptions | None = None, mutants: Mutants = NO_MUTANTS
+        self,
+        disk: Disk,
+        options: StorageOptions | None = None,
+        mutants: Mutants = NO_MUTANTS,
+        sealer: Sealer | None = None,
     ) -> None:
+        """`sealer`: encrypts what lies on disk; None = it lies there as it travels."""
         self._disk = disk
         self._options = options or StorageOptions()
         self._mutants = mutants
+        self._sealer = sealer
+        self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
         self._logs: dict[PartitionId, Log] = {}
+        self._upkeep = Upkeep(disk, mutants)
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []
         """Logs whose tail the metadata group has not heard of yet."""
@@ -114,6 +137,13 @@ class StorageEngine:
             ReadLog: self._read,
             LookupTime: self._lookup_time,
             OpenLog: self._open,
+            ConfigureLog: self._configure,
+            ResetLog: self._reset,
+            MoveLogStart: self._move_start,
+            RetainLog: self._retain,
+            CompactLog: self._keep_up,
+            ScrubLog: self._keep_up,
+            RepairLog: self._keep_up,
             RebuildLog: self._rebuild,
             TrashLog: self._trash,
             CheckpointHw: self._checkpoint_hw,
@@ -128,7 +158,9 @@ class StorageEngine:
         and the remedy: another process has the folder, it belongs to another node, metadata is damaged, the
         disk fails.
         """
-        found = startup.recover(self._disk, self._options, self._mutants, node, new_disk_id)
+        found = startup.recover(
+            self._disk, self._options, self._mutants, self._sealer, self._indexes, node, new_disk_id
+        )
         self._logs = found.logs
         self._hw = found.hw
         self._identity = found.identity
@@ -137,7 +169,7 @@ class StorageEngine:
             identity=found.identity,
             hard_state=found.hard_state,
             raft_entries=found.raft_entries,
-            logs=[log.summary(self._hw_of(log)) for log in found.logs.values() if log.id != RAFT_LOG],
+            logs=[self._summary(log) for log in found.logs.values() if log.id != RAFT_LOG],
             clean=found.clean,
             nonce=nonce,
         )
@@ -145,6 +177,13 @@ class StorageEngine:
     def log_ends(self) -> dict[PartitionId, tuple[int, int]]:
         """(LEO, durable LEO) of every open log: for inspection."""
         return {log.id: (log.leo, log.durable_leo) for log in self._logs.values()}
+
+    def _summary(self, log: Log) -> LogSummary:
+        """What the core is told of a log. Raises LiftlogError if the disk does not let us find that out."""
+        try:
+            return self._upkeep.described(log, self._hw_of(log))
+        except OSError as error:
+            raise LiftlogError(f"log {log.id}: {error}; make space or replace the disk") from error
 
     # ----- the two phases -----
 
@@ -165,11 +204,14 @@ class StorageEngine:
         """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""
         pending, self._pending = self._pending, []
         for waiting in pending:
-            if waiting.log is not None and waiting.log.dirty:
+            if waiting.log is not None and waiting.log.must_sync:
                 self._sync_log(waiting.log)
         if self._states:
             self._commit_states()
         if self._hw_changed:
+            if RAFT_LOG in self._logs:
+                # The witness of a metadata log whose end vanishes without leaving a bad byte (M4).
+                self._hw[RAFT_LOG] = self._logs[RAFT_LOG].durable_leo
             # A checkpoint that could not be written is written with the next group.
             with suppress(OSError):
                 self._write_hw()
@@ -187,14 +229,17 @@ class StorageEngine:
 
     def close(self, clean: bool) -> None:
         """Stop. `clean`: sync what is left, then write the clean-stop marker unless a sync failed (R14)."""
+        self._upkeep.close()
         if clean:
             self.sync()
             for log in self._logs.values():
                 self._sync_log(log)
             if not self._doubtful and all(log.failure is None for log in self._logs.values()):
-                marker = [
-                    CleanLog(log.id, log.durable_leo, log.summary(0).epochs) for log in self._logs.values()
-                ]
+                for log in self._logs.values():
+                    # What cannot be written now is scanned by the next start.
+                    with suppress(OSError):
+                        log.write_last_index()
+                marker = [log.marker for log in self._logs.values()]
                 # Without the marker the next start takes this stop for an unclean one, which is always safe.
                 with suppress(OSError):
                     write_state(self._disk, CLEAN, _encode(marker))
@@ -265,8 +310,9 @@ class StorageEngine:
             return self._failed(job.log, job.ticket, log)
         try:
             self._lower_hw(log.id, job.offset)
+            self._upkeep.cut(log, job.offset)
             log.truncate(job.offset)
-        except (OSError, BadBytes) as error:
+        except (OSError, BadBytes, LiftlogError) as error:
             return self._fail(log, job.ticket, error)
         self._pending.append(_Pending(job.ticket, log, ""))
         return None
@@ -276,18 +322,88 @@ class StorageEngine:
         if isinstance(log, Failure):
             return LogRead(job.log, job.request, [], log.error)
         try:
+            if job.spans and self._sealer is None:
+                spans = find_spans(self._disk, log, job.offset, job.limit, job.max_bytes)
+                if spans:
+                    return LogRead(job.log, job.request, [], spans=spans)
             return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
-        except (OSError, BadBytes) as error:
+        except BadBytes as error:
+            return LogRead(job.log, job.request, [], *self._noted(log, error))
+        except (OSError, LiftlogError) as error:
             return LogRead(job.log, job.request, [], str(error))
+
+    def _noted(self, log: Log, error: BadBytes) -> tuple[str, OffsetRange | None]:
+        """The error in words, and the damaged range once that is remembered durably (D2)."""
+        if error.range is None:
+            return str(error), None
+        try:
+            log.note_damage(error.range)
+        except SyncFailed as failed:
+            log.fail(Failure(True, str(failed)))
+            return f"{error}; that cannot be remembered: {failed}", None
+        except OSError as failed:
+            return f"{error}; that cannot be remembered: {failed}", None
+        return str(error), error.range
 
     def _lookup_time(self, job: LookupTime) -> Event:
         log = self._log(job.log)
         if isinstance(log, Failure):
-            return self._failed(job.log, NO_TICKET, log)
+            return TimeFound(job.log, job.request, 0, log.error)
         try:
             return TimeFound(job.log, job.request, log.find_time(job.timestamp_ms))
-        except (OSError, BadBytes) as error:
+        except BadBytes as error:
+            return TimeFound(job.log, job.request, 0, *self._noted(log, error))
+        except (OSError, LiftlogError) as error:
+            return TimeFound(job.log, job.request, 0, str(error))
+
+    def _configure(self, job: ConfigureLog) -> Event | None:
+        log = self._log(job.log)
+        if not isinstance(log, Failure):
+            self._set_options(log, job.options)
+        return None
+
+    def _set_options(self, log: Log, options: LogOptions) -> None:
+        failure = self._attempt(lambda: log.configure(options))
+        if failure is not None:
+            log.fail(failure)
+
+    def _reset(self, job: ResetLog) -> Event | None:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, job.ticket, log)
+        try:
+            self._lower_hw(log.id, job.start)
+            self._upkeep.forget(log.id)
+            log.reset(job.start, job.epochs)
+        except OSError as error:
+            return self._fail(log, job.ticket, error)
+        self._pending.append(_Pending(job.ticket, log, ""))
+        return None
+
+    def _move_start(self, job: MoveLogStart) -> Event:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, NO_TICKET, log)
+        try:
+            log.move_start(job.offset)
+        except SyncFailed as error:
+            return self._fail(log, NO_TICKET, error)
+        except OSError as error:
             return StorageFailed(job.log, NO_TICKET, False, str(error))
+        return LogStartMoved(job.log, log.log_start)
+
+    def _retain(self, job: RetainLog) -> Event:
+        log = self._log(job.log)
+        start = 0 if isinstance(log, Failure) else new_start(log, job.policy, job.limit, job.now_ms)
+        return self._move_start(MoveLogStart(job.log, start))
+
+    def _keep_up(self, job: CompactLog | ScrubLog | RepairLog) -> Event:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return self._failed(job.log, NO_TICKET, log)
+        if isinstance(job, CompactLog):
+            return self._upkeep.compact(log, job)
+        return self._upkeep.scrub(log, job) if isinstance(job, ScrubLog) else self._upkeep.repair(log, job)
 
     def _open(self, job: OpenLog) -> Event:
         """Logs on disk were opened by `recover`; here they are told of again, or created."""
@@ -299,15 +415,20 @@ class StorageEngine:
         log = self._logs.get(job.log)
         if log is None:
             try:
-                log = create_log(self._disk, job.log, self._options)
+                log = create_log(self._disk, job.log, job.options, self._sealer, self._indexes)
             except OSError as error:
                 return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
             self._logs[job.log] = log
         elif log.failure is None:
-            self._sync_log(log)
+            self._set_options(log, job.options)
+            if log.failure is None:
+                self._sync_log(log)
         if log.failure is not None:
             return self._failed(job.log, NO_TICKET, log.failure)
-        return LogOpened(log.summary(self._hw_of(log)))
+        try:
+            return LogOpened(self._summary(log))
+        except LiftlogError as error:
+            return StorageFailed(job.log, NO_TICKET, False, str(error))
 
     def _rebuild(self, job: RebuildLog) -> Event:
         log = self._logs.get(job.log)
@@ -316,11 +437,11 @@ class StorageEngine:
         log.fail(log.failure or Failure(True, "the log was rebuilt"))
         try:
             self._lower_hw(log.id, job.keep_below)
-            rebuilt = log.rebuild(job.keep_below)
-        except (OSError, LiftlogError) as error:
+            self._upkeep.cut(log, job.keep_below)
+            self._logs[job.log] = rebuilt = log.rebuild(job.keep_below)
+            return LogOpened(self._summary(rebuilt))
+        except (OSError, BadBytes, LiftlogError) as error:
             return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
-        self._logs[job.log] = rebuilt
-        return LogOpened(rebuilt.summary(self._hw_of(rebuilt)))
 
     def _trash(self, job: TrashLog) -> Event | None:
         return self._move_to_trash(job.log)
@@ -328,6 +449,7 @@ class StorageEngine:
     def _move_to_trash(self, log: PartitionId) -> Event | None:
         """I1: nothing is deleted at once; the folder moves away under a name of its own, durably."""
         open_log = self._logs.pop(log, None)
+        self._upkeep.forget(log)
         if open_log is not None:
             open_log.fail(Failure(False, f"log {log} was moved to the trash"))
             open_log.close()
@@ -375,7 +497,8 @@ class StorageEngine:
             log = self._logs.get(log_id)
             if log is not None:
                 self._hw[log_id] = min(hw, log.durable_leo)
-        write_state(self._disk, HW, _encode(list(self._hw.items())))
+        write = write_in_place if self._mutants.hw_checkpoint_in_place else write_state
+        write(self._disk, HW, _encode(list(self._hw.items())))
         self._hw_changed = False
 
     def _save_hard_state(self, job: SaveHardState) -> Event | None:

@@ -4,8 +4,14 @@
     identity, vote                   state files (I2, M1): who this disk is, what its voter must not forget
     hw                               state file: HW checkpoints of all partitions (R8)
     clean                            state file: there exactly while the last stop was a clean one (R14)
+    encryption                       state file, with encryption at rest: tells the right key from others
     raft/<base offset>.log           the metadata group's log
-    streams/<stream>/<index>/        one partition's log: its segments, and `tail`, the verdict on a cut (R14)
+    raft/<base offset>.index         the index of that segment
+    raft/start                       state file: where the log starts, and what there was before
+    streams/<stream>/<index>/        one partition's log: the same files, and
+        tail                         state file: the verdict on a cut (R14)
+        damage                       state file: ranges of offsets that cannot be read (D2)
+        clean                        state file: how far the log was compacted (C2)
     quarantine/<n>-...               bad bytes that recovery cut off, for people to look at
     trash/<n>-<stream>-<index>/      logs of deleted streams and of disks that rejoined (I1)
 
@@ -13,6 +19,8 @@ A name that ends in `.tmp` is a file that was not finished; recovery removes it.
 """
 
 from __future__ import annotations
+
+import errno
 
 from liftlog.ports import Disk
 from liftlog.types import RAFT_LOG, PartitionId
@@ -22,13 +30,20 @@ IDENTITY = "identity"
 VOTE = "vote"
 HW = "hw"
 CLEAN = "clean"
+ENCRYPTION = "encryption"
 RAFT = "raft"
 STREAMS = "streams"
 QUARANTINE = "quarantine"
 TRASH = "trash"
 TAIL = "tail"
+START = "start"
+DAMAGE = "damage"
+COMPACTED = "clean"
 SEGMENT_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
 TEMPORARY_SUFFIX = ".tmp"
+WRITER_SUFFIX = ".new.tmp"
+"""Behind the name of the segment that a new file is to replace."""
 ROOT = ""
 
 
@@ -40,21 +55,46 @@ def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}{SEGMENT_SUFFIX}"
 
 
-def segment_bases(disk: Disk, directory: str) -> list[int]:
-    """Base offsets of the segments in a log's folder, in order."""
-    stems = [name[: -len(SEGMENT_SUFFIX)] for name in disk.list(directory) if name.endswith(SEGMENT_SUFFIX)]
+def segment_path(log: PartitionId, base_offset: int) -> str:
+    return f"{log_directory(log)}/{segment_name(base_offset)}"
+
+
+def index_path(segment_path: str) -> str:
+    """The index file of a segment file."""
+    return segment_path.removesuffix(SEGMENT_SUFFIX) + INDEX_SUFFIX
+
+
+def segment_bases(disk: Disk, directory: str, suffix: str = SEGMENT_SUFFIX) -> list[int]:
+    """Base offsets of the segments, or of their indexes, in a log's folder, in order."""
+    stems = [name.removesuffix(suffix) for name in disk.list(directory) if name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdigit())
 
 
 def partitions_on_disk(disk: Disk) -> list[PartitionId]:
     """Every partition that has a folder, in order."""
-    found = []
-    for stream in disk.list(STREAMS):
-        if stream.isascii() and stream.isdigit():
-            for index in disk.list(f"{STREAMS}/{stream}"):
-                if index.isascii() and index.isdigit():
-                    found.append(PartitionId(int(stream), int(index)))
-    return sorted(found)
+    return [
+        PartitionId(stream, index)
+        for stream in numbered_folders(disk, STREAMS)
+        for index in numbered_folders(disk, f"{STREAMS}/{stream}")
+    ]
+
+
+def numbered_folders(disk: Disk, directory: str) -> list[int]:
+    """The folders whose name is a number, in order. "07" is none of ours, and neither is a file "7"."""
+    names = [name for name in disk.list(directory) if name.isascii() and name.isdigit()]
+    numbers = sorted(int(name) for name in names if name == str(int(name)))
+    return [number for number in numbers if is_folder(disk, f"{directory}/{number}")]
+
+
+def is_folder(disk: Disk, path: str) -> bool:
+    """Whether a name that is there belongs to a folder. Raises DiskError."""
+    try:
+        disk.open(path).close()
+    except OSError as error:
+        if error.errno != errno.EISDIR:
+            raise
+        return True
+    return False
 
 
 def parent(path: str) -> str:

@@ -1,51 +1,74 @@
-"""One open log: a row of segments, of which the last one grows.
+"""One open log: a row of segments without a gap between them, of which the last one grows.
 
 Theory. `leo` is the next offset to write and `durable_leo` how far a sync is known to have reached; only
-the latter may be reported (R5). Each append stamps `durable_leo` into its batches as `synced_below`, which
-later tells damage from a torn write (R14). Segments before the last are synced before the next one is
-created, so only the last can hold bytes that are not durable.
+the latter may be reported (R5). Each append stamps what is truly synced into its batches as `synced_below`,
+which later tells damage from a torn write (R14). Segments before the last are synced before the next one is
+created, so only the last can hold bytes that are not durable. With durability "os" a write counts as durable
+without a sync: an explicit opt-out, which a start after an unclean stop remembers.
 
 After a sync failed nothing that follows the last good one can be trusted, and trying again would succeed
 without doing anything. The log then carries a `failure` and refuses everything until it is rebuilt from a
 copy (R5). A refused *write* is different: what it wrote is cut off and the log goes on (D5). Appends that
 were meant to follow the refused one are recognised by their base offset and refused as well, so that no gap
 can arise.
+
+Complete segments change in three ways: the log start moves past them, a reset throws all away, or a new
+file takes the place of some. Each is one durable step: before it a crash undoes the change, after it the next
+start finishes it (D4).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import accumulate
 
 import msgspec
 
 from liftlog.epochs import EpochHistory
-from liftlog.format import (
-    PREFIX_BYTES,
-    CorruptBatch,
-    decode_records,
-    encode_records,
-    last_timestamp_ms,
-    parse_batch,
-    stamp,
-)
+from liftlog.format import PREFIX_BYTES, CorruptBatch, last_timestamp_ms, slice_batch, stamp
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage.copying import create_empty, replace_segment
-from liftlog.storage.layout import (
-    log_directory,
-    make_directory_durable,
-    segment_bases,
-    segment_name,
+from liftlog.storage.index import prepare_index, write_index
+from liftlog.storage.indexes import CAPACITY_ENTRIES, Indexes
+from liftlog.storage.layout import TEMPORARY_SUFFIX, log_directory, make_directory_durable, segment_path
+from liftlog.storage.logfiles import finish_reset, remove_if_there, remove_segments_after
+from liftlog.storage.logstate import (
+    OS,
+    SYNC,
+    CleanLog,
+    LogStart,
+    united,
+    without,
+    write_damage,
+    write_start,
 )
+from liftlog.storage.reading import SegmentReader
+from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes, Segment, scan
 from liftlog.storage.verdict import remember_verdict
-from liftlog.types import Batch, InvariantViolation, LogSummary, PartitionId, TailState
+from liftlog.storage.writer import SegmentWriter
+from liftlog.types import (
+    Batch,
+    EpochStart,
+    InvariantViolation,
+    LogOptions,
+    LogSummary,
+    OffsetRange,
+    PartitionId,
+    TailState,
+    invariant,
+)
 
 
 class StorageOptions(msgspec.Struct, frozen=True):
-    """Limits of storage. `segment_bytes`: a log begins a new file before one grows beyond this."""
+    """Limits of one node's storage."""
 
-    segment_bytes: int = 64 * 1024 * 1024
+    log: LogOptions = LogOptions()
+    """How a log is written until `OpenLog` or `ConfigureLog` says otherwise; the Raft log always is so."""
+    index_entries: int = CAPACITY_ENTRIES
+    """Bound on the entries of the indexes in memory, all logs together."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -66,36 +89,89 @@ class Log:
         self,
         disk: Disk,
         log: PartitionId,
-        options: StorageOptions,
+        options: LogOptions,
+        sealer: Sealer | None,
+        indexes: Indexes,
+        start: LogStart,
         segments: list[Segment],
         file: DiskFile,
-        epochs: EpochHistory,
         tail: TailState,
+        damage: tuple[OffsetRange, ...] = (),
     ) -> None:
-        """Take over segments that were scanned and are durable; `file` is the last one's."""
+        """Take over segments that are durable and follow one another; `file` is the last one's."""
         self.id = log
         self.tail = tail
         self.failure: Failure | None = None
         self.dirty = False
+        self.damage = damage
+        """Ranges that cannot be read, ascending (D2). Complete segments only."""
+        self.options = options
         self._disk = disk
-        self._options = options
         self._directory = log_directory(log)
+        self._sealer = sealer
+        self._indexes = indexes
+        self._start = start
         self._segments = segments
         self._file = file
-        self._epochs = epochs
+        self._reader = SegmentReader(disk, log, indexes, sealer, segments[-1], file)
         self._refused = ""
+        self._greatest_ms: list[int] = []
+        """Of each complete segment and all before it; empty = to be computed."""
+        self.epochs = EpochHistory()
+        self.refresh()
         self.leo = segments[-1].end_offset
-        self.durable_leo = self.leo
+        self.synced_leo = self.leo
 
     @property
     def log_start(self) -> int:
-        return self._segments[0].base_offset
+        return self._start.log_start
+
+    @property
+    def durable_leo(self) -> int:
+        """What may be reported as durable (R5)."""
+        return self.leo if self.options.durability == OS else self.synced_leo
+
+    @property
+    def must_sync(self) -> bool:
+        """Whether a sync has to come before what was appended is reported."""
+        return self.dirty and self.options.durability != OS
+
+    @property
+    def sealed(self) -> tuple[Segment, ...]:
+        """The complete segments, ascending: all but the one that grows."""
+        return tuple(self._segments[:-1])
 
     def summary(self, hw: int) -> LogSummary:
         """What the core is told when the log was opened."""
-        return LogSummary(self.id, self.log_start, self.durable_leo, hw, self._epochs.as_tuple(), self.tail)
+        return LogSummary(
+            self.id, self.log_start, self.durable_leo, hw, self.epochs.as_tuple(), self.tail, self.damage
+        )
+
+    def refresh(self) -> None:
+        """The row of complete segments has changed: derive anew what follows from it."""
+        first = self._segments[0].base_offset
+        self.epochs = EpochHistory(epoch for epoch in self._start.epochs if epoch.start < first)
+        for segment in self._segments:
+            for epoch, start in segment.epochs:
+                self.epochs.note(epoch, start)
+        self._greatest_ms = []
 
     # ----- writing -----
+
+    def configure(self, options: LogOptions) -> None:
+        """Write in this way from now on. Raises SyncFailed if what was written cannot be made durable.
+
+        A start must know of durability "os" before anything counts as durable without a sync: if that
+        cannot be written, the log goes on syncing.
+        """
+        if options.durability != OS:
+            self.sync()
+        if options.durability != self._start.durability:
+            try:
+                self._set_start(msgspec.structs.replace(self._start, durability=options.durability))
+            except OSError:
+                options = msgspec.structs.replace(options, durability=SYNC)
+        self.options = options
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Write batches at the LEO, in one vectored write; they are durable after `sync`.
@@ -104,10 +180,14 @@ class Log:
         off again, SyncFailed if the log cannot go on, InvariantViolation if the batches do not continue the
         log.
         """
+        if not batches:
+            return
         leo = self.leo
-        last_epoch = self._epochs.last()
-        synced_below = self.durable_leo
+        last_epoch = self.epochs.last()
+        synced_below = self.synced_leo
+        sealer = self._sealer
         parts: list[bytes | memoryview] = []
+        frames: list[bytes] = []
         total = 0
         for batch in batches:
             if batch.base_offset != leo:
@@ -116,24 +196,26 @@ class Log:
                 raise InvariantViolation(f"log {self.id}: batch at {batch.base_offset} appended at LEO {leo}")
             if batch.epoch < last_epoch:
                 raise InvariantViolation(f"log {self.id}: epoch {batch.epoch} appended after {last_epoch}")
-            data = batch.data
-            parts.append(stamp(data, synced_below))
-            parts.append(memoryview(data)[PREFIX_BYTES:])
-            total += len(data)
+            frame = batch.data if sealer is None else sealer.seal(self.id, batch.data)
+            parts.append(stamp(frame, synced_below))
+            parts.append(memoryview(frame)[PREFIX_BYTES:])
+            frames.append(frame)
+            total += len(frame)
             leo += batch.count
             last_epoch = batch.epoch
         active = self._segments[-1]
-        if active.size and active.size + total > self._options.segment_bytes:
-            active = self._roll()
+        if active.is_full(self.options, total, leo - self.leo, last_timestamp_ms(batches[-1].data)):
+            active = self.roll()
         self._write(active, parts)
-        for batch in batches:
-            active.add(batch.base_offset, batch.count, len(batch.data), last_timestamp_ms(batch.data))
-            self._epochs.note(batch.epoch, batch.base_offset)
+        for batch, frame in zip(batches, frames, strict=True):
+            active.add_batch(batch, len(frame))
+            self.epochs.note(batch.epoch, batch.base_offset)
         self.leo = leo
         self.dirty = True
         self._refused = ""
 
     def _write(self, active: Segment, parts: list[bytes | memoryview]) -> None:
+        active.hold_index()
         try:
             position = self._file.append(parts)
         except OSError as error:
@@ -147,11 +229,21 @@ class Log:
         if position != active.size:
             raise InvariantViolation(f"{active.path}: written at {position}, not {active.size}")
 
-    def _roll(self) -> Segment:
-        """Close the last segment, durably, and begin a new one. Raises DiskError, SyncFailed."""
+    def roll(self) -> Segment:
+        """Complete the last segment, durably, and begin a new one. Raises DiskError, SyncFailed.
+
+        The index is durable before the new segment holds anything; one that could not be written is built
+        anew when it is needed.
+        """
+        active = self._segments[-1]
+        if active.end_offset == active.base_offset:
+            return active
         self.sync()
-        segment = Segment(f"{self._directory}/{segment_name(self.leo)}", self.leo)
+        segment = Segment(self.id, segment_path(self.id, self.leo), self.leo, self._indexes)
+        with suppress(OSError):
+            write_index(self._disk, self.id, active.index_path, active.head, active.index)
         try:
+            remove_if_there(self._disk, segment.index_path)
             file = create_empty(self._disk, segment.path)
         except OSError as error:
             self._refused = str(error)
@@ -162,21 +254,46 @@ class Log:
             file.close()
             raise
         self._file.close()
-        self._file = file
+        active.release_index()
         self._segments.append(segment)
+        self._greatest_ms = []
+        self._grow(segment, file)
+        if active.end_offset <= self.log_start:
+            # It had been hidden by the log start while it was the last one.
+            with suppress(OSError):
+                self._drop_hidden()
         return segment
+
+    def _grow(self, segment: Segment, file: DiskFile) -> None:
+        self._file = file
+        self._reader.grows(segment, file)
 
     def sync(self) -> None:
         """Make everything appended so far durable. Raises SyncFailed."""
         if self.dirty:
             self._file.sync()
             self.dirty = False
-            self.durable_leo = self.leo
+            self.synced_leo = self.leo
 
     def fail(self, failure: Failure) -> None:
         """Refuse everything from now on."""
         self.failure = failure
         self.dirty = False
+
+    def close(self) -> None:
+        self._file.close()
+
+    def write_last_index(self) -> None:
+        """Before a clean stop: the index of the segment that grew, so that the next start scans nothing.
+
+        Raises DiskError, SyncFailed.
+        """
+        active = self._segments[-1]
+        if active.size:
+            write_index(self._disk, self.id, active.index_path, active.head, active.index)
+            self._disk.sync_directory(self._directory)
+
+    # ----- truncation -----
 
     def truncate(self, offset: int) -> None:
         """Remove everything at or above `offset`, durably. Raises DiskError, SyncFailed, BadBytes.
@@ -187,184 +304,339 @@ class Log:
         if offset >= self.leo:
             return
         offset = max(offset, self.log_start)
+        self._set_damage(united(self.damage, 0, offset))
         while self._segments[-1].base_offset > offset:
             self._drop_last_segment()
         segment = self._segments[-1]
+        self._reopen(segment)
         if offset < segment.end_offset:
-            number = segment.find(offset)
-            if segment.offsets[number] == offset:
-                self._file.truncate(segment.positions[number])
-                self._file.sync()
-                segment.keep(number)
-            else:
-                self._rewrite_up_to(segment, number, offset)
-        self._epochs.truncate(offset)
-        self.leo = self.durable_leo = segment.end_offset
+            self._cut(segment, offset)
+        self.leo = self.synced_leo = segment.end_offset
         self.dirty = False
         self._refused = ""
+        self.refresh()
+        if self.damage and self.damage[-1].end > segment.base_offset:
+            self.roll()
 
     def _drop_last_segment(self) -> None:
+        last = self._segments.pop()
         self._file.close()
-        self._disk.remove(self._segments[-1].path)
+        self._remove_segment(last)
         self._disk.sync_directory(self._directory)
-        self._segments.pop()
-        self._file = self._disk.open(self._segments[-1].path)
+        self._grow(self._segments[-1], self._disk.open(self._segments[-1].path))
 
-    def _rewrite_up_to(self, segment: Segment, number: int, offset: int) -> None:
-        """Keep the records of batch `number` below `offset`; followers and voters may cut inside a batch."""
-        batch = self._read_batches(segment, number, number + 1)[0]
-        kept = encode_records(self.id, batch.epoch, decode_records(batch)[: offset - batch.base_offset])
-        prefix = stamp(kept.data, min(self.durable_leo, kept.base_offset))
-        size = segment.positions[number]
-        tail: list[bytes | memoryview] = [prefix, memoryview(kept.data)[PREFIX_BYTES:]]
-        file = replace_segment(self._disk, segment.path, size, tail=tail)
-        self._file.close()
-        self._file = file
-        segment.keep(number)
-        segment.add(kept.base_offset, kept.count, len(kept.data), last_timestamp_ms(kept.data))
+    def _remove_segment(self, segment: Segment) -> None:
+        """Durable when the folder is synced. Raises DiskError."""
+        self._indexes.forget(segment)
+        remove_if_there(self._disk, segment.index_path)
+        remove_if_there(self._disk, segment.path)
 
-    def close(self) -> None:
+    def _reopen(self, segment: Segment) -> None:
+        """A segment grows again, or is about to be cut: its index file must not outlive that."""
+        segment.hold_index()
+        if remove_if_there(self._disk, segment.index_path):
+            self._disk.sync_directory(self._directory)
+
+    def _cut(self, segment: Segment, offset: int) -> None:
+        position, header = self._reader.find(segment, offset)
+        records, greatest_ms = self._reader.cut_facts(segment, position)
+        if header.base_offset == offset:
+            self._file.truncate(position)
+            self._file.sync()
+            segment.cut(position, offset, records, greatest_ms)
+            return
+        # Followers and voters may cut inside a batch.
+        (batch,), _ = self._reader.read_on(segment, position, 1)
+        try:
+            kept = slice_batch(self.id, batch, batch.base_offset, offset)
+        except CorruptBatch as error:
+            raise BadBytes(segment.path, position, str(error)) from error
+        frame = kept.data if self._sealer is None else self._sealer.seal(self.id, kept.data)
+        prefix = stamp(frame, min(self.synced_leo, kept.base_offset))
+        tail: list[bytes | memoryview] = [prefix, memoryview(frame)[PREFIX_BYTES:]]
+        file = replace_segment(self._disk, segment.path, position, tail=tail)
         self._file.close()
+        self._grow(segment, file)
+        segment.cut(position, batch.base_offset, records, greatest_ms)
+        segment.add_batch(kept, len(frame))
+
+    # ----- complete segments -----
+
+    def move_start(self, offset: int) -> None:
+        """C3: forget what lies below `offset`, durably; never back. Raises DiskError, SyncFailed.
+
+        The new start is durable before the first file goes. A full disk must not keep us from making space:
+        the indexes of the segments that go make room for it.
+        """
+        if offset <= self.log_start:
+            return
+        invariant(offset <= self.leo, f"log {self.id}: start moved to {offset} above the LEO {self.leo}")
+        self.sync()
+        if offset == self.leo:
+            # The last segment may go as well. If no new one can be created it stays, hidden.
+            self._roll_if_possible()
+        gone = bisect_right(self._segments[:-1], offset, key=_end_offset)
+        for segment in self._segments[:gone]:
+            self._indexes.forget(segment)
+            remove_if_there(self._disk, segment.index_path)
+        epochs = tuple(epoch for epoch in self.epochs.entries if epoch.start < offset)
+        self._set_start(msgspec.structs.replace(self._start, log_start=offset, epochs=epochs))
+        self._set_damage(united(self.damage, offset, self.leo))
+        self._drop_hidden()
+
+    def _drop_hidden(self) -> None:
+        """Remove complete segments below the log start. What is left of them a start removes."""
+        hidden = bisect_right(self._segments[:-1], self.log_start, key=_end_offset)
+        going, self._segments = self._segments[:hidden], self._segments[hidden:]
+        self.refresh()
+        for segment in going:
+            self._remove_segment(segment)
+        if going:
+            self._disk.sync_directory(self._directory)
+
+    def _roll_if_possible(self) -> None:
+        try:
+            self.roll()
+        except SyncFailed:
+            raise
+        except OSError:
+            self._refused = ""
+
+    def reset(self, start: int, epochs: Sequence[EpochStart]) -> None:
+        """Forget every record and begin again at `start`, durably. Raises DiskError, SyncFailed.
+
+        `epochs`: the history before `start`. Once the `start` file says that a reset is under way there is no
+        way back: whoever comes next, a rebuild or the next process, finishes it.
+        """
+        self._start = LogStart(start, tuple(epochs), self._start.durability, unfinished=True)
+        write_start(self._disk, self.id, self._start)
+        self._finish_reset()
+
+    def _finish_reset(self) -> None:
+        self._file.close()
+        for segment in self._segments:
+            self._indexes.forget(segment)
+        self._start, segment, file = finish_reset(self._disk, self.id, self._start, self._indexes)
+        self._segments = [segment]
+        self._grow(segment, file)
+        self.leo = self.synced_leo = segment.end_offset
+        self.damage = ()
+        self.dirty = False
+        self._refused = ""
+        self.refresh()
+
+    def segment_writer(self, base_offset: int) -> SegmentWriter:
+        """For a file that is to replace complete segments from this one on. Raises DiskError."""
+        path = segment_path(self.id, base_offset)
+        return SegmentWriter(self._disk, self.id, path, base_offset, self._sealer, self._indexes)
+
+    def replace_sealed(self, old: Sequence[Segment], writer: SegmentWriter) -> bool:
+        """Put the writer's file in place of complete segments that follow one another, durably.
+
+        It spans the same offsets. False, and nothing is changed, if the log has lost one of them meanwhile.
+        Raises DiskError, SyncFailed: the log is then as before, or has the new file, and goes on.
+
+        The new file takes the first one's name in one rename. The old index is gone before that, so that it
+        is never taken for the new file's. The other old files then lie wholly inside the first one: whoever
+        finds them removes them.
+        """
+        at = bisect_left(self._segments[:-1], old[0].base_offset, key=_base_offset)
+        there = self._segments[at : min(at + len(old), len(self._segments) - 1)]
+        if len(there) != len(old) or any(one is not other for one, other in zip(there, old, strict=True)):
+            writer.abandon()
+            return False
+        new, index = writer.finish()
+        spans = new.base_offset == old[0].base_offset and new.end_offset == old[-1].end_offset
+        invariant(spans, f"log {self.id}: {new.path} up to {new.end_offset} replaces other offsets")
+        with suppress(OSError):
+            prepare_index(self._disk, self.id, new.index_path, new.head, index)
+        if remove_if_there(self._disk, new.index_path):
+            self._disk.sync_directory(self._directory)
+        self._disk.rename(writer.temporary_path, new.path)
+        self._segments[at : at + len(old)] = [new]
+        for segment in old:
+            self._indexes.forget(segment)
+        new.release_index()
+        self.refresh()
+        self._disk.sync_directory(self._directory)
+        if self._disk.exists(new.index_path + TEMPORARY_SUFFIX):
+            self._disk.rename(new.index_path + TEMPORARY_SUFFIX, new.index_path)
+        for segment in old[1:]:
+            self._remove_segment(segment)
+        self._disk.sync_directory(self._directory)
+        return True
 
     # ----- reading -----
 
     def read(self, offset: int, limit: int, max_bytes: int) -> list[Batch]:
         """Whole, verified batches from the one that holds `offset`, all below `limit`.
 
-        At least one if one is there, else about `max_bytes`. Raises BadBytes if the first of them is
-        damaged or lies below the log's start, DiskError.
+        At least one if one is there, else about `max_bytes`; they end before damage. Raises BadBytes if
+        `offset` is damaged, with the range, or lies below the log start; UnsupportedBatch, WrongKey,
+        DiskError.
         """
         if offset < self.log_start:
             raise BadBytes(self._directory, 0, f"offset {offset} lies below the log start {self.log_start}")
         found: list[Batch] = []
         limit = min(limit, self.leo)
         while offset < limit and max_bytes > 0:
-            segment = self._segment_of(offset)
-            first = segment.find(offset)
-            after = self._last_in_budget(segment, first, limit, max_bytes, bool(found))
-            if after <= first:
-                break
+            segment = self.segment_of(offset)
             try:
-                batches = self._read_batches(segment, first, after)
+                self._refuse_damaged(segment, offset)
+                batches = self._reader.read(segment, offset, limit, max_bytes, bool(found))
             except BadBytes:
                 if not found:
                     raise
                 break
+            if not batches:
+                break
             found += batches
-            max_bytes -= segment.end_of(after - 1) - segment.positions[first]
+            max_bytes -= sum(len(batch.data) for batch in batches)
             if found[-1].end_offset < segment.end_offset:
                 break
             offset = segment.end_offset
         return found
 
-    def _last_in_budget(self, segment: Segment, first: int, limit: int, max_bytes: int, strict: bool) -> int:
-        """Number after the last batch that ends at or below `limit` and within the bytes."""
-        after = len(segment.offsets)
-        if limit < segment.end_offset:
-            after = bisect_right(segment.offsets, limit) - 1
-        end = segment.positions[first] + max_bytes
-        if after and segment.end_of(after - 1) > end:
-            within = bisect_right(segment.positions, end) - 1
-            after = min(after, within if strict else max(first + 1, within))
-        return after
+    def read_segment(self, segment: Segment, position: int, max_bytes: int) -> tuple[list[Batch], int]:
+        """Whole batches of a segment from a position at which one begins, and the position behind them.
+
+        About `max_bytes`, at least one; none at the end. They end before damage. Raises BadBytes with the
+        damaged range if nothing can be read at `position`; UnsupportedBatch, WrongKey, DiskError.
+        """
+        if position >= segment.size and segment.end_offset > segment.base_offset:
+            self._refuse_damaged(segment, segment.end_offset - 1)
+        return self._reader.read_on(segment, position, max_bytes)
 
     def find_time(self, timestamp_ms: int) -> int:
-        """First offset whose timestamp is at or after the time, else the LEO. Raises BadBytes, DiskError."""
-        for segment in self._segments:
-            number = segment.find_time(timestamp_ms)
-            if number is not None:
-                batch = self._read_batches(segment, number, number + 1)[0]
-                for record in decode_records(batch):
-                    if record.timestamp_ms >= timestamp_ms:
-                        return record.offset
+        """First offset from the log start on whose timestamp is at or after the time, else the LEO.
+
+        Raises BadBytes if the first such record might lie in a damaged range; DiskError.
+        """
+        if len(self._greatest_ms) != len(self._segments) - 1:
+            sealed = self._segments[:-1]
+            self._greatest_ms = list(accumulate((segment.greatest_ms for segment in sealed), max))
+        for number in range(bisect_left(self._greatest_ms, timestamp_ms), len(self._segments)):
+            segment = self._segments[number]
+            if segment.greatest_ms >= timestamp_ms and segment.end_offset > self.log_start:
+                found = self._reader.find_time(segment, timestamp_ms, self.log_start)
+                if found is not None:
+                    return found
         return self.leo
 
-    def _segment_of(self, offset: int) -> Segment:
-        index = bisect_right(self._segments, offset, key=_base_offset) - 1
-        return self._segments[index]
+    def segment_of(self, offset: int) -> Segment:
+        """The segment that holds an offset from the log start to the LEO."""
+        return self._segments[bisect_right(self._segments, offset, key=_base_offset) - 1]
 
-    def _read_batches(self, segment: Segment, first: int, after: int) -> list[Batch]:
-        """Batches [first, after) of a segment, verified up to the first damaged one. Raises BadBytes."""
-        start = segment.positions[first]
-        length = segment.end_of(after - 1) - start
-        if segment is self._segments[-1]:
-            data = self._file.read_at(start, length)
-        else:
-            file = self._disk.open(segment.path)
-            try:
-                data = file.read_at(start, length)
-            finally:
-                file.close()
-        batches: list[Batch] = []
-        for number in range(first, after):
-            at = segment.positions[number] - start
-            try:
-                batch = parse_batch(self.id, data[at : segment.end_of(number) - start])
-                if batch.base_offset != segment.offsets[number]:
-                    raise CorruptBatch(f"holds offset {batch.base_offset}, not {segment.offsets[number]}")
-            except CorruptBatch as error:
-                if not batches:
-                    raise BadBytes(segment.path, start + at, str(error)) from error
-                break
-            batches.append(batch)
-        return batches
+    def _refuse_damaged(self, segment: Segment, offset: int) -> None:
+        for lost in self.damage:
+            if lost.start <= offset < lost.end:
+                raise BadBytes(segment.path, 0, f"offsets {lost} are damaged", lost)
+
+    # ----- damage (D2) -----
+
+    def note_damage(self, lost: OffsetRange) -> None:
+        """Remember that these offsets cannot be read, durably. Raises DiskError, SyncFailed.
+
+        Damage is repaired in complete segments only: one that still grows is completed.
+        """
+        lost = OffsetRange(max(lost.start, self.log_start), min(lost.end, self.leo))
+        damage = united((*self.damage, lost), self.log_start, self.leo)
+        if damage != self.damage:
+            if lost.end > self._segments[-1].base_offset:
+                self.roll()
+            self._set_damage(damage)
+
+    def clear_damage(self, repaired: OffsetRange) -> None:
+        """These offsets can be read again, durably. Raises DiskError, SyncFailed."""
+        self._set_damage(without(self.damage, repaired))
+
+    def _set_damage(self, damage: tuple[OffsetRange, ...]) -> None:
+        if damage != self.damage:
+            write_damage(self._disk, self.id, damage)
+            self.damage = damage
+
+    def _set_start(self, start: LogStart) -> None:
+        write_start(self._disk, self.id, start)
+        self._start = start
 
     # ----- rebuilding (R5) -----
 
     def rebuild(self, keep_below: int) -> Log:
         """A new log over a durable copy of what is good below `keep_below`; this one is to be forgotten.
 
-        Its tail is DAMAGED if anything was cut; that is remembered if it was to be kept (R14). Raises
-        DiskError, SyncFailed, LiftlogError.
+        Complete segments were synced and stay as they are. The tail is DAMAGED if anything was cut; that is
+        remembered if it was to be kept (R14). Raises DiskError, SyncFailed, BadBytes, LiftlogError.
         """
+        if self._start.unfinished:
+            self._finish_reset()
+            self.failure = None
+            return self
         self._file.close()
         had = self.leo
-        segments: list[Segment] = []
-        epochs = EpochHistory()
         keep_below = max(keep_below, self.log_start)
-        for old in self._segments:
-            if old.base_offset > keep_below:
-                break
-            segment = Segment(old.path, old.base_offset)
-            segments.append(segment)
-            file = self._disk.open(segment.path)
-            bad = scan(file, self.id, segment, epochs, payloads=True)
-            file.close()
-            if bad is not None or segment.end_offset < old.end_offset:
-                break
-        if segments[-1].end_offset < min(keep_below, had):
+        count = max(1, bisect_right(self._segments, keep_below, key=_base_offset))
+        kept, old = self._segments[: count - 1], self._segments[count - 1]
+        last = Segment(self.id, old.path, old.base_offset, self._indexes)
+        file = self._disk.open(last.path, create=True)
+        scan(file, last, self.epochs.epoch_before(last.base_offset))
+        file.close()
+        if last.end_offset < min(keep_below, had):
             # The next start would find a shorter log without a bad byte: it must know better.
             remember_verdict(self._disk, self.id, TailState.DAMAGED, rewrite=True)
-        self._remove_segments_after(segments[-1].base_offset)
-        file = replace_segment(
-            self._disk, segments[-1].path, segments[-1].size, checksum=segments[-1].checksum
-        )
-        rebuilt = Log(self._disk, self.id, self._options, segments, file, epochs, TailState.INTACT)
+        remove_segments_after(self._disk, last)
+        remove_if_there(self._disk, last.index_path)
+        self._indexes.forget(old)
+        file = replace_segment(self._disk, last.path, last.size, checksum=last.checksum)
+        damage = united(self.damage, self.log_start, last.end_offset)
+        write_damage(self._disk, self.id, damage)
+        rebuilt = Log(
+            self._disk, self.id, self.options, self._sealer, self._indexes, self._start,
+            [*kept, last], file, TailState.INTACT, damage,
+        )  # fmt: skip
         rebuilt.truncate(keep_below)
         if rebuilt.leo < had:
             rebuilt.tail = TailState.DAMAGED
         return rebuilt
 
-    def _remove_segments_after(self, base_offset: int) -> None:
-        """Remove files behind the segment, the last first, also one that a failed roll left behind."""
-        for later in reversed(segment_bases(self._disk, self._directory)):
-            if later > base_offset:
-                self._disk.remove(f"{self._directory}/{segment_name(later)}")
-                self._disk.sync_directory(self._directory)
+    @property
+    def marker(self) -> CleanLog:
+        """What the clean-stop marker says of this log: a clean open must find exactly this."""
+        hidden = bisect_right(self._segments[:-1], self.log_start, key=_end_offset)
+        return CleanLog(self.id, self.leo, self.epochs.as_tuple(), len(self._segments) - hidden)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all segment files."""
+        return sum(segment.size for segment in self._segments)
 
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
 
 
-def create_log(disk: Disk, log: PartitionId, options: StorageOptions) -> Log:
-    """A new, empty log, durable. Raises DiskError, SyncFailed.
+def _end_offset(segment: Segment) -> int:
+    return segment.end_offset
 
-    Whatever an attempt that failed has left is made durable by the next one: it syncs every folder again.
+
+def create_log(
+    disk: Disk,
+    log: PartitionId,
+    options: LogOptions,
+    sealer: Sealer | None = None,
+    indexes: Indexes | None = None,
+    start: LogStart | None = None,
+) -> Log:
+    """A new log, empty from `start` on, durable. Raises DiskError, SyncFailed.
+
+    Whatever an attempt that failed has left is made durable by the next one: it syncs every folder again. The
+    `start` file comes last: who finds it knows that the log was there.
     """
+    start = start or LogStart(durability=options.durability)
     directory = log_directory(log)
     make_directory_durable(disk, directory)
-    segment = Segment(f"{directory}/{segment_name(0)}", 0)
+    indexes = indexes or Indexes(disk)
+    segment = Segment(log, segment_path(log, start.log_start), start.log_start, indexes)
     file = create_empty(disk, segment.path)
     disk.sync_directory(directory)
-    return Log(disk, log, options, [segment], file, EpochHistory(), TailState.CLEAN)
+    write_start(disk, log, start)
+    return Log(disk, log, options, sealer, indexes, start, [segment], file, TailState.CLEAN)

@@ -1,149 +1,348 @@
 """What a starting node does with a log it finds on its disk (R7, R14, D2, D4, M4).
 
-Each log is scanned. The first byte that does not continue the log ends its good part, and the question is
-how it came there:
+First it looks, and changes nothing. Of each complete segment it reads the head of the index and the size of
+the file; only a segment whose index does not describe it is scanned. The last segment is scanned, unless the
+last stop was a clean one and its index describes it too. So a clean start costs time by the number of
+segments, and any other one by the length of the last segment.
 
-- after a clean stop nothing may be bad: *damage*;
-- in a segment that is not the last: it was synced before the next one was created: *damage*;
-- in the last segment after an unclean stop: if a later batch says, by its `synced_below`, that the bad
-  bytes were once durable: *damage*; else they lie in the last group, where a torn write and a lost sector
-  look alike: the tail is *suspect*.
+Then the question is how bad bytes came there:
 
-What is bad is copied to quarantine/, synced, and only then cut off. Before anything is cut the verdict itself
-is made durable (see `liftlog.storage.verdict`).
+- in a complete segment: it was synced before the next one was created, so they are damage. They stay where
+  they are, the offsets in question are a *damaged range* (D2), and everything else can be read;
+- in the last segment after a clean stop: damage as well; the segment ends there;
+- in the last segment after an unclean stop: if a later batch says, by its `synced_below`, that the bad bytes
+  were once durable, *damage*; else they lie in the last group, where a torn write and a lost sector look
+  alike: the tail is *suspect* (R14).
 
-After an unclean stop everything that is kept is made durable before it is reported, by a copy of the last
-segment (see `liftlog.storage.copying`). The Raft log is never repaired beyond its last group: a voter that
-forgot what it promised must not vote, so damage there is an error that tells to wipe the node (M4).
+What is bad in the last segment is copied to quarantine/, synced, and only then cut off. Before anything is
+cut the verdict itself is made durable (see `liftlog.storage.verdict`). After an unclean stop the last segment
+is made durable before it is reported, by a copy (see `liftlog.storage.copying`).
+
+Left-overs of changes that were cut short are recognised by what made the change durable: files below the log
+start, segments that lie wholly inside the one before them, an unfinished reset. They are finished.
+
+The Raft log is never repaired beyond its last group: a voter that forgot what it promised must not vote, so
+damage there is an error that tells to wipe the node (M4).
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from liftlog.epochs import EpochHistory
-from liftlog.ports import Disk
-from liftlog.storage.copying import copy_bytes, create_empty, replace_segment
+from liftlog.ports import Disk, DiskFile
+from liftlog.storage.copying import create_empty, replace_segment
+from liftlog.storage.index import CorruptIndex, IndexHead, read_head, write_index
+from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
-    QUARANTINE,
+    INDEX_SUFFIX,
     TEMPORARY_SUFFIX,
+    index_path,
+    is_folder,
     log_directory,
     make_directory_durable,
-    next_number,
     segment_bases,
-    segment_name,
+    segment_path,
 )
-from liftlog.storage.log import Log, StorageOptions, create_log
-from liftlog.storage.segment import BadBytes, Segment, scan, synced_evidence
+from liftlog.storage.log import Log, create_log
+from liftlog.storage.logfiles import finish_reset, remove_if_there
+from liftlog.storage.logstate import (
+    OS,
+    CleanLog,
+    LogStart,
+    read_damage,
+    read_start,
+    start_path,
+    united,
+    write_damage,
+    write_start,
+)
+from liftlog.storage.quarantine import quarantine
+from liftlog.storage.reading import Damage, up_to
+from liftlog.storage.sealing import Sealer
+from liftlog.storage.segment import BadBytes, Segment, scan, scan_past_damage, synced_evidence
+from liftlog.storage.statefile import CorruptState
 from liftlog.storage.verdict import remember_verdict
-from liftlog.types import RAFT_LOG, EpochStart, LiftlogError, Mutants, PartitionId, TailState
+from liftlog.types import (
+    RAFT_LOG,
+    LiftlogError,
+    LogOptions,
+    Mutants,
+    OffsetRange,
+    PartitionId,
+    TailState,
+)
 
 
-class CleanLog(msgspec.Struct, frozen=True, array_like=True):
-    """What the clean-stop marker says about one log: a clean open must find exactly this."""
+class _Found:
+    """What lies in a log's folder. To look changes nothing."""
 
-    log: PartitionId
-    leo: int
-    epochs: tuple[EpochStart, ...]
+    __slots__ = (
+        "bad",
+        "damage",
+        "last",
+        "left_over",
+        "lost",
+        "rebuilt",
+        "sealed",
+        "start",
+        "start_lost",
+    )
 
-
-class _Scanned:
-    """The good part of a log, and what ended it."""
-
-    __slots__ = ("bad", "bases", "epochs", "segments")
-
-    def __init__(self, bases: list[int]) -> None:
-        self.bases = bases
-        self.segments: list[Segment] = []
-        self.epochs = EpochHistory()
+    def __init__(self, start: LogStart, start_lost: str) -> None:
+        self.start = start
+        self.start_lost = start_lost
+        """Why the `start` file had to be guessed; empty = it was good."""
+        self.sealed: list[Segment] = []
+        self.last: Segment | None = None
         self.bad: BadBytes | None = None
+        """What ends the last segment before its file does."""
+        self.lost: Damage = []
+        """Damage that was found in complete segments."""
+        self.damage: tuple[OffsetRange, ...] = ()
+        """The same, and what had been known of before."""
+        self.rebuilt: list[Segment] = []
+        """Complete segments whose index has to be written again."""
+        self.left_over: list[int] = []
+        """Base offsets of segments that a change would have removed."""
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self.sealed if self.last is None else [*self.sealed, self.last]
 
     @property
     def leo(self) -> int:
-        return self.segments[-1].end_offset if self.segments else 0
+        segments = self.segments
+        return segments[-1].end_offset if segments else self.start.log_start
+
+    def epoch_before(self, base: int) -> int:
+        """The epoch before a segment, as far as the ones before it tell."""
+        for segment in reversed(self.sealed):
+            if segment.epochs:
+                return segment.epochs[-1].epoch
+        return EpochHistory(self.start.epochs).epoch_before(base)
+
+    def first_bad(self) -> str:
+        """The first damage, in words; empty if there is none."""
+        if self.start_lost:
+            return self.start_lost
+        return str(self.lost[0][1] if self.lost else self.bad or "")
 
     def matches(self, clean: CleanLog) -> bool:
-        return self.bad is None and self.leo == clean.leo and self.epochs.as_tuple() == clean.epochs
+        """Whether this is the log of a clean stop, but for damage that is known by its range."""
+        if self.start_lost or self.bad is not None or self.leo != clean.leo:
+            return False
+        history = EpochHistory(self.start.epochs)
+        for segment in self.segments:
+            for epoch, start in segment.epochs:
+                if epoch > history.last() or not history.entries:
+                    history.note(epoch, start)
+        same = history.as_tuple() == clean.epochs and len(self.segments) == clean.segments
+        return same or bool(self.lost)
 
 
 def recover_log(
     disk: Disk,
     log: PartitionId,
-    options: StorageOptions,
+    options: LogOptions,
     clean: CleanLog | None,
     mutants: Mutants,
+    sealer: Sealer | None = None,
+    indexes: Indexes | None = None,
 ) -> Log:
     """Open a log, cut what is bad, make durable what is kept. `clean`: what the clean-stop marker says of it.
 
-    Raises DiskError, SyncFailed; LiftlogError if the Raft log is damaged.
+    Raises DiskError, SyncFailed; UnsupportedBatch; LiftlogError if the Raft log is damaged.
     """
+    indexes = indexes or Indexes(disk)
     directory = log_directory(log)
-    remove_temporary_files(disk, directory)
-    found = _scan_all(disk, log, clean)
-    verdict = _verdict(disk, log, found, clean)
-    cut = found.bad is not None or not found.segments
-    if mutants.damage_as_torn_tail and verdict is TailState.DAMAGED:
-        verdict = TailState.INTACT
-    if log == RAFT_LOG and verdict is TailState.DAMAGED:
-        raise damaged_metadata(str(found.bad or f"{directory}: entries are gone that the last stop recorded"))
-    if log != RAFT_LOG:
+    found = _look(disk, log, indexes, clean)
+    if found is None:
+        # It was being created, or everything in the folder is gone.
+        verdict = TailState.INTACT if clean is None else TailState.DAMAGED
+        _refuse_raft(log, verdict, f"{directory}: entries are gone that the last stop recorded")
         verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
-    if found.bad is not None:
-        _quarantine_and_drop(disk, log, found)
-    if not found.segments:
-        fresh = create_log(disk, log, options)
+        fresh = create_log(disk, log, options, sealer, indexes)
         fresh.tail = verdict
         return fresh
-    last = found.segments[-1]
-    if mutants.recovery_reports_unsynced:
-        file = disk.open(last.path)
-        file.truncate(last.size)
-    elif cut or clean is None:
-        file = replace_segment(disk, last.path, last.size, checksum=last.checksum)
+    options = msgspec.structs.replace(options, durability=found.start.durability)
+    verdict = _verdict(disk, found, clean)
+    if mutants.damage_as_torn_tail and verdict is TailState.DAMAGED:
+        verdict = TailState.INTACT
+    bad = TailState.DAMAGED if found.damage else verdict
+    _refuse_raft(log, bad, found.first_bad() or f"{directory}: entries are gone that the last stop recorded")
+    remove_temporary_files(disk, directory)
+    if log != RAFT_LOG:
+        verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
+    file = _settle(disk, log, found, indexes, clean, mutants)
+    recovered = Log(
+        disk, log, options, sealer, indexes, found.start, found.segments, file, verdict, found.damage
+    )
+    if found.damage and found.damage[-1].end > found.segments[-1].base_offset:
+        recovered.roll()
+    return recovered
+
+
+def _refuse_raft(log: PartitionId, verdict: TailState, reason: str) -> None:
+    if log == RAFT_LOG and verdict is TailState.DAMAGED:
+        raise damaged_metadata(reason)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# Looking
+# ---------------------------------------------------------------------------------------------------------
+
+
+def _look(disk: Disk, log: PartitionId, indexes: Indexes, clean: CleanLog | None) -> _Found | None:
+    """None if there is nothing, or no more than the beginning of a creation."""
+    bases = segment_bases(disk, log_directory(log))
+    begun = clean is None and bases in ([], [0]) and all(_size(disk, log, base) == 0 for base in bases)
+    try:
+        start = read_start(disk, log)
+        reason = f"{start_path(log)} byte 0: the file is missing"
+    except CorruptState as error:
+        # A creation that was cut short leaves no `start` file at all.
+        start, reason, begun = None, str(error), False
+    if start is None:
+        if begun:
+            return None
+        found = _Found(LogStart(bases[0] if bases else 0), reason)
     else:
-        file = disk.open(last.path)
-    return Log(disk, log, options, found.segments, file, found.epochs, verdict)
-
-
-def _scan_all(disk: Disk, log: PartitionId, clean: CleanLog | None) -> _Scanned:
-    """Scan a log: after a clean stop by headers where that explains everything, else every byte."""
-    if clean is not None:
-        quick = _scan_segments(disk, log, payloads=False)
-        if quick.matches(clean):
-            return quick
-    return _scan_segments(disk, log, payloads=True)
-
-
-def _scan_segments(disk: Disk, log: PartitionId, *, payloads: bool) -> _Scanned:
-    """Scan segment after segment up to the first bad byte; the last one's payloads are always verified."""
-    directory = log_directory(log)
-    found = _Scanned(segment_bases(disk, directory))
-    for base in found.bases:
-        segment = Segment(f"{directory}/{segment_name(base)}", base)
-        if base != found.leo:
-            found.bad = BadBytes(segment.path, 0, f"the segment does not continue the log at {found.leo}")
+        found = _Found(start, "")
+        if start.unfinished:
+            found.left_over = bases
             return found
-        found.segments.append(segment)
-        file = disk.open(segment.path)
-        try:
-            found.bad = scan(file, log, segment, found.epochs, payloads=payloads or base == found.bases[-1])
-        finally:
-            file.close()
-        if found.bad is not None:
-            return found
+    first = max((base for base in bases if base <= found.start.log_start), default=0)
+    found.left_over = [base for base in bases if base < first]
+    bases = [base for base in bases if base >= first]
+    known, trusted = _known_damage(disk, log)
+    _look_at_sealed(disk, log, indexes, found, bases, trusted)
+    if bases:
+        _look_at_last(disk, log, indexes, found, bases[-1], clean is not None)
+    ranges = (*known, *(lost for lost, _ in found.lost))
+    found.damage = united(ranges, found.start.log_start, found.leo)
     return found
 
 
-def _verdict(disk: Disk, log: PartitionId, found: _Scanned, clean: CleanLog | None) -> TailState:
-    """R14: how did the bad bytes, if any, come there?"""
+def _known_damage(disk: Disk, log: PartitionId) -> tuple[tuple[OffsetRange, ...], bool]:
+    """What the `damage` file says; False if it cannot be read, so that everything has to be looked at."""
+    try:
+        return read_damage(disk, log), True
+    except CorruptState:
+        return (), False
+
+
+def _look_at_sealed(
+    disk: Disk, log: PartitionId, indexes: Indexes, found: _Found, bases: list[int], trusted: bool
+) -> None:
+    """All segments but the last, made to follow one another."""
+    if bases and bases[0] > found.start.log_start:
+        # The first file is gone: an empty one takes its place, all of whose offsets are damaged.
+        missing = Segment(log, segment_path(log, found.start.log_start), found.start.log_start, indexes)
+        _close_gap(found, missing, bases[0], f"{missing.path}: the file is missing")
+        found.sealed.append(missing)
+    number = 0
+    while number < len(bases) - 1:
+        base, following = bases[number], bases[number + 1 :]
+        segment = _described(disk, log, indexes, found, base) if trusted else None
+        lost: Damage = []
+        if segment is None:
+            segment, lost = _scanned(disk, log, indexes, found, base, following[-1])
+        inside = [other for other in following[:-1] if other < segment.end_offset]
+        if inside and following[len(inside)] > segment.end_offset:
+            # The last of them reaches beyond this segment: no left-over of a replacement.
+            inside.pop()
+        found.left_over += inside
+        number += 1 + len(inside)
+        end = bases[number]
+        if segment.end_offset > end:
+            segment, lost = _scanned(disk, log, indexes, found, base, end)
+        if lost or segment.end_offset != end or segment.holds_index:
+            _end_at(found, segment, end, lost)
+        found.sealed.append(segment)
+
+
+def _end_at(found: _Found, segment: Segment, end: int, lost: Damage) -> None:
+    """The segment was scanned, or ends before the next one begins."""
+    damage = up_to(end, segment, lost)
+    segment.end_offset = end
+    found.lost += damage
+    found.rebuilt.append(segment)
+
+
+def _close_gap(found: _Found, segment: Segment, end: int, reason: str) -> None:
+    lost = OffsetRange(segment.end_offset, end)
+    found.lost.append((lost, BadBytes(segment.path, segment.size, reason, lost)))
+    segment.end_offset = end
+    found.rebuilt.append(segment)
+
+
+def _described(disk: Disk, log: PartitionId, indexes: Indexes, found: _Found, base: int) -> Segment | None:
+    """A complete segment, if the head of its index describes its file."""
+    path = segment_path(log, base)
+    head = _head(disk, log, path, indexes.trusted)
+    if head is None or head.base_offset != base or head.file_bytes != _size(disk, log, base):
+        return None
+    if head.epochs and head.epochs[0].epoch < found.epoch_before(base):
+        return None
+    return Segment.described(log, path, head, indexes)
+
+
+def _head(disk: Disk, log: PartitionId, path: str, trusted: bool) -> IndexHead | None:
+    try:
+        return read_head(disk, log, index_path(path), trusted)
+    except (CorruptIndex, OSError):
+        return None
+
+
+def _scanned(
+    disk: Disk, log: PartitionId, indexes: Indexes, found: _Found, base: int, limit: int
+) -> tuple[Segment, Damage]:
+    segment = Segment(log, segment_path(log, base), base, indexes)
+    file = disk.open(segment.path)
+    try:
+        return segment, scan_past_damage(file, segment, found.epoch_before(base), limit)
+    finally:
+        file.close()
+
+
+def _look_at_last(
+    disk: Disk, log: PartitionId, indexes: Indexes, found: _Found, base: int, clean: bool
+) -> None:
+    if clean:
+        found.last = _described(disk, log, indexes, found, base)
+    if found.last is None:
+        found.last = Segment(log, segment_path(log, base), base, indexes)
+        file = disk.open(found.last.path)
+        try:
+            found.bad = scan(file, found.last, found.epoch_before(base))
+        finally:
+            file.close()
+
+
+def _size(disk: Disk, log: PartitionId, base: int) -> int:
+    file = disk.open(segment_path(log, base))
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
+def _verdict(disk: Disk, found: _Found, clean: CleanLog | None) -> TailState:
+    """R14: how did the bad bytes at the end, if any, come there?"""
     if clean is not None:
         return TailState.CLEAN if found.matches(clean) else TailState.DAMAGED
-    if found.bad is None:
-        return TailState.INTACT
-    last_path = f"{log_directory(log)}/{segment_name(found.bases[-1])}"
-    if found.bad.path != last_path or not found.segments or found.segments[-1].path != last_path:
+    if found.start_lost:
         return TailState.DAMAGED
-    file = disk.open(last_path)
+    if found.last is None:
+        return TailState.INTACT if found.start.unfinished else TailState.DAMAGED
+    if found.leo < found.start.log_start:
+        return TailState.DAMAGED
+    if found.bad is None:
+        return TailState.SUSPECT if found.start.durability == OS else TailState.INTACT
+    file = disk.open(found.last.path)
     try:
         evidence = synced_evidence(file, found.bad.position, found.leo)
     finally:
@@ -151,41 +350,71 @@ def _verdict(disk: Disk, log: PartitionId, found: _Scanned, clean: CleanLog | No
     return TailState.DAMAGED if evidence > found.leo else TailState.SUSPECT
 
 
-def _quarantine_and_drop(disk: Disk, log: PartitionId, found: _Scanned) -> None:
-    """Copy everything from the first bad byte on to quarantine/, then remove segments that are all bad."""
+# ---------------------------------------------------------------------------------------------------------
+# Settling
+# ---------------------------------------------------------------------------------------------------------
+
+
+def _settle(
+    disk: Disk,
+    log: PartitionId,
+    found: _Found,
+    indexes: Indexes,
+    clean: CleanLog | None,
+    mutants: Mutants,
+) -> DiskFile:
+    """Make the folder what `found` says, durably; return the last segment's file."""
+    last = found.last
+    if last is not None and found.bad is not None:
+        quarantine(disk, log, last.base_offset, last.size)
+    if last is None or found.leo < found.start.log_start:
+        make_directory_durable(disk, log_directory(log))
+        found.start, found.last, file = finish_reset(disk, log, found.start, indexes)
+        found.sealed, found.rebuilt, found.damage = [], [], ()
+        return file
     directory = log_directory(log)
-    good = {segment.base_offset: segment.size for segment in found.segments}
-    make_directory_durable(disk, QUARANTINE)
-    remove_temporary_files(disk, QUARANTINE)
-    affected = [base for base in found.bases if base not in good or base == found.segments[-1].base_offset]
-    for base in affected:
-        _copy_to_quarantine(disk, log, base, good.get(base, 0))
-    for base in reversed(affected):
-        if base not in good:
-            disk.remove(f"{directory}/{segment_name(base)}")
-            disk.sync_directory(directory)
-
-
-def _copy_to_quarantine(disk: Disk, log: PartitionId, base: int, position: int) -> None:
-    source = disk.open(f"{log_directory(log)}/{segment_name(base)}")
-    size = source.size()
-    if position < size:
-        number = next_number(disk, QUARANTINE)
-        target_path = f"{QUARANTINE}/{number:06d}-{log[0]}-{log[1]}-{base:020d}-{position}.bad"
-        target = create_empty(disk, target_path + TEMPORARY_SUFFIX)
-        copy_bytes(source, target, position, size)
-        target.sync()
-        target.close()
-        disk.rename(target_path + TEMPORARY_SUFFIX, target_path)
-        disk.sync_directory(QUARANTINE)
-    source.close()
+    if found.start_lost or clean is None:
+        # Names too may not be durable yet after a kill: what makes a file a left-over comes before it goes.
+        write_start(disk, log, found.start)
+    changed = bool(found.left_over)
+    for base in found.left_over:
+        path = segment_path(log, base)
+        remove_if_there(disk, index_path(path))
+        disk.remove(path)
+    known = {segment.base_offset for segment in found.segments}
+    for base in segment_bases(disk, directory, INDEX_SUFFIX):
+        if base not in known:
+            disk.remove(f"{directory}/{base:020d}{INDEX_SUFFIX}")
+            changed = True
+    renewed = found.bad is not None or clean is None
+    if renewed:
+        changed |= remove_if_there(disk, last.index_path)
+    for segment in found.rebuilt:
+        if not disk.exists(segment.path):
+            create_empty(disk, segment.path).close()
+        with suppress(OSError):
+            write_index(disk, log, segment.index_path, segment.head, segment.index)
+        segment.release_index()
+        changed = True
+    if changed:
+        disk.sync_directory(directory)
+    if found.damage or found.rebuilt or clean is None:
+        write_damage(disk, log, found.damage)
+    if mutants.recovery_reports_unsynced:
+        file = disk.open(last.path)
+        file.truncate(last.size)
+        return file
+    if renewed:
+        return replace_segment(disk, last.path, last.size, checksum=last.checksum)
+    return disk.open(last.path)
 
 
 def remove_temporary_files(disk: Disk, directory: str) -> None:
-    """Remove what an earlier run had not finished. Raises DiskError."""
+    """Remove the files that an earlier run had not finished; folders are none of ours. Raises DiskError."""
     for name in disk.list(directory):
-        if name.endswith(TEMPORARY_SUFFIX):
-            disk.remove(f"{directory}/{name}" if directory else name)
+        path = f"{directory}/{name}" if directory else name
+        if name.endswith(TEMPORARY_SUFFIX) and not is_folder(disk, path):
+            disk.remove(path)
 
 
 def damaged_metadata(what: str) -> LiftlogError:

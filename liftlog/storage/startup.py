@@ -14,6 +14,7 @@ import msgspec
 
 from liftlog.format import decode_values
 from liftlog.ports import Disk
+from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     CLEAN,
     HW,
@@ -24,11 +25,14 @@ from liftlog.storage.layout import (
     STREAMS,
     TRASH,
     VOTE,
+    numbered_folders,
     partitions_on_disk,
     segment_bases,
 )
 from liftlog.storage.log import Log, StorageOptions
-from liftlog.storage.recovery import CleanLog, damaged_metadata, recover_log, remove_temporary_files
+from liftlog.storage.logstate import OS, CleanLog, start_path
+from liftlog.storage.recovery import damaged_metadata, recover_log, remove_temporary_files
+from liftlog.storage.sealing import Sealer, check_key
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.storage.verdict import remember_verdict
@@ -59,11 +63,20 @@ class Startup(msgspec.Struct):
     clean: bool
 
 
-def recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, new_disk_id: str) -> Startup:
+def recover(
+    disk: Disk,
+    options: StorageOptions,
+    mutants: Mutants,
+    sealer: Sealer | None,
+    indexes: Indexes,
+    node: int,
+    new_disk_id: str,
+) -> Startup:
     """Lock, read and repair the data folder. Raises LiftlogError naming the file and the remedy."""
     disk.lock(LOCK)
     try:
-        return _recover(disk, options, mutants, node, new_disk_id)
+        check_key(disk, sealer)
+        return _recover(disk, options, mutants, sealer, indexes, node, new_disk_id)
     except OSError as error:
         name = getattr(error, "filename", None) or "the data folder"
         raise LiftlogError(
@@ -71,7 +84,15 @@ def recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, ne
         ) from error
 
 
-def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, new_disk_id: str) -> Startup:
+def _recover(
+    disk: Disk,
+    options: StorageOptions,
+    mutants: Mutants,
+    sealer: Sealer | None,
+    indexes: Indexes,
+    node: int,
+    new_disk_id: str,
+) -> Startup:
     remove_temporary_files(disk, ROOT)
     marker = _read_marker(disk)
     identity, hard_state = _read_or_create_identity(disk, node, new_disk_id, marker is not None)
@@ -84,7 +105,7 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
     logs: dict[PartitionId, Log] = {}
     for log in (RAFT_LOG, *partitions):
         # A folder that the marker does not name could not be moved to the trash: nothing is known of it.
-        logs[log] = recover_log(disk, log, options, clean_logs.get(log), mutants)
+        logs[log] = recover_log(disk, log, options.log, clean_logs.get(log), mutants, sealer, indexes)
     if marker is None:
         _sync_folders(disk)
     entries = _raft_entries(logs[RAFT_LOG])
@@ -92,7 +113,11 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
     for log, hw in saved_hw.items():
         if log in logs and hw > logs[log].leo:
             # A checkpoint was never above what was durable (R8): something is gone without a bad byte.
-            logs[log].tail = remember_verdict(disk, log, TailState.DAMAGED, rewrite=True)
+            if log == RAFT_LOG:
+                end = logs[log].leo
+                raise damaged_metadata(f"{RAFT}: the log ends at entry {end}, {hw} of them were durable")
+            promised = TailState.SUSPECT if logs[log].options.durability == OS else TailState.DAMAGED
+            logs[log].tail = remember_verdict(disk, log, promised, rewrite=True)
     found_hw = _recover_hw(disk, logs, saved_hw, mutants, marker is not None)
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
@@ -102,9 +127,8 @@ def _recover(disk: Disk, options: StorageOptions, mutants: Mutants, node: int, n
 
 def _sync_folders(disk: Disk) -> None:
     """A log that was moved to the trash and is reported as gone must not come back with a power loss (R7)."""
-    for stream in disk.list(STREAMS):
-        if stream.isascii() and stream.isdigit():
-            disk.sync_directory(f"{STREAMS}/{stream}")
+    for stream in numbered_folders(disk, STREAMS):
+        disk.sync_directory(f"{STREAMS}/{stream}")
     for folder in (STREAMS, TRASH):
         if disk.exists(folder):
             disk.sync_directory(folder)
@@ -132,8 +156,11 @@ def _read_or_create_identity(
         write_state(disk, VOTE, _encode(hard_state))
         write_state(disk, IDENTITY, _encode(identity))
         return identity, hard_state
-    if hard_state is not None and hard_state != HardState() and not segment_bases(disk, RAFT):
-        raise damaged_metadata(f"{RAFT}: the log is missing although this disk has voted")
+    if hard_state is not None and hard_state != HardState():
+        if not segment_bases(disk, RAFT):
+            raise damaged_metadata(f"{RAFT}: the log is missing although this disk has voted")
+        if not disk.exists(start_path(RAFT_LOG)):
+            raise damaged_metadata(f"{start_path(RAFT_LOG)} byte 0: the file is missing")
     if hard_state is None:
         raise damaged_metadata(f"{VOTE} byte 0: the file is missing although this disk was in use")
     if identity.node != node:

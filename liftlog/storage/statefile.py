@@ -19,6 +19,7 @@ from google_crc32c import value as crc32c
 
 from liftlog.ports import Disk
 from liftlog.storage.layout import TEMPORARY_SUFFIX, parent
+from liftlog.storage.sectors import read_sturdily
 
 _MAGIC = b"LIFTSTA1"
 _HEAD = struct.Struct("<8sII")
@@ -63,13 +64,23 @@ def write_state(disk: Disk, path: str, content: bytes) -> None:
     PreparedState(disk, path, content).commit()
 
 
+def write_in_place(disk: Disk, path: str, content: bytes) -> None:
+    """What a state file must never suffer: the planted bug `hw_checkpoint_in_place`."""
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.append([_HEAD.pack(_MAGIC, len(content), _checksum(path, content)), content])
+    finally:
+        file.close()
+
+
 def read_state(disk: Disk, path: str) -> bytes | None:
     """The content, or None if there is no such file. Raises CorruptState, DiskError."""
     if not disk.exists(path):
         return None
     file = disk.open(path)
     try:
-        data = file.read_at(0, file.size())
+        data = read_sturdily(file, 0, file.size())
     finally:
         file.close()
     if len(data) < _HEAD.size:

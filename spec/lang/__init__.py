@@ -41,9 +41,11 @@ from spec.lang.build import (
 )
 from spec.lang.model import (
     Model,
+    Rigid,
     Setting,
     Var,
     action,
+    axiom,
     constraint,
     definition,
     fair,
@@ -72,6 +74,7 @@ __all__ = [
     "Or",
     "Range",
     "Record",
+    "Rigid",
     "Seq",
     "Set",
     "Setting",
@@ -80,6 +83,7 @@ __all__ = [
     "Var",
     "action",
     "append",
+    "axiom",
     "collect",
     "constraint",
     "count",

@@ -42,7 +42,7 @@ from spec.lang.terms import (
     term,
     truth,
 )
-from spec.lang.types import Bindings, Bool, Constant, Record, Sort, SpecError, Type
+from spec.lang.types import Bindings, Bool, Constant, Fn, Record, Sort, SpecError, Type
 
 
 class Var:
@@ -51,6 +51,24 @@ class Var:
     def __init__(self, kind: Type, init: object = ...) -> None:
         self.kind = kind
         self.init = init
+
+
+class Rigid(Var):
+    """A relation, function or element that no step changes: an order, who is in which quorum.
+
+    Proofs know of it what the axioms say. When states are explored, `instance` gives it, as a plain Python
+    function of the elements' numbers: `Rigid(Fn(Epoch, Epoch, Bool), lambda a, b: a <= b)`.
+    """
+
+    def __init__(self, kind: Type, instance: Callable[..., Any]) -> None:
+        super().__init__(kind)
+        self.instance = instance
+
+    def value(self, kind: Type, *given: int) -> Any:
+        """As it is held in a state; `kind` is bound."""
+        if isinstance(kind, Fn):
+            return tuple(self.value(kind.to, *given, element) for element in kind.domain.values())
+        return self.instance(*given)
 
 
 class Setting:
@@ -122,6 +140,11 @@ def invariant(function: Any) -> Any:
 def sometimes(function: Any) -> Any:
     """True in at least one reachable state: shows that the model is not empty talk."""
     return _mark(function, "sometimes")
+
+
+def axiom(function: Any) -> Any:
+    """What proofs may assume of the rigid parts of a model."""
+    return _mark(function, "axiom")
 
 
 def constraint(function: Any) -> Any:
@@ -272,6 +295,11 @@ class Model:
         self.invariants = [self._property(name, f) for name, f in self._functions("invariant")]
         self.sometimes = [self._property(name, f) for name, f in self._functions("sometimes")]
         self.constraints = [self._property(name, f) for name, f in self._functions("constraint")]
+        self.axioms = [self._property(name, f) for name, f in self._functions("axiom")]
+        for changed in (*self.initials, *self.actions):
+            for name in changed.updates:
+                if isinstance(self.vars[name], Rigid):
+                    raise SpecError(f"model {self.name}, {changed.name} ({changed.line}): {name} is rigid")
 
     def _functions(self, kind: str) -> list[tuple[str, Any]]:
         return [(name, f) for name, f in self.declared.items() if getattr(f, "spec_kind", "") == kind]
@@ -284,6 +312,8 @@ class Model:
     def _initial(self, name: str, var: Var) -> Term:
         kind = self.types[name]
         with Recording(self.bindings):
+            if isinstance(var, Rigid):
+                return make("const", (), kind, var.value(kind))
             if var.init is ...:
                 return make("const", (), kind, kind.initial())
             given: Any = var.init
@@ -381,9 +411,11 @@ __all__ = [
     "Model",
     "Property",
     "Record",
+    "Rigid",
     "Setting",
     "Var",
     "action",
+    "axiom",
     "constraint",
     "definition",
     "fair",

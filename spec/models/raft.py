@@ -1,22 +1,24 @@
 """Raft as the metadata group uses it: election, replication, commit, restart (rule M1).
 
-Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014), Figure 2, one message of each
-kind. Messages stay in a set once sent: they may be lost, late, doubled and reordered. What a voter must not
-forget (term, vote, log) lies on its disk; a restart forgets the rest. In the right protocol everything is on
-disk before it is answered, so disk and memory are one; variants that answer first keep a second copy that a
-crash falls back to.
+Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (2014), Figure 2, one message of
+each kind. Messages stay in a set once sent: they may be lost, late, doubled and reordered. What a voter must
+not forget (term, vote, log) lies on its disk; a restart forgets the rest. In the right protocol everything is
+on disk before it is answered, so disk and memory are one; variants that answer first keep a second copy that
+a crash falls back to.
 
 Entries carry only the term in which they were written: a term has one leader, which writes an index once, so
-that (index, term) names an entry.
+that (index, term) names an entry. What a candidate or leader has heard is not remembered beside the messages:
+it may act on any set of answers that were sent to it, which is what it could have heard. The search is
+bounded by the number of terms, entries, campaigns, append messages and restarts.
 
 Each variant is one bug, and the checker shows the shortest way to the harm:
 
     vote-before-sync     a vote is answered before it is on disk
     ack-before-sync      an entry is acknowledged before it is on disk
     commit-old-term      an entry of an older term is committed by counting (Figure 8)
-    half-quorum          half of the voters are enough
+    half-quorum          half of the voters are enough (an even number of them shows it)
     length-before-term   the longer log wins the vote, not the newer
-    vote-forgotten       a candidate that is already known to the voter gets a second vote in one term
+    vote-forgotten       who asks gets a vote, whoever else got one in this term
     ack-whole-log        an acknowledgement names the follower's whole log, not what the request covers
 """
 
@@ -43,7 +45,6 @@ from spec.lang import (
     Var,
     action,
     append,
-    count,
     definition,
     function,
     get,
@@ -52,20 +53,23 @@ from spec.lang import (
     is_some,
     last,
     maximum,
+    member,
     minimum,
     numbers,
     only,
     prefix,
+    record,
     size,
     some,
     sometimes,
+    such_that,
     when,
     with_member,
 )
 
 
 class Raft(Model):
-    """A group of voters. Bounds: so many terms, entries and restarts."""
+    """A group of voters, and how often each thing may happen."""
 
     variant = Setting(
         "right",
@@ -79,12 +83,15 @@ class Raft(Model):
     )
     Nodes = Constant(3)
     Terms = Constant(2)
-    Entries = Constant(2)
+    Entries = Constant(1)
+    Campaigns = Constant(2)
+    Appends = Constant(2)
     Restarts = Constant(1)
 
     Node = Sort(Nodes)
     Term = Range(0, Terms)
     Index = Range(0, Entries)
+    Position = Range(0, Entries - 1)
     Log = Seq(Term, Entries)
     Kind = Enum("ask", "vote", "append", "ack")
     Message = Record(
@@ -99,15 +106,19 @@ class Raft(Model):
     )
     """ask: last index and its term. append: the index before the entry and its term, one entry or none, the
     leader's commit. ack: the index up to which the logs agree."""
+    Decided = Record(entry=Term, term=Term)
+    """An entry and the term whose leader committed it."""
 
     term = Var(Fn(Node, Term))
     vote = Var(Fn(Node, Option(Node)))
     log = Var(Fn(Node, Log))
     role = Var(Fn(Node, Enum("follower", "candidate", "leader")))
-    votes = Var(Fn(Node, Set(Node)))
-    match = Var(Fn(Node, Fn(Node, Index)))
     commit = Var(Fn(Node, Index))
     messages = Var(Set(Message))
+    decided = Var(Fn(Position, Option(Decided)))
+    """What was ever committed: nobody in the protocol knows it, the invariants do."""
+    campaigns = Var(Range(0, Campaigns))
+    appends = Var(Range(0, Appends))
     restarts = Var(Range(0, Restarts))
     disk_term = Var(Fn(Node, Term))
     disk_vote = Var(Fn(Node, Option(Node)))
@@ -159,13 +170,14 @@ class Raft(Model):
     @action
     def Campaign(s, n: Node):
         """A timeout: a new term, a vote for oneself."""
-        when(s.role[n] != "leader", s.term[n] < s.Terms)
-        s.term[n] = s.term[n] + 1
+        when(s.role[n] != "leader", s.campaigns < s.Campaigns, s.term[n] < s.Terms)
+        term = s.term[n] + 1
+        s.campaigns = s.campaigns + 1
+        s.term[n] = term
         s.vote[n] = n
         s.role[n] = "candidate"
-        s.votes[n] = [n]
-        s.save(n, term=s.term[n] + 1, vote=n)
-        s.send("ask", n, None, s.term[n] + 1, size(s.log[n]), s.LastTerm(n))
+        s.save(n, term=term, vote=n)
+        s.send("ask", n, None, term, size(s.log[n]), s.LastTerm(n))
 
     @action
     def GrantVote(s, n: Node):
@@ -189,23 +201,33 @@ class Raft(Model):
             s.save(n, term=m.term, vote=m.source)
         s.send("vote", n, m.source, m.term, 0, 0)
 
-    @action
-    def CountVote(s, n: Node):
-        m = some(s.messages, "vote")
-        when(m.kind == "vote", m.to == n, m.term == s.term[n], s.role[n] == "candidate")
-        s.votes[n] = with_member(s.votes[n], m.source)
+    @definition
+    def Voted(s, voter: Node, n: Node):
+        """The voter's answer to the candidate may have arrived."""
+        answer = {
+            "kind": "vote",
+            "term": s.term[n],
+            "source": voter,
+            "to": n,
+            "index": 0,
+            "index_term": 0,
+            "entry": None,
+            "commit": 0,
+        }
+        return member(answer, s.messages)
 
     @action
     def BecomeLeader(s, n: Node):
-        when(s.role[n] == "candidate", s.Quorum(s.votes[n]))
+        """A quorum has voted for it."""
+        when(s.role[n] == "candidate")
+        when(s.Quorum(such_that(s.Node, lambda voter: Or(voter == n, s.Voted(voter, n)))))
         s.role[n] = "leader"
-        s.match[n] = function(s.Node, lambda other: If(other == n, size(s.log[n]), 0))
 
     @action
     def StepDown(s, n: Node):
         """A newer term was heard of; who asks for a vote is answered by GrantVote."""
         m = some(s.messages, "newer")
-        when(m.term > s.term[n])
+        when(m.source != n, m.term > s.term[n])
         s.term[n] = m.term
         s.vote[n] = None
         s.role[n] = "follower"
@@ -218,14 +240,14 @@ class Raft(Model):
         """The leader writes an entry of its term, on disk before it counts for itself."""
         when(s.role[n] == "leader", size(s.log[n]) < s.Entries)
         s.log[n] = append(s.log[n], s.term[n])
-        s.match[n][n] = size(s.log[n]) + 1
         if s.variant != "ack-before-sync":
             s.save(n, log=append(s.log[n], s.term[n]))
 
     @action
     def Replicate(s, n: Node, to: Node, before: Index):
         """One entry, or none, from any place on."""
-        when(s.role[n] == "leader", to != n, before <= size(s.log[n]))
+        when(s.role[n] == "leader", to != n, before <= size(s.log[n]), s.appends < s.Appends)
+        s.appends = s.appends + 1
         entry = If(before < size(s.log[n]), s.log[n][before], None)
         s.send("append", n, to, s.term[n], before, s.TermAt(n, before), entry, s.commit[n])
 
@@ -252,25 +274,30 @@ class Raft(Model):
         acked = size(log) if s.variant == "ack-whole-log" else known
         s.send("ack", n, m.source, m.term, acked, 0)
 
-    @action
-    def HearAck(s, n: Node):
-        m = some(s.messages, "ack")
-        when(m.kind == "ack", m.to == n, m.term == s.term[n], s.role[n] == "leader")
-        when(m.index > s.match[n][m.source])
-        s.match[n][m.source] = m.index
+    @definition
+    def Acknowledged(s, other: Node, n: Node, index: Index):
+        """An answer that the other has so much of the leader's log may have arrived."""
+
+        def covers(m):
+            mine = And(m.kind == "ack", m.to == n, m.term == s.term[n])
+            return And(mine, m.source == other, m.index >= index)
+
+        return Exists(s.messages, covers)
 
     @action
     def Commit(s, n: Node, index: Index):
         """An entry of the leader's own term that a quorum has on disk, and everything before it."""
         when(s.role[n] == "leader", index > s.commit[n], index <= size(s.log[n]))
-        have = count(s.Node, lambda other: s.match[n][other] >= index)
-        if s.variant == "half-quorum":
-            when(have + have >= s.Nodes)
-        else:
-            when(have + have > s.Nodes)
         if s.variant != "commit-old-term":
             when(s.TermAt(n, index) == s.term[n])
+        when(s.Quorum(such_that(s.Node, lambda other: Or(other == n, s.Acknowledged(other, n, index)))))
         s.commit[n] = index
+
+        def now_decided(i):
+            new = And(i < index, is_none(s.decided[i]))
+            return If(new, record(s.Decided, entry=s.log[n][i], term=s.term[n]), s.decided[i])
+
+        s.decided = function(s.Position, now_decided)
 
     # -- crashes -------------------------------------------------------------------------------------------
 
@@ -283,8 +310,6 @@ class Raft(Model):
         s.vote[n] = s.disk_vote[n]
         s.log[n] = s.disk_log[n]
         s.role[n] = "follower"
-        s.votes[n] = []
-        s.match[n] = function(s.Node, lambda other: 0)
         s.commit[n] = 0
 
     @only("variant", "vote-before-sync", "ack-before-sync")
@@ -321,25 +346,24 @@ class Raft(Model):
 
     @invariant
     def StateMachineSafety(s):
-        """Nobody has committed different entries at one index."""
+        """Nobody has committed another entry at an index than was committed there first."""
 
-        def agree(a, b):
-            both = minimum(s.commit[a], s.commit[b])
-            return Forall(numbers(0, both), lambda i: s.log[a][i] == s.log[b][i])
+        def agree(n, i):
+            same = And(is_some(s.decided[i]), get(s.decided[i]).entry == s.log[n][i])
+            return Implies(i < s.commit[n], same)
 
-        return Forall(s.Node, s.Node, agree)
+        return Forall(s.Node, s.Position, agree)
 
     @invariant
     def LeaderCompleteness(s):
         """A leader has every entry that was committed in an earlier term."""
 
-        def complete(leader, other):
-            longer = size(s.log[leader]) >= s.commit[other]
-            same = Forall(numbers(0, s.commit[other]), lambda i: s.log[leader][i] == s.log[other][i])
-            newer = And(s.role[leader] == "leader", s.term[leader] > s.term[other])
-            return Implies(newer, And(longer, same))
+        def complete(n, i):
+            earlier = And(is_some(s.decided[i]), get(s.decided[i]).term < s.term[n])
+            has_it = And(i < size(s.log[n]), s.log[n][i] == get(s.decided[i]).entry)
+            return Implies(And(s.role[n] == "leader", earlier), has_it)
 
-        return Forall(s.Node, s.Node, complete)
+        return Forall(s.Node, s.Position, complete)
 
     @sometimes
     def SomethingIsCommitted(s):
@@ -347,7 +371,7 @@ class Raft(Model):
 
     @sometimes
     def AFollowerLearnsTheCommit(s):
-        return Exists(s.Node, lambda n: And(s.commit[n] > 0, s.role[n] == "follower"))
+        return Exists(s.Node, s.Node, lambda a, b: And(a != b, s.commit[a] > 0, s.commit[b] > 0))
 
     @sometimes
     def TwoLeadersInDifferentTerms(s):

@@ -1,4 +1,4 @@
-"""The exported modules in `spec/tla/modules/`: written, compared with the models, checked with TLC on request.
+"""The exported modules in `spec/tla/modules/`: written, compared with the models, run through TLC on request.
 
 TLC is no part of this project. With the environment variable TLA2TOOLS_JAR naming a `tla2tools.jar`,
 `run_tlc` runs it on an exported module; its count of distinct states must equal ours.

@@ -21,12 +21,15 @@ from liftlog.messages import (
     BusUp,
     CheckpointHw,
     ClientRequest,
+    CompactLog,
+    ConfigureLog,
     CreateStreamRequest,
     Durable,
     Effect,
     Event,
     LogOpened,
-    LogRead,
+    LookupTime,
+    MoveLogStart,
     OpenLog,
     PeerMessage,
     Published,
@@ -34,15 +37,20 @@ from liftlog.messages import (
     RebuildLog,
     Received,
     RefusePublishes,
+    RepairLog,
     ReplyClient,
+    ResetLog,
+    RetainLog,
     SaveHardState,
     SaveIdentity,
+    ScrubLog,
     Send,
     SetTimer,
     StorageFailed,
     StorageJob,
     Subscribe,
     Subscribed,
+    TimeFound,
     TimerFired,
     TrashLog,
     TruncateLog,
@@ -51,13 +59,11 @@ from liftlog.messages import (
 from liftlog.types import (
     NO_MUTANTS,
     RAFT_LOG,
-    Batch,
     ClientRef,
     Entry,
-    EpochStart,
     HardState,
     Identity,
-    LogSummary,
+    LogOptions,
     Message,
     Mutants,
     NodeConfig,
@@ -66,33 +72,11 @@ from liftlog.types import (
     StreamConfig,
     TailState,
 )
+from tests.core.fake_log import Log
 
 NETWORK_S = 0.001
 SYNC_S = 0.002
-
-
-class Log:
-    """One log of the pretended disk: batches in order, the first `durable` of them synced."""
-
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.durable = 0
-        self.hw = 0
-
-    @property
-    def leo(self) -> int:
-        return self.batches[-1].end_offset if self.batches else 0
-
-    def truncate(self, offset: int) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset <= offset]
-        self.durable = len(self.batches)
-
-    def summary(self, log: PartitionId, tail: TailState) -> LogSummary:
-        epochs: list[EpochStart] = []
-        for batch in self.batches:
-            if not epochs or epochs[-1].epoch != batch.epoch:
-                epochs.append(EpochStart(batch.epoch, batch.base_offset))
-        return LogSummary(log, 0, self.leo, min(self.hw, self.leo), tuple(epochs), tail)
+WALL_START_MS = 1_800_000_000_000
 
 
 class Disk:
@@ -127,6 +111,7 @@ class World:
         self.refusals: list[RefusePublishes] = []
         self.replies: dict[int, Any] = {}
         self.clients = 0
+        self.options: dict[tuple[int, PartitionId], LogOptions] = {}
         for node in self.disks:
             self.restart(node)
 
@@ -138,7 +123,7 @@ class World:
         self.runs[node] += 1
         self.held.pop(node, None)
         for log in self.disks[node].logs.values():
-            log.batches = log.batches[: log.durable]
+            log.lose_unsynced()
         self.subscriptions = {
             key: value for key, value in self.subscriptions.items() if value[0] != node
         }
@@ -201,7 +186,8 @@ class World:
                         self._transmit(node, ready)
                 case SetTimer():
                     delay_s = self.random.uniform(effect.min_ms, effect.max_ms) / 1000
-                    self.post(node, TimerFired(effect.kind), delay_s)
+                    wall_ms = WALL_START_MS + int((self.now + delay_s) * 1000)
+                    self.post(node, TimerFired(effect.kind, wall_ms), delay_s)
                     self.timers[node, effect.kind] = self.serial
                 case StorageJob():
                     self._store(node, effect)
@@ -229,31 +215,43 @@ class World:
         logs = self.disks[node].logs
         match job:
             case OpenLog():
+                self.options[node, job.log] = job.options
                 if job.fresh or job.log not in logs:
                     logs[job.log] = Log()
                 self.post(node, LogOpened(logs[job.log].summary(job.log, TailState.CLEAN)), NETWORK_S)
             case RebuildLog():
-                logs[job.log].truncate(job.keep_below)
+                logs[job.log].truncate(job.log, job.keep_below)
                 self.post(node, LogOpened(logs[job.log].summary(job.log, TailState.DAMAGED)), NETWORK_S)
             case CheckpointHw():
                 logs[job.log].hw = job.hw
             case TrashLog():
                 logs.pop(job.log, None)
             case ReadLog():
-                found = [
-                    batch
-                    for batch in logs[job.log].batches
-                    if batch.end_offset > job.offset and batch.end_offset <= job.limit
-                ]
-                self.post(node, LogRead(job.log, job.request, found), NETWORK_S)
-            case AppendLog() | TruncateLog() | SaveHardState() | SaveIdentity():
+                self.post(node, logs[job.log].read(job), NETWORK_S)
+            case LookupTime():
+                self.post(node, TimeFound(job.log, job.request, logs[job.log].leo), NETWORK_S)
+            case ConfigureLog():
+                self.options[node, job.log] = job.options
+            case MoveLogStart():
+                self.post(node, logs[job.log].move_start(job), SYNC_S)
+            case RetainLog():
+                self.post(node, logs[job.log].retain(job), SYNC_S)
+            case CompactLog():
+                self.post(node, logs[job.log].compact(job), SYNC_S)
+            case ScrubLog():
+                self.post(node, logs[job.log].scrub(job), SYNC_S)
+            case RepairLog():
+                self.post(node, logs[job.log].repair(job), SYNC_S)
+            case AppendLog() | TruncateLog() | ResetLog() | SaveHardState() | SaveIdentity():
                 run = self.runs[node]
                 if isinstance(job, AppendLog):
                     log = logs.setdefault(job.log, Log())
                     assert job.batches[0].base_offset == log.leo
                     log.batches.extend(job.batches)
                 elif isinstance(job, TruncateLog):
-                    logs[job.log].truncate(job.offset)
+                    logs[job.log].truncate(job.log, job.offset)
+                elif isinstance(job, ResetLog):
+                    logs[job.log].reset(job)
                 if node in self.held and isinstance(job, AppendLog) and job.log != RAFT_LOG:
                     self.held[node].append(lambda: self._sync(node, run, job))
                 else:
@@ -262,7 +260,7 @@ class World:
                 raise AssertionError(f"unexpected job {job}")
 
     def _sync(
-        self, node: int, run: int, job: AppendLog | TruncateLog | SaveHardState | SaveIdentity
+        self, node: int, run: int, job: AppendLog | TruncateLog | ResetLog | SaveHardState | SaveIdentity
     ) -> None:
         if run != self.runs[node]:
             return
@@ -303,21 +301,26 @@ class World:
         assert self.run_until(lambda: number in self.replies, seconds), f"no answer to {request}"
         return self.replies[number]
 
-    def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> PartitionId:
+    def create(
+        self, name: str = "orders", replicas: int = 3, minimum: int = 0, **settings: Any
+    ) -> PartitionId:
         """Create a stream of one partition and wait until it takes messages."""
-        reply = self.answer(1, CreateStreamRequest(StreamConfig(name, name, 1, replicas, minimum)))
+        config = StreamConfig(name, name, 1, replicas, minimum, **settings)
+        reply = self.answer(1, CreateStreamRequest(config))
         partition = PartitionId(reply.streams[0].id, 0)
         assert self.run_until(
             lambda: all(partition in node.replicas for node in list(self.nodes.values())[:replicas])
         )
         return partition
 
-    def publish(self, partition: PartitionId, *values: bytes, reply: bytes = b"_INBOX.x") -> bool:
+    def publish(
+        self, partition: PartitionId, *values: bytes, reply: bytes = b"_INBOX.x", headers: bytes = b""
+    ) -> bool:
         """Publish through NATS; False if nobody subscribes ("no responders")."""
         target = self.subscriptions.get(partition)
         if target is None:
             return False
-        messages = [Message(b"orders", reply, b"", value) for value in values]
+        messages = [Message(b"orders", reply, headers, value) for value in values]
         self.post(target[0], Published(partition, target[1], messages, 1_000))
         return True
 

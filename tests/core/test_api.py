@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -13,8 +14,10 @@ from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import OPERATIONS, NatsApi
 from liftlog.api.plain import from_plain, to_plain
+from liftlog.api.spans import frames, materialize
 from liftlog.client.client import decode_answer
 from liftlog.client.errors import RequestFailed
+from liftlog.format import encode_values
 from liftlog.messages import (
     ClientRequest,
     ClusterStatusReply,
@@ -23,13 +26,15 @@ from liftlog.messages import (
     Event,
     NodeInfo,
     PartitionInfo,
+    ReadReply,
     ReadRequest,
     ReplicaInfo,
+    SpannedRead,
     StreamInfo,
     StreamInfoReply,
     StreamInfoRequest,
 )
-from liftlog.types import ClientRef, PartitionId, StreamConfig
+from liftlog.types import ClientRef, FileSpan, PartitionId, StreamConfig
 
 STATUS = ClusterStatusReply(
     1,
@@ -94,6 +99,75 @@ def test_calls_and_answers_come_back_as_they_were_sent() -> None:
     call = wire.ClientCall(7, ReadRequest(PartitionId(5, 0), 10))
     assert wire.call_decoder.decode(wire.encode_frame(call)[4:]) == call
     assert wire.answer_decoder.decode(wire.encode_frame((7, STATUS))[4:]) == wire.ClientAnswer(7, STATUS)
+
+
+class MemoryFile:
+    """A span's file, and whether it was closed."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.closed = False
+
+    def read_at(self, position: int, length: int) -> bytes:
+        return self.content[position : position + length]
+
+    def send_to(self, descriptor: int, position: int, length: int) -> int:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def spanned(content: bytes, *cuts: int) -> tuple[SpannedRead, list[MemoryFile]]:
+    """A read whose batches lie in one file for each stretch between two cuts."""
+    files = [MemoryFile(b"before" + content + b"after") for _ in cuts[1:]]
+    spans = [
+        FileSpan(file, 6 + start, end - start, 0, 1)
+        for file, (start, end) in zip(files, pairwise(cuts), strict=True)
+    ]
+    return SpannedRead(ReadReply(PartitionId(5, 0), 2, 1 << 40, 3, 9, [], 4), spans), files
+
+
+@pytest.mark.parametrize("cuts", [(0, 300), (0, 100, 300), (0, 0, 70000), (0,)])
+@pytest.mark.parametrize("number", [1, 1 << 40])
+def test_a_frame_with_spans_is_the_frame_of_an_answer_that_holds_their_bytes(
+    cuts: tuple[int, ...], number: int
+) -> None:
+    content = bytes(range(256)) * 300
+    read, files = spanned(content, *cuts)
+    parts = wire.spanned_frame(number, read)
+    data = b"".join(
+        one.file.read_at(one.position, one.length) if isinstance(one, FileSpan) else one for one in parts
+    )
+    (frame,) = [bytes(one) for one in wire.FrameSplitter().feed(data)]
+    batches = [content[start:end] for start, end in pairwise(cuts)]
+    expected = msgspec.structs.replace(read.reply, batches=batches)
+    assert wire.answer_decoder.decode(frame) == wire.ClientAnswer(number, expected)
+    assert not any(file.closed for file in files)
+
+
+def test_spans_that_are_read_instead_are_cut_into_frames_and_closed() -> None:
+    batches = [encode_values(PartitionId(5, 0), offset, 1, 0, [b"x" * offset]).data for offset in range(5)]
+    content = b"".join(batches)
+    read, files = spanned(content, 0, len(batches[0]), len(content))
+    assert materialize(read) == msgspec.structs.replace(read.reply, batches=batches)
+    assert all(file.closed for file in files)
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_cutting_into_frames_loses_no_byte_whatever_the_lengths_say(position: int, value: int) -> None:
+    data = bytearray(b"".join(encode_values(PartitionId(5, 0), i, 1, 0, [b"abc"]).data for i in range(5)))
+    data[position % len(data)] = value
+    assert b"".join(frames(bytes(data))) == data
+
+
+def test_an_answer_with_spans_for_a_client_that_left_is_closed() -> None:
+    registry = ClientRegistry()
+    client = registry.register(lambda reply: None)
+    registry.forget([client])
+    read, files = spanned(b"x" * 100, 0, 100)
+    registry.reply(client, read)
+    assert [file.closed for file in files] == [True]
 
 
 @pytest.mark.parametrize("value", [STATUS, STREAMS])

@@ -8,13 +8,28 @@ from collections.abc import Sequence
 import pytest
 import trio
 
-from liftlog.messages import AppendLog, Durable, Event, LogRead, ReadLog, StorageJob
-from liftlog.real.storage_runner import ThreadStorageRunner
-from liftlog.types import PartitionId, Ticket
+from liftlog.messages import (
+    AppendLog,
+    CompactLog,
+    Durable,
+    Event,
+    LogRead,
+    MoveLogStart,
+    OpenLog,
+    ReadLog,
+    RetainLog,
+    ScrubLog,
+    StorageJob,
+    TrashLog,
+    TruncateLog,
+)
+from liftlog.real.storage_runner import SLICE_EVERY_GROUPS, ThreadStorageRunner
+from liftlog.types import CompactionPolicy, PartitionId, RetentionPolicy, Ticket
 
 pytestmark = pytest.mark.trio
 
 LOG = PartitionId(5, 0)
+OTHER = PartitionId(6, 0)
 
 
 class RecordingEngine:
@@ -22,6 +37,7 @@ class RecordingEngine:
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
+        self.jobs: list[list[StorageJob]] = []
         self.gate = threading.Semaphore(0)
         self.closed: bool | None = None
         self.explode = False
@@ -31,6 +47,7 @@ class RecordingEngine:
         if self.explode:
             raise RuntimeError("a bug")
         events: list[Event] = []
+        self.jobs.append(list(jobs))
         group = []
         for job in jobs:
             if isinstance(job, AppendLog):
@@ -133,3 +150,66 @@ async def test_an_unforeseen_exception_reaches_the_driver_and_nothing_is_marked_
     await runner.close(clean=True)
     assert [str(error) for error in sink.failures] == ["a bug"]
     assert engine.closed is None
+
+
+# -- background jobs ---------------------------------------------------------------------------------------
+
+
+def compact(log: PartitionId = LOG) -> CompactLog:
+    return CompactLog(log, CompactionPolicy(), 10, 0, 0, 1024)
+
+
+async def carried_out(*jobs: StorageJob, syncs: int = 0) -> list[list[StorageJob]]:
+    """The groups in which a runner that finds these jobs waiting carries them out."""
+    engine, sink = RecordingEngine(), Sink()
+    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
+    for job in jobs:
+        runner.submit(job)
+    for _ in range(syncs):
+        engine.gate.release()
+    runner.start()
+    await runner.close(clean=True)
+    assert sink.failures == []
+    return engine.jobs
+
+
+async def test_background_jobs_wait_until_nothing_else_is_queued_and_run_one_at_a_time() -> None:
+    first, second, scrub = compact(), compact(OTHER), ScrubLog(LOG, 0, 1)
+    jobs = [first, append(1), second, ReadLog(LOG, 7, 0, 10, 100), scrub, append(2)]
+    groups = await carried_out(*jobs, syncs=1)
+    assert groups == [[jobs[1], jobs[3], jobs[5]], [first], [second], [scrub]]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [OpenLog(LOG, True), TrashLog(LOG), TruncateLog(LOG, 5, Ticket(1)), MoveLogStart(LOG, 3)],
+    ids=lambda job: type(job).__name__,
+)
+async def test_a_background_job_runs_before_a_later_job_that_changes_the_life_of_its_log(
+    job: StorageJob,
+) -> None:
+    mine, retain, others = compact(), RetainLog(LOG, RetentionPolicy(), 5, 0), compact(OTHER)
+    groups = await carried_out(mine, others, append(1), retain, job, append(2), syncs=1)
+    assert groups == [[append(1), mine, retain, job, append(2)], [others]]
+
+
+async def test_under_load_a_background_job_is_delayed_but_not_starved() -> None:
+    engine, sink = RecordingEngine(), Sink()
+    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
+    runner.submit(append(1))
+    runner.submit(compact())
+    runner.start()
+    number = 1
+    with trio.fail_after(10):
+        while [compact()] not in engine.jobs:
+            # While one group waits for its sync the next one is queued: the thread never finds nothing to do.
+            while engine.groups[-1:] != [[number]] and engine.jobs[-1:] != [[compact()]]:
+                await trio.sleep(0)
+            number += 1
+            runner.submit(append(number))
+            engine.gate.release()
+    for _ in range(number):
+        engine.gate.release()
+    await runner.close(clean=True)
+    assert engine.jobs.index([compact()]) == SLICE_EVERY_GROUPS
+    assert runner.counters["storage.slices"] == 1

@@ -202,9 +202,20 @@ class Harness:
         assert all(copy == copies[0] for copy in copies)
 
 
-def with_cluster(folder: Path, nodes: int, story: Callable[[Harness], Awaitable[None]]) -> None:
-    """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens."""
-    with LocalCluster(folder, nodes) as cluster:
+def with_cluster(
+    folder: Path,
+    nodes: int,
+    story: Callable[[Harness], Awaitable[None]],
+    prepare: Callable[[LocalCluster], None] | None = None,
+) -> LocalCluster:
+    """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens.
+
+    `prepare` may change the nodes' configurations before they start. Returns the cluster that was stopped.
+    """
+    stopped = LocalCluster(folder, nodes)
+    if prepare is not None:
+        prepare(stopped)
+    with stopped as cluster:
 
         async def run() -> None:
             async with await Client.connect(cluster.nats_url) as client:
@@ -217,6 +228,7 @@ def with_cluster(folder: Path, nodes: int, story: Callable[[Harness], Awaitable[
         except (AssertionError, LiftlogError) as error:
             error.add_note(_logs(cluster))
             raise
+    return stopped
 
 
 def _logs(cluster: LocalCluster) -> str:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from liftlog.types import LiftlogError, StreamConfig
-from sim.faults import KINDS, Fault, draw_plan, restore
+from sim.faults import DISK_KINDS, KINDS, Fault, draw_plan, restore
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.profiles import PROFILES, WEIGHTS, draw_knobs, profile_of
@@ -72,20 +72,6 @@ def test_a_disk_is_set_back_only_to_before_an_earlier_start() -> None:
     assert world.observer.counters["repairs"] == 1
 
 
-def test_the_atlas_spares_copies_that_a_minimum_of_one_does_not_cover() -> None:
-    world = world_with(minimum=1)
-    assert not any(world.faults.may_damage(machine) for machine in world.machines.values())
-
-
-def test_the_atlas_damages_one_disk_at_a_time() -> None:
-    world = world_with()
-    assert all(world.faults.may_damage(machine) for machine in world.machines.values())
-    strike(world, "wipe", follower_of(world), 3 * SECOND)
-    assert not any(world.faults.may_damage(machine) for machine in world.machines.values())
-    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
-    assert all(world.faults.may_damage(machine) for machine in world.machines.values())
-
-
 def test_the_atlas_wipes_a_minority_of_the_voters() -> None:
     world = world_with()
     strike(world, "wipe", follower_of(world))
@@ -106,7 +92,7 @@ def test_a_plan_follows_from_the_seed_and_one_fault_can_be_left_out() -> None:
 
 def test_healing_takes_everything_back() -> None:
     world = world_with()
-    for kind in ("isolate", "cut_bus", "slow_node", "storm", "pause", "write_failure", "slow_disk"):
+    for kind in ("isolate", "cut_bus", "slow_node", "storm", "pause", "full_disk", "slow_disk"):
         strike(world, kind, 2, 1000 * SECOND)
     world.faults.end()
     assert world.network.is_whole() and not world.bus.is_cut(2)
@@ -135,6 +121,9 @@ def test_a_choice_of_faults_is_obeyed_and_checked() -> None:
     assert draw_knobs(1, faults="none").faults == ()
     assert [kind for kind, _ in draw_knobs(1, faults="kill,power").faults] == ["kill", "power"]
     assert draw_knobs(1, faults="wipes").profile == "wipes"
+    assert [kind for kind, _ in draw_knobs(1, faults="disk,kill").faults] == ["kill", *DISK_KINDS]
+    disk = dict(draw_knobs(1, faults="disk").faults)
+    assert set(disk) >= {*DISK_KINDS, "power", "kill", "crash_inside"}
     with pytest.raises(LiftlogError, match="no fault 'fire'"):
         draw_knobs(1, faults="kill,fire")
     with pytest.raises(LiftlogError, match="no fault profile 'fire'"):

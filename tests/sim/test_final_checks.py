@@ -6,11 +6,14 @@ from functools import cache
 
 import pytest
 
-from liftlog.types import PartitionId
+from liftlog.format import encode_records
+from liftlog.types import PartitionId, Record
+from sim.comparing import _compare_values
+from sim.copies import segment_paths
 from sim.invariants import Violation
 from sim.kernel import SECOND
 from sim.knobs import Knobs
-from sim.runner import compare_copies, heal, phases, unhealed
+from sim.runner import compare_copies, damaged, heal, phases, unhealed
 from sim.step_gear import StepProcess
 from sim.world import World
 
@@ -76,7 +79,7 @@ def test_replicas_equal_fails_when_a_copy_is_shorter() -> None:
     node = world.machines[3].node
     assert node is not None
     replica = node.replicas[partition_of(world)]
-    replica.leo = replica.cache[-1].base_offset
+    replica.leo = replica.cache.batches[-1].base_offset
     with pytest.raises(Violation) as caught:
         compare_copies(world)
     assert caught.value.invariant == "ReplicasEqual"
@@ -90,3 +93,29 @@ def test_no_acked_record_lost_fails_when_an_acknowledged_value_is_elsewhere() ->
     with pytest.raises(Violation) as caught:
         compare_copies(world)
     assert caught.value.invariant == "NoAckedRecordLost"
+
+
+def test_damage_repaired_fails_while_a_damaged_batch_is_there_and_while_its_offsets_are_missing() -> None:
+    world = whole_world(8)
+    assert damaged(world) == ""
+    machine, log = world.machines[3], partition_of(world)
+    path = segment_paths(machine.disk, log)[0]
+    harm = world.faults.atlas.harm_of(machine, path, 70, 71)
+    assert harm is not None
+    machine.disk.flip(path, 70, 3)
+    assert damaged(world).startswith("node 3 does not hold all of")
+    world.faults.atlas.note(machine, harm)
+    assert damaged(world).startswith("node 3 still has bytes 70..70 of")
+
+
+def test_no_resurrection_fails_when_two_copies_have_other_values_of_a_key() -> None:
+    world = whole_world(9)
+    log = partition_of(world)
+    newest = world.newest_metadata()
+    assert newest is not None
+    state = newest.partitions[log]
+    keyed = [Record(0, 1, b"s", b"", b"", b"k", value) for value in (b"v", b"w", b"v")]
+    copies = [[encode_records(log, 1, [record])] for record in keyed]
+    with pytest.raises(Violation) as caught:
+        _compare_values(world, state, copies)
+    assert caught.value.invariant == "NoResurrection" and "b'k'" in caught.value.finding

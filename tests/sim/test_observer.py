@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from liftlog.core.replica import Replica
-from liftlog.messages import TIMER_TICK, TimerFired
-from liftlog.types import Entry
+from liftlog.messages import TIMER_TICK, Scrubbed, TimerFired
+from liftlog.types import Entry, OffsetRange
 from sim.invariants import Violation
 from sim.kernel import SECOND
 from sim.knobs import Knobs
@@ -79,6 +79,26 @@ def test_an_unsynced_promise_fires_when_the_machine_recovers() -> None:
     file.sync()
     machine.disk.kill()
     fires(world, "CommittedOnISR", machine.start)
+
+
+def test_damage_that_nobody_inflicted_fires() -> None:
+    world = running_world(9)
+    machine, replica = replica_of(world, "follower")
+    found = Scrubbed(replica.id, 1, OffsetRange(0, 1))
+    fires(world, "NoFalseDamage", lambda: machine.post(found))
+
+
+@pytest.mark.parametrize("content", [b"", b"LIFTSTA1", b"nonsense that is long enough for a head"])
+def test_a_state_file_that_was_changed_in_place_fires(content: bytes) -> None:
+    world = running_world(4)
+    machine, _replica = replica_of(world, "follower")
+    machine.kill()
+    file = machine.disk.open("hw", create=True)
+    file.truncate(0)
+    file.append([content])
+    file.sync()
+    machine.disk.kill()
+    fires(world, "AtomicStateFiles", machine.start)
 
 
 def test_a_second_leader_of_an_epoch_fires() -> None:

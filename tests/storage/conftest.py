@@ -1,13 +1,12 @@
-"""Prints how many crash points the storage tests tried."""
+"""Prints what the storage tests tried: crash points, flipped bits, cut and deleted files."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.storage.crash_report import TRIED
+from tests.storage.crash_report import lines
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if TRIED:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(TRIED.items()))
-        terminalreporter.write_line(f"crash points tried: {sum(TRIED.values())} ({kinds})")
+    for line in lines():
+        terminalreporter.write_line(line)

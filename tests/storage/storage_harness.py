@@ -19,13 +19,14 @@ from liftlog.messages import (
 from liftlog.ports import Disk
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
-from liftlog.types import NO_MUTANTS, Batch, LogSummary, Mutants, PartitionId, Recovered, Ticket
+from liftlog.types import NO_MUTANTS, Batch, LogOptions, LogSummary, Mutants, PartitionId, Recovered, Ticket
 from sim.disk import SimDisk
 
 LOG = PartitionId(7, 0)
 OTHER = PartitionId(7, 1)
-SMALL = StorageOptions(segment_bytes=600)
+SMALL_LOG = LogOptions(segment_bytes=600)
 """A few batches fill a segment."""
+SMALL = StorageOptions(log=SMALL_LOG)
 
 
 def new_disk(seed: int = 0) -> SimDisk:
@@ -58,8 +59,14 @@ def run(engine: StorageEngine, *jobs: StorageJob) -> list[Event]:
     return engine.write(jobs) + engine.sync()
 
 
-def opened(engine: StorageEngine, log: PartitionId = LOG, fresh: bool = False) -> LogSummary:
-    (event,) = run(engine, OpenLog(log, fresh))
+def open_log(log: PartitionId = LOG, fresh: bool = False, options: LogOptions = SMALL_LOG) -> OpenLog:
+    return OpenLog(log, fresh, options)
+
+
+def opened(
+    engine: StorageEngine, log: PartitionId = LOG, fresh: bool = False, options: LogOptions = SMALL_LOG
+) -> LogSummary:
+    (event,) = run(engine, open_log(log, fresh, options))
     assert isinstance(event, LogOpened), event
     return event.summary
 

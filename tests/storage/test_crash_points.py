@@ -1,4 +1,4 @@
-"""A crash at every Disk call of a scripted life, enumerated; and at every Disk call of the recovery after it.
+"""A crash at every Disk call of two scripted lives, enumerated; and at every call of the recovery after it.
 
 What must hold afterwards is written in `crash_script.Promises`: every record whose ticket was reported
 durable is there with the same bytes, nothing is invented, offsets are contiguous, HW <= LEO, the vote is
@@ -17,7 +17,7 @@ from liftlog.storage.engine import StorageEngine
 from liftlog.types import NO_MUTANTS, EpochStart, Mutants, PartitionId, Recovered
 from sim.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
-from tests.storage.crash_script import Content, Life, read_all
+from tests.storage.crash_script import Content, Life, SegmentLife, read_all
 from tests.storage.storage_harness import LOG, SMALL
 
 Crash = Callable[[SimDisk, Random], None]
@@ -54,10 +54,12 @@ def recover(disk: SimDisk, mutants: Mutants = NO_MUTANTS) -> tuple[StorageEngine
     return engine, engine.recover(1, "disk-of-the-restart", 2)
 
 
-def crashed_life(at_call: int, seed: int, mutants: Mutants = NO_MUTANTS) -> tuple[Life, bool]:
+def crashed_life(
+    at_call: int, seed: int, mutants: Mutants = NO_MUTANTS, kind: type[Life] = Life
+) -> tuple[Life, bool]:
     """A life that dies instead of its `at_call`-th Disk call; False if it ended before that."""
-    life = Life(SimDisk(Random(seed)), mutants)
-    life.disk.crash_after(at_call)
+    life = kind(SimDisk(Random(seed)), mutants)
+    life.crash_after(at_call)
     try:
         life.run()
     except SimulatedCrash:
@@ -65,20 +67,28 @@ def crashed_life(at_call: int, seed: int, mutants: Mutants = NO_MUTANTS) -> tupl
     return life, False
 
 
-def lives(seed: int, mutants: Mutants = NO_MUTANTS) -> Iterator[tuple[int, Life]]:
+def lives(seed: int, mutants: Mutants = NO_MUTANTS, kind: type[Life] = Life) -> Iterator[tuple[int, Life]]:
     """A life for every crash point, and one that ended cleanly."""
     at_call = 0
     crashed = True
     while crashed:
         at_call += 1
-        life, crashed = crashed_life(at_call, seed * 100_003 + at_call, mutants)
+        life, crashed = crashed_life(at_call, seed * 100_003 + at_call, mutants, kind)
         yield at_call, life
 
 
 def state(engine: StorageEngine, found: Recovered) -> Found:
     """All that must not change from one recovery to the next."""
     logs: list[tuple[PartitionId, int, int, int, tuple[EpochStart, ...], dict[int, Content]]] = [
-        (one.log, one.log_start, one.leo, one.hw, one.epochs, read_all(engine, one.log)) for one in found.logs
+        (
+            one.log,
+            one.log_start,
+            one.leo,
+            one.hw,
+            one.epochs,
+            read_all(engine, one.log, one.log_start, one.damage),
+        )
+        for one in found.logs
     ]
     return found.identity, found.hard_state, found.raft_entries, logs
 
@@ -112,24 +122,37 @@ def check_life_after(life: Life, random: Random, mutants: Mutants = NO_MUTANTS) 
     return ""
 
 
-@pytest.mark.parametrize("name", sorted(CRASHES))
-def test_D4_R5_R7_a_crash_at_any_disk_call_loses_nothing_durable_and_invents_nothing(name: str) -> None:
-    crash, outcomes = CRASHES[name]
-    for outcome in range(outcomes):
-        for at_call, life in lives(outcome):
-            random = Random(outcome * 1_000_003 + at_call)
-            crash(life.disk, random)
-            # The process between a kill and a power loss was the one that learned of a clean stop.
-            life.promises.clean &= name != "kill-power"
-            problem = check_life_after(life, random)
-            assert not problem, f"{name} at call {at_call}, outcome {outcome}: {problem}"
-            TRIED[f"life, {name}"] += 1
+OUTCOMES = [
+    pytest.param(name, outcome, marks=pytest.mark.slow if outcome else ())
+    for name, (_, outcomes) in sorted(CRASHES.items())
+    for outcome in range(outcomes)
+]
+"""Every kind of crash; its further random outcomes take time."""
+
+
+@pytest.mark.parametrize(("name", "outcome"), OUTCOMES)
+@pytest.mark.parametrize("kind", [Life, SegmentLife])
+def test_D4_R5_R7_a_crash_at_any_disk_call_loses_nothing_durable_and_invents_nothing(
+    kind: type[Life], name: str, outcome: int
+) -> None:
+    crash, _ = CRASHES[name]
+    for at_call, life in lives(outcome, kind=kind):
+        random = Random(outcome * 1_000_003 + at_call)
+        crash(life.disk, random)
+        # The process between a kill and a power loss was the one that learned of a clean stop.
+        life.promises.clean &= name != "kill-power"
+        problem = check_life_after(life, random)
+        assert not problem, f"{name} at call {at_call}, outcome {outcome}: {problem}"
+        TRIED[f"life, {name}"] += 1
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [Life, SegmentLife])
 @pytest.mark.parametrize("first", ["kill", "power"])
 @pytest.mark.parametrize("second", ["kill", "power"])
-def test_D4_a_crash_at_any_disk_call_of_a_recovery_is_recovered_from(first: str, second: str) -> None:
+def test_D4_a_crash_at_any_disk_call_of_a_recovery_is_recovered_from(
+    kind: type[Life], first: str, second: str
+) -> None:
     """Every 29th crash point of the life, another row for each pair; every call of the recovery."""
     row = {"kill": 1, "power": 2}[first] * 3 + {"kill": 1, "power": 2}[second]
     at_call = row
@@ -138,7 +161,7 @@ def test_D4_a_crash_at_any_disk_call_of_a_recovery_is_recovered_from(first: str,
         crashed = True
         while crashed:
             within += 1
-            life, alive = crashed_life(at_call, at_call)
+            life, alive = crashed_life(at_call, at_call, kind=kind)
             random = Random(at_call * 1009 + within)
             CRASHES[first][0](life.disk, random)
             life.disk.crash_after(within)

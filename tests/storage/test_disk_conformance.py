@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -33,11 +35,11 @@ def fresh_folder(tmp_path: Path) -> Callable[[], str]:
 
 
 def test_the_real_disk_conforms(fresh_folder: Callable[[], str]) -> None:
-    assert check_disk_conformance(lambda: RealDisk(fresh_folder())) == 12
+    assert check_disk_conformance(lambda: RealDisk(fresh_folder())) == 13
 
 
 def test_the_simulated_disk_conforms() -> None:
-    assert check_disk_conformance(lambda: SimDisk(Random(1))) == 12
+    assert check_disk_conformance(lambda: SimDisk(Random(1))) == 13
 
 
 def test_the_suite_notices_a_disk_that_lists_unsorted(fresh_folder: Callable[[], str]) -> None:
@@ -118,3 +120,25 @@ def test_the_suite_notices_a_clock_that_runs_backward_and_a_dead_source_of_rando
         check_clock_conformance(Backward(Kernel()))
     with pytest.raises(ConformanceError, match="differ"):
         check_random_conformance(Dead(7, "node 1"))
+
+
+HOLDER = """
+import sys, time
+from liftlog.real.disk import RealDisk
+RealDisk(sys.argv[1]).lock("lock")
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.real
+def test_a_lock_keeps_other_processes_out_and_ends_with_its_own(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"locked\n"
+        with pytest.raises(LiftlogError, match="in use by another process"):
+            RealDisk(str(tmp_path)).lock("lock")
+    finally:
+        holder.kill()
+        holder.communicate()
+    RealDisk(str(tmp_path)).lock("lock")

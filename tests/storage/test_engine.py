@@ -14,7 +14,6 @@ from liftlog.messages import (
     LogOpened,
     LogRead,
     LookupTime,
-    OpenLog,
     ReadLog,
     RebuildLog,
     SaveHardState,
@@ -33,6 +32,7 @@ from liftlog.types import (
     InvariantViolation,
     Message,
     Mutants,
+    OffsetRange,
     PartitionId,
     TailState,
     Ticket,
@@ -45,6 +45,7 @@ from tests.storage.storage_harness import (
     durable,
     failures,
     new_disk,
+    open_log,
     opened,
     restart,
     run,
@@ -253,7 +254,7 @@ def test_a_segment_that_cannot_be_created_refuses_the_write() -> None:
     engine, _ = start(disk)
     opened(engine)
     store(engine, 3)
-    disk.fail_next("open", errno.EMFILE)
+    disk.fail_next("open", errno.EMFILE, f"{3:020d}.log")
     assert failures(run(engine, append(3, [b"x" * 500], 9))) == [(9, False)]
     assert run(engine, append(3, [b"x" * 500], 10)) == durable(10)
 
@@ -283,14 +284,14 @@ def test_a_failed_sync_is_final_until_the_log_is_rebuilt() -> None:
     events = run(engine, append(3, [b"x"], 10), append(0, [b"other"], 11, log=OTHER))
     assert failures(events) == [(10, True)] and Durable(Ticket(11)) in events
     assert failures(run(engine, append(4, [b"y"], 12), append(3, [b"x"], 13))) == [(12, True), (13, True)]
-    assert failures(run(engine, TruncateLog(LOG, 1, Ticket(14)), OpenLog(LOG))) == [
+    assert failures(run(engine, TruncateLog(LOG, 1, Ticket(14)), open_log(LOG))) == [
         (14, True),
         (NO_TICKET, True),
     ]
     (event,) = run(engine, ReadLog(LOG, 1, 0, 9, 9999))
     assert isinstance(event, LogRead) and event.error
     (event,) = run(engine, LookupTime(LOG, 1, 0))
-    assert isinstance(event, StorageFailed)
+    assert isinstance(event, TimeFound) and event.error
 
     (event,) = run(engine, RebuildLog(LOG, 3))
     assert isinstance(event, LogOpened)
@@ -349,7 +350,7 @@ def test_a_rebuild_that_finds_damage_below_what_it_should_keep_tells_so_after_a_
     engine, _ = start(disk)
     opened(engine)
     store(engine, 40)
-    disk.flip(segments(disk)[2], 100, 3)
+    disk.flip(segments(disk)[-1], 100, 3)
     (event,) = run(engine, RebuildLog(LOG, 40))
     assert isinstance(event, LogOpened)
     kept = event.summary.leo
@@ -441,7 +442,7 @@ def test_opening_an_open_log_tells_what_is_durable() -> None:
     first = opened(engine)
     assert (first.leo, first.tail, first.epochs) == (0, TailState.CLEAN, ())
     engine.write([append(0, [b"a"], 1)])
-    (event,) = engine.write([OpenLog(LOG)])
+    (event,) = engine.write([open_log(LOG)])
     assert isinstance(event, LogOpened) and event.summary.leo == 1
     assert engine.sync() == durable(1)
 
@@ -450,7 +451,7 @@ def test_a_log_that_could_not_be_created_can_be_opened_later_and_survives() -> N
     disk = new_disk()
     engine, _ = start(disk)
     disk.fail_next_sync("streams/7")
-    assert failures(run(engine, OpenLog(LOG))) == [(NO_TICKET, True)]
+    assert failures(run(engine, open_log(LOG))) == [(NO_TICKET, True)]
     opened(engine)
     store(engine, 2)
     disk.power_loss(disk.random)
@@ -499,7 +500,7 @@ def test_the_hw_checkpoint_is_never_above_the_durable_leo() -> None:
     assert recovered.logs[0].hw == 6
 
 
-def test_damage_met_by_a_read_is_an_error_and_what_lies_before_it_is_still_served() -> None:
+def test_D2_damage_met_by_a_read_is_told_by_its_range_and_everything_else_is_served() -> None:
     disk = new_disk()
     engine, _ = start(disk)
     opened(engine)
@@ -512,17 +513,51 @@ def test_damage_met_by_a_read_is_an_error_and_what_lies_before_it_is_still_serve
     (event,) = run(engine, ReadLog(LOG, 1, 2, 5, 9999))
     assert isinstance(event, LogRead) and event.batches == []
     assert f"byte {2 * one}" in event.error and "checksum" in event.error
+    assert event.damage == OffsetRange(2, 3)
+    (event,) = run(engine, ReadLog(LOG, 1, 3, 5, 9999))
+    assert isinstance(event, LogRead) and [b.base_offset for b in event.batches] == [3, 4]
 
 
-def test_an_unreadable_sector_is_an_error_of_the_read_alone() -> None:
+def test_D2_damage_is_remembered_over_a_crash_until_it_is_cleared() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 6)
+    disk.flip(segments(disk)[-1], 70, 1)
+    run(engine, ReadLog(LOG, 1, 4, 6, 9999))
+    store(engine, 2, base=6)
+    disk.power_loss(disk.random)
+    engine, recovered = start(disk)
+    assert (recovered.logs[0].leo, recovered.logs[0].damage) == (8, (OffsetRange(4, 5),))
+    assert recovered.logs[0].tail is TailState.INTACT, "the rest of the log is as good as it was"
+    (event,) = run(engine, ReadLog(LOG, 1, 5, 8, 9999))
+    assert isinstance(event, LogRead) and [b.base_offset for b in event.batches] == [5, 6, 7]
+
+
+def test_D5_damage_that_cannot_be_remembered_is_an_error_of_the_read_alone() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 6)
+    disk.flip(segments(disk)[0], 70, 1)
+    disk.fill()
+    (event,) = run(engine, ReadLog(LOG, 1, 0, 6, 9999))
+    assert isinstance(event, LogRead) and event.damage is None and "cannot be remembered" in event.error
+    disk.fill(False)
+    (event,) = run(engine, ReadLog(LOG, 1, 0, 6, 9999))
+    assert isinstance(event, LogRead) and event.damage == OffsetRange(0, 1)
+
+
+def test_D2_a_read_that_fails_once_is_tried_again_and_a_sector_that_stays_bad_is_damage() -> None:
     disk = new_disk()
     engine, _ = start(disk)
     opened(engine)
     store(engine, 2)
     disk.fail_next("read")
-    (event,) = run(engine, ReadLog(LOG, 1, 0, 5, 9999))
-    assert isinstance(event, LogRead) and event.error
     assert len(values(engine)) == 2
+    disk.unreadable(segments(disk)[0], 0, 64)
+    (event,) = run(engine, ReadLog(LOG, 1, 0, 2, 9999))
+    assert isinstance(event, LogRead) and event.damage is not None and event.damage.start == 0
 
 
 def test_batches_travel_whole_and_are_stored_as_they_came() -> None:

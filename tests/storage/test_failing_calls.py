@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import copy
 import errno
+import types
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -27,7 +29,6 @@ from liftlog.messages import (
     Event,
     LogOpened,
     LogRead,
-    OpenLog,
     ReadLog,
     RebuildLog,
     SaveHardState,
@@ -51,8 +52,11 @@ from liftlog.types import (
 )
 from sim.disk import SimDisk
 from tests.storage.crash_report import TRIED
-from tests.storage.storage_harness import LOG, OTHER, append, durable, new_disk, run, start
+from tests.storage.crash_script import SegmentLife
+from tests.storage.storage_harness import LOG, OTHER, append, durable, new_disk, open_log, run, start
+from tests.storage.test_crash_points import CRASHES, check_life_after
 
+Group = Callable[..., list[Event]]
 Line = tuple[int, bytes]
 """Epoch and value of one record."""
 LOGS = (RAFT_LOG, LOG, OTHER)
@@ -111,8 +115,8 @@ class Script:
 
 def first_life(disk: Disk, model: Model) -> None:
     script = Script(disk, model)
-    script.do(OpenLog(LOG))
-    script.do(OpenLog(OTHER))
+    script.do(open_log(LOG))
+    script.do(open_log(OTHER))
     script.vote(HardState(1, 2))
     for base in range(0, 12, 3):
         script.put(base, [b"%d" % base * 60, b"b"], [b"c" * 90])
@@ -130,9 +134,9 @@ def first_life(disk: Disk, model: Model) -> None:
     script.shorten(LOG, 6, RebuildLog(LOG, 6))
     script.put(6, [b"after" * 20], epoch=4)
     script.shorten(OTHER, 0, TrashLog(OTHER))
-    script.do(OpenLog(OTHER))
+    script.do(open_log(OTHER))
     script.put(0, [b"another" * 20], epoch=6, log=OTHER)
-    script.shorten(OTHER, 0, OpenLog(OTHER, fresh=True))
+    script.shorten(OTHER, 0, open_log(OTHER, fresh=True))
     script.engine.close(True)
 
 
@@ -204,7 +208,7 @@ def goes_on(disk: SimDisk, found: dict[PartitionId, list[Line]], label: str) -> 
     """A log that was recovered takes appends, durably."""
     engine, recovered = start(disk)
     assert contents(engine, recovered) == found, f"{label}: a second recovery found something else"
-    (event,) = run(engine, OpenLog(LOG))
+    (event,) = run(engine, open_log(LOG))
     assert isinstance(event, LogOpened)
     leo = event.summary.leo
     assert run(engine, append(leo, [b"goes on"], 1, epoch=99)) == durable(1), label
@@ -247,6 +251,46 @@ def test_a_failure_of_any_disk_call_is_reported_and_loses_nothing_durable(operat
             break
         if stopped:
             tried += judge(disk, model, number, f"{operation} {number} failed")
+    assert tried > 0
+    TRIED[f"failed {operation}"] += tried
+
+
+class _Refused(Exception):
+    """The scripted life ends here: storage reported a failure that the script had not planned."""
+
+
+@pytest.mark.parametrize("operation", ["sync", "append", "rename", "open", "truncate", "remove"])
+def test_a_failure_amid_changes_of_complete_segments_loses_nothing_durable(operation: str) -> None:
+    """Whoever goes on afterwards rebuilds the log, or starts anew: nothing that was durable is gone."""
+    tried = 0
+    for number in range(1, 1000):
+        disk = FailingDisk(Random(number), operation, number)
+        life = SegmentLife(disk)
+        life.may_fail = True
+        group = life.group
+
+        def stopping(*jobs: StorageJob, group: Group = group, disk: FailingDisk = disk) -> list[Event]:
+            before = disk.failed
+            events = group(*jobs)
+            if disk.failed and not before and any(isinstance(event, StorageFailed) for event in events):
+                raise _Refused
+            return events
+
+        life.group = stopping  # type: ignore[method-assign]
+        with suppress(_Refused, OSError, LiftlogError):
+            life.run()
+        # The marker of a clean stop may be what could not be written.
+        life.promises.clean = False
+        if not disk.failed:
+            break
+        seeds = (number, number + 1)
+        for crash, seed in (("kill", number), *(("power", seed) for seed in seeds)):
+            after = copy.deepcopy(life)
+            after.group = types.MethodType(SegmentLife.group, after)  # type: ignore[method-assign]
+            CRASHES[crash][0](after.disk, Random(seed))
+            problem = check_life_after(after, Random(seed))
+            assert not problem, f"{operation} {number} failed, {crash}: {problem}"
+            tried += 1
     assert tried > 0
     TRIED[f"failed {operation}"] += tried
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,80 +11,133 @@ from hypothesis import strategies as st
 from liftlog.format import (
     HEADER_BYTES,
     PREFIX_BYTES,
+    VERSION,
     CorruptBatch,
     decode_records,
     decode_values,
     encode_messages,
     encode_records,
     encode_values,
+    forget_place,
+    last_timestamp_ms,
     parse_batch,
     read_header,
+    split_frames,
     stamp,
+    verify_frame,
 )
-from liftlog.types import RAFT_LOG, Batch, Message, PartitionId, Record
+from liftlog.types import RAFT_LOG, Message, PartitionId, Record
+from tests.storage.batch_kinds import COMPRESSED, LOG, MIXED, golden_1, golden_2, kinds, sealer
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "batch.hex"
-LOG = PartitionId(7, 2)
-
-
-def golden_batch() -> Batch:
-    records = [
-        Record(41, 1_700_000_000_000, b"orders.eu", b"_INBOX.1", b"", None, b"first"),
-        Record(42, 1_700_000_000_250, b"orders.eu", b"", b"NATS/1.0\r\nA: b\r\n\r\n", b"key", b""),
-        Record(43, 1_699_999_999_999, b"", b"", b"", b"", None),
-    ]
-    batch = encode_records(LOG, 5, records)
-    return parse_batch(LOG, stamp(batch.data, 40) + batch.data[PREFIX_BYTES:])
+FRAMES = golden_2()
+DENSE = FRAMES["dense"]
 
 
-def test_the_bytes_of_a_batch_are_those_of_the_golden_file() -> None:
+def opened(data: bytes) -> list[Record]:
+    """The records of a frame as a node with the key reads it from its disk."""
+    if verify_frame(LOG, data).sealed:
+        data = sealer().open(LOG, data)
+    return decode_records(parse_batch(LOG, data))
+
+
+def test_the_bytes_of_every_kind_of_batch_are_those_of_the_golden_file() -> None:
     """Logs on disk and nodes of other versions speak this format: a change needs a new version number."""
-    assert golden_batch().data == bytes.fromhex(GOLDEN.read_text())
+    made = kinds()
+    assert made.keys() == FRAMES.keys()
+    for kind, (data, _) in made.items():
+        if kind not in COMPRESSED:
+            assert data == FRAMES[kind], kind
 
 
-def test_the_golden_file_still_decodes() -> None:
-    batch = parse_batch(LOG, bytes.fromhex(GOLDEN.read_text()))
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_frame_of_the_golden_file_still_decodes(kind: str) -> None:
+    assert opened(FRAMES[kind]) == kinds()[kind][1]
+
+
+def test_batches_of_version_1_are_still_read() -> None:
+    """Logs that were written before compression, compaction and encryption existed."""
+    batch = parse_batch(LOG, golden_1())
     header = read_header(batch.data)
-    assert (header.synced_below, header.base_offset, header.record_count, header.epoch) == (40, 41, 3, 5)
-    assert (header.first_timestamp_ms, header.last_timestamp_ms) == (1_700_000_000_000, 1_700_000_000_250)
-    records = decode_records(batch)
-    assert [record.key for record in records] == [None, b"key", b""]
-    assert [record.value for record in records] == [b"first", b"", None]
-    assert [record.offset for record in records] == [41, 42, 43]
+    assert (header.synced_below, header.base_offset, header.records, header.epoch) == (40, 41, 3, 5)
+    assert (header.codec, header.sparse, header.control, header.sealed) == ("none", False, False, False)
+    assert decode_records(batch) == MIXED
 
 
-def test_every_flipped_bit_is_detected_in_prefix_header_and_records() -> None:
-    data = golden_batch().data
+def test_a_plain_batch_differs_from_version_1_in_the_version_and_the_checksums_alone() -> None:
+    old = golden_1()
+    differing = [i for i in range(len(old)) if old[i] != DENSE[i]]
+    assert set(differing) <= {*range(8, 12), *range(16, 20), 22} and (old[22], DENSE[22]) == (1, VERSION)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("dense", ("none", False, False, False, 3, 3)),
+        ("sparse", ("none", True, False, False, 9, 2)),
+        ("empty span", ("none", True, False, False, 9, 0)),
+        ("control", ("none", False, True, False, 1, 1)),
+        ("zstd sparse", ("zstd", True, False, False, 6, 5)),
+        ("lz4", ("lz4", False, False, False, 6, 6)),
+        ("sealed zstd", ("zstd", False, False, True, 6, 6)),
+        ("sealed empty span", ("none", True, False, True, 9, 0)),
+    ],
+)
+def test_the_header_tells_the_kind_without_library_or_key(kind: str, expected: tuple[object, ...]) -> None:
+    header = verify_frame(LOG, FRAMES[kind])
+    flags = (header.codec, header.sparse, header.control, header.sealed)
+    assert (*flags, header.count, header.records) == expected
+    assert header.end_offset == 41 + header.count
+    last_ms = max((record.timestamp_ms for record in kinds()[kind][1]), default=0)
+    assert last_timestamp_ms(FRAMES[kind]) == header.last_timestamp_ms == last_ms
+
+
+@pytest.mark.parametrize("kind", ["version 1", *FRAMES])
+def test_every_flipped_bit_is_detected_in_prefix_header_and_payload(kind: str) -> None:
+    data = FRAMES.get(kind) or golden_1()
     for byte in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
             flipped[byte] ^= 1 << bit
             with pytest.raises(CorruptBatch):
-                parse_batch(LOG, bytes(flipped))
+                verify_frame(LOG, bytes(flipped))
 
 
-def test_every_shorter_and_longer_frame_is_detected() -> None:
-    data = golden_batch().data
+@pytest.mark.parametrize("kind", ["version 1", *FRAMES])
+def test_every_shorter_and_longer_frame_is_detected(kind: str) -> None:
+    data = FRAMES.get(kind) or golden_1()
     for length in range(len(data)):
         with pytest.raises(CorruptBatch):
-            parse_batch(LOG, data[:length])
+            verify_frame(LOG, data[:length])
     with pytest.raises(CorruptBatch, match="are there"):
-        parse_batch(LOG, data + b"\0")
+        verify_frame(LOG, data + b"\0")
 
 
 @pytest.mark.parametrize("other", [PartitionId(7, 3), PartitionId(8, 2), RAFT_LOG])
 def test_a_batch_of_another_log_is_detected(other: PartitionId) -> None:
     with pytest.raises(CorruptBatch, match="checksum"):
-        parse_batch(other, golden_batch().data)
+        parse_batch(other, DENSE)
+
+
+def test_the_planted_bug_of_checksums_without_a_place_is_one_and_is_off() -> None:
+    """The simulator must catch what this lets through; nothing but the simulator may switch it on."""
+    forget_place(True)
+    try:
+        homeless = encode_values(LOG, 0, 1, 0, [b"a"]).data
+        assert parse_batch(PartitionId(8, 2), homeless).data == homeless
+    finally:
+        forget_place(False)
+    for log in (LOG, PartitionId(8, 2)):
+        with pytest.raises(CorruptBatch, match="checksum"):
+            parse_batch(log, homeless)
 
 
 @pytest.mark.parametrize(
     ("position", "text"),
-    [(0, "prefix"), (8, "prefix"), (13, "too small|are there"), (20, "magic"), (22, "version"),
-     (23, "attributes"), (60, "reserved"), (70, "checksum")],
+    [(0, "prefix"), (8, "prefix"), (13, "too small|are there"), (20, "magic"), (22, "checksum"),
+     (23, "checksum"), (60, "not sparse"), (70, "checksum")],
 )  # fmt: skip
 def test_the_error_names_what_is_wrong(position: int, text: str) -> None:
-    flipped = bytearray(golden_batch().data)
+    flipped = bytearray(DENSE)
     flipped[position] ^= 1
     with pytest.raises(CorruptBatch, match=text):
         parse_batch(LOG, bytes(flipped))
@@ -123,14 +175,20 @@ lines = st.tuples(st.integers(-(2**31), 2**31 - 1), bytestrings, bytestrings, by
 def test_records_with_keys_come_back_as_they_were(
     drawn: list[tuple[int, bytes, bytes, bytes, bytes | None, bytes | None]], base: int
 ) -> None:
-    start_ms = 1_700_000_000_000 - drawn[0][0]
-    records = [Record(base + i, start_ms + line[0], *line[1:]) for i, line in enumerate(drawn)]
-    near = all(abs(record.timestamp_ms - records[0].timestamp_ms) < 2**31 for record in records)
-    if near:
-        assert decode_records(encode_records(LOG, 3, records)) == records
-    else:
-        with pytest.raises(ValueError, match="fit"):
-            encode_records(LOG, 3, records)
+    records = [Record(base + i, 1_700_000_000_000 + line[0], *line[1:]) for i, line in enumerate(drawn)]
+    assert decode_records(encode_records(LOG, 3, records)) == records
+
+
+def test_timestamps_up_to_49_days_apart_fit_one_batch_in_any_order() -> None:
+    """So every part of a batch can be encoded again: a base that fits all fits some of them."""
+    early, late = 1_700_000_000_000, 1_700_000_000_000 + 2**32 - 1
+    for times in ([early, late], [late, early], [early + 2**31, early, late]):
+        records = [Record(i, time, b"", b"", b"", None, b"v") for i, time in enumerate(times)]
+        batch = encode_records(LOG, 1, records)
+        assert decode_records(batch) == records and last_timestamp_ms(batch.data) == late
+    records = [Record(i, time, b"", b"", b"", None, b"v") for i, time in enumerate([early, late + 1])]
+    with pytest.raises(ValueError, match="do not fit into one batch"):
+        encode_records(LOG, 1, records)
 
 
 @settings(max_examples=100, deadline=None)
@@ -144,6 +202,28 @@ def test_random_damage_is_detected(values: list[bytes], random: Random) -> None:
     if bytes(data) != before:
         with pytest.raises(CorruptBatch):
             parse_batch(LOG, bytes(data))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(sorted(FRAMES)), max_size=8), st.integers(0, 400))
+def test_a_stretch_of_frames_is_cut_into_frames_and_loses_no_byte(row: list[str], cut: int) -> None:
+    frames = [FRAMES[kind] for kind in row]
+    stretch = b"".join(frames)
+    assert split_frames(stretch) == frames
+    short = stretch[: max(0, len(stretch) - cut)]
+    found = split_frames(short)
+    assert b"".join(found) == short
+    whole = [frame for frame in found if frame in frames]
+    assert whole == frames[: len(whole)] and len(found) - len(whole) <= 1
+
+
+def test_a_damaged_length_spoils_the_cut_but_is_noticed() -> None:
+    damaged = bytearray(DENSE + DENSE)
+    damaged[12] ^= 0x40
+    found = split_frames(bytes(damaged))
+    assert b"".join(found) == bytes(damaged)
+    with pytest.raises(CorruptBatch):
+        parse_batch(LOG, found[0])
 
 
 def test_raft_values_come_back_and_empty_stays_empty() -> None:
@@ -172,6 +252,7 @@ def test_what_does_not_fit_is_refused_with_a_reason() -> None:
         encode_records(LOG, 1, [])
     with pytest.raises(ValueError, match="does not fit"):
         encode_messages(LOG, 0, 1, 0, [Message(b"s" * 70_000, b"", b"", b"")])
-    with pytest.raises(ValueError, match="does not follow"):
-        records = [Record(0, 0, b"", b"", b"", None, b""), Record(2, 0, b"", b"", b"", None, b"")]
-        encode_records(LOG, 1, records)
+    with pytest.raises(ValueError, match="do not ascend within"):
+        encode_records(LOG, 1, [MIXED[0], MIXED[2]])
+    with pytest.raises(ValueError, match="does not fit"):
+        encode_records(LOG, 1, [MIXED[0]._replace(reply=b"r" * 70_000)])

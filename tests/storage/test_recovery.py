@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from random import Random
 
 import pytest
 
-from liftlog.format import encode_values
-from liftlog.messages import CheckpointHw, LogRead, OpenLog, ReadLog, SaveHardState, SaveIdentity
+from liftlog.format import decode_records, encode_values
+from liftlog.messages import CheckpointHw, LogRead, ReadLog, SaveHardState, SaveIdentity
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import (
     NO_MUTANTS,
@@ -16,11 +17,12 @@ from liftlog.types import (
     Identity,
     LiftlogError,
     Mutants,
+    OffsetRange,
     PartitionId,
     TailState,
     Ticket,
 )
-from sim.disk import SimDisk
+from sim.disk import SimDisk, SimFile
 from tests.storage.storage_harness import (
     LOG,
     OTHER,
@@ -28,6 +30,7 @@ from tests.storage.storage_harness import (
     batch,
     durable,
     new_disk,
+    open_log,
     opened,
     quarantined,
     restart,
@@ -125,31 +128,59 @@ def test_a_marker_that_cannot_be_written_makes_the_stop_unclean() -> None:
     assert not restart(disk)[1].clean
 
 
-@pytest.mark.parametrize("number", [0, 7, 19])
-@pytest.mark.parametrize("byte", [5, 13, 17, 30, 35, 42])
-def test_after_a_clean_stop_any_bad_byte_is_damage(number: int, byte: int) -> None:
-    """Also in a header of an early segment, which a clean open reads without the records."""
+@pytest.mark.parametrize("number", [0, 7, 18])
+@pytest.mark.parametrize("byte", [5, 13, 17, 30, 35, 42, 80])
+def test_D2_after_a_clean_stop_a_bad_byte_is_damage_of_its_own_batch(number: int, byte: int) -> None:
+    """It shows when it is read; then its range is remembered, and all the rest can be read."""
     disk = stored(20, clean=True)
-    per_segment = 600 // FRAME
-    path = segments(disk)[number // per_segment]
-    position = FRAME * (number % per_segment) if number < 10 else 0
-    disk.flip(path, position + byte, 2)
-    tail, leo = tail_of(disk)
-    assert tail is TailState.DAMAGED and leo <= number
-
-
-def test_after_a_clean_stop_records_are_verified_at_once_in_the_last_segment_and_when_read_elsewhere() -> (
-    None
-):
-    disk = stored(20, clean=True)
-    disk.flip(segments(disk)[-1], 100, 2)
-    assert tail_of(disk)[0] is TailState.DAMAGED
-    disk = stored(20, clean=True)
-    disk.flip(segments(disk)[0], 100, 2)
+    frame = FRAME + (number >= 10)
+    disk.flip(segments(disk)[number // 4], frame * (number % 4) + byte, 2)
     engine, recovered = start(disk)
-    assert recovered.logs[0].tail is TailState.CLEAN
-    (event,) = run(engine, ReadLog(LOG, 1, 0, 20, 9999))
-    assert isinstance(event, LogRead) and "checksum" in event.error
+    summary = recovered.logs[0]
+    assert (summary.tail, summary.leo, summary.damage) == (TailState.CLEAN, 20, ())
+    for offset in range(20):
+        (event,) = run(engine, ReadLog(LOG, 1, offset, offset + 1, 9999))
+        assert isinstance(event, LogRead)
+        assert event.damage == (OffsetRange(number, number + 1) if offset == number else None)
+        assert len(event.batches) == (offset != number)
+    store(engine, 2, base=20)
+    _, recovered = restart(disk)
+    assert (recovered.logs[0].leo, recovered.logs[0].damage) == (22, (OffsetRange(number, number + 1),))
+
+
+def test_a_clean_start_reads_nothing_but_heads_of_indexes_and_state_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    read_at = SimFile.read_at
+
+    def watched(file: SimFile, position: int, length: int) -> bytes:
+        read.append(file._path)
+        return read_at(file, position, length)
+
+    disk = stored(60, clean=True)
+    monkeypatch.setattr(SimFile, "read_at", watched)
+    engine, recovered = start(disk)
+    assert recovered.clean and recovered.logs[0].leo == 60
+    assert not [path for path in read if path.startswith("streams/") and path.endswith(".log")]
+    assert len([path for path in read if path.endswith(".index")]) == len(segments(disk))
+    assert len(values(engine)) == 60
+    assert {path for path in read if path.endswith(".log")} == set(segments(disk))
+
+
+def test_an_unclean_start_reads_the_last_segment_of_a_log_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    read_at = SimFile.read_at
+
+    def watched(file: SimFile, position: int, length: int) -> bytes:
+        read.append(file._path)
+        return read_at(file, position, length)
+
+    disk = stored(20)
+    monkeypatch.setattr(SimFile, "read_at", watched)
+    start(disk)
+    last = segments(disk)[-1]
+    assert {path for path in read if path.startswith("streams/") and path.endswith(".log")} == {last}
 
 
 def test_after_a_clean_stop_a_missing_tail_is_damage() -> None:
@@ -226,22 +257,63 @@ def test_a_destroyed_length_does_not_hide_the_evidence() -> None:
     assert tail_of(disk) == (TailState.DAMAGED, 1)
 
 
-def test_damage_in_an_early_segment_is_damage_and_everything_behind_it_is_quarantined() -> None:
-    disk = stored(20)
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("harm", ["missing", "stale", "flipped"])
+def test_D2_D3_damage_in_a_complete_segment_without_index_is_a_range_found_by_the_start(
+    clean: bool, harm: str
+) -> None:
+    disk = stored(20, clean)
     names = segments(disk)
+    before = values_of(disk)
     disk.flip(names[1], FRAME + 90, 4)
-    assert tail_of(disk) == (TailState.DAMAGED, 5)
-    assert segments(disk) == names[:2]
-    assert len(quarantined(disk)) == len(names) - 1
+    index = names[1].replace(".log", ".index")
+    if harm == "missing":
+        disk.remove(index)
+    elif harm == "flipped":
+        disk.flip(index, 20, 0)
+    else:
+        disk.open(names[1]).append([b"grown"])
+    engine, recovered = start(disk)
+    assert (recovered.logs[0].leo, recovered.logs[0].damage) == (20, (OffsetRange(5, 6),))
+    assert segments(disk) == names and quarantined(disk) == [], "what can be read stays where it is"
+    for offset in range(20):
+        (event,) = run(engine, ReadLog(LOG, 1, offset, offset + 1, 9999))
+        assert isinstance(event, LogRead)
+        if offset == 5:
+            assert event.error and event.damage == OffsetRange(5, 6)
+        else:
+            assert [record.value for record in decode_records(event.batches[0])] == [before[offset]]
 
 
-def test_a_missing_segment_is_damage() -> None:
-    disk = stored(20)
-    disk.remove(segments(disk)[1])
-    assert tail_of(disk) == (TailState.DAMAGED, 4)
-    disk = stored(20)
-    disk.remove(segments(disk)[0])
-    assert tail_of(disk) == (TailState.DAMAGED, 0)
+def values_of(disk: SimDisk) -> list[bytes]:
+    """The values of a log on a copy of its disk."""
+    engine, _ = start(copy.deepcopy(disk))
+    return values(engine)
+
+
+@pytest.mark.parametrize(("gone", "lost"), [(0, (0, 4)), (1, (4, 8)), (3, (12, 16))])
+@pytest.mark.parametrize("clean", [False, True])
+def test_D2_a_missing_segment_is_a_damaged_range(gone: int, lost: tuple[int, int], clean: bool) -> None:
+    disk = stored(20, clean)
+    disk.remove(segments(disk)[gone])
+    for _ in range(2):
+        engine, recovered = start(disk)
+        assert (recovered.logs[0].leo, recovered.logs[0].damage) == (20, (OffsetRange(*lost),))
+        (event,) = run(engine, ReadLog(LOG, 1, lost[0], 20, 9999))
+        assert isinstance(event, LogRead) and event.damage == OffsetRange(*lost)
+        assert len(values(engine, offset=lost[1])) == 20 - lost[1]
+        disk.kill()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_D2_a_complete_segment_that_is_too_short_is_damaged_up_to_the_next_one(clean: bool) -> None:
+    disk = stored(20, clean)
+    disk.open(segments(disk)[1]).truncate(2 * FRAME + 50)
+    for _ in range(2):
+        engine, recovered = start(disk)
+        assert (recovered.logs[0].leo, recovered.logs[0].damage) == (20, (OffsetRange(6, 8),))
+        assert len(values(engine, offset=8)) == 12
+        disk.kill()
 
 
 def test_a_batch_in_the_wrong_log_or_with_an_older_epoch_is_bad() -> None:
@@ -267,17 +339,17 @@ def test_a_tail_of_zeros_is_bad() -> None:
 
 def test_a_verdict_stays_until_a_new_incarnation_is_durable() -> None:
     disk = stored(20)
-    disk.flip(segments(disk)[1], 80, 0)
+    disk.flip(segments(disk)[-1], 80, 0)
     for _ in range(3):
-        assert tail_of(disk) == (TailState.DAMAGED, 4)
+        assert tail_of(disk) == (TailState.DAMAGED, 16)
         disk.power_loss(disk.random)
     engine, _ = start(disk)
-    store(engine, 2, base=4)
+    store(engine, 2, base=16)
     engine.close(True)
-    assert tail_of(stopped(disk)) == (TailState.DAMAGED, 6), "a clean stop does not hide it"
+    assert tail_of(stopped(disk)) == (TailState.DAMAGED, 18), "a clean stop does not hide it"
     engine, _ = restart(disk)
     run(engine, SaveIdentity(Identity(1, "disk-1", 5), Ticket(1)))
-    assert tail_of(stopped(disk)) == (TailState.INTACT, 6)
+    assert tail_of(stopped(disk)) == (TailState.INTACT, 18)
 
 
 def stopped(disk: SimDisk) -> SimDisk:
@@ -329,8 +401,8 @@ def test_the_mutant_that_reports_without_syncing_reports_what_the_power_takes() 
 
 def test_the_mutant_that_takes_damage_for_a_torn_tail_calls_it_intact() -> None:
     disk = stored(20)
-    disk.flip(segments(disk)[1], 80, 0)
-    assert tail_of(disk, Mutants(damage_as_torn_tail=True)) == (TailState.INTACT, 4)
+    disk.flip(segments(disk)[-1], 80, 0)
+    assert tail_of(disk, Mutants(damage_as_torn_tail=True)) == (TailState.INTACT, 16)
     assert tail_of_again(disk) is TailState.INTACT
 
 
@@ -338,14 +410,14 @@ def test_the_hw_is_clamped_to_the_log_unless_the_mutant_forgets() -> None:
     disk = new_disk()
     engine, _ = start(disk)
     opened(engine)
-    store(engine, 8)
-    run(engine, CheckpointHw(LOG, 8), append(8, [b"x"], 99))
+    store(engine, 7)
+    run(engine, CheckpointHw(LOG, 7), append(7, [b"x"], 99))
     disk.kill()
-    disk.flip(segments(disk)[0], 2 * FRAME + 70, 0)
+    disk.flip(segments(disk)[1], FRAME + 70, 0)
     _, recovered = start(disk, Mutants(hw_not_clamped=True))
-    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (2, 8)
+    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (5, 7)
     _, recovered = restart(disk)
-    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (2, 2)
+    assert (recovered.logs[0].leo, recovered.logs[0].hw) == (5, 5)
 
 
 def test_an_unreadable_hw_checkpoint_counts_as_zero() -> None:
@@ -381,7 +453,7 @@ def test_all_partitions_are_reported_in_order() -> None:
     disk = new_disk()
     engine, _ = start(disk)
     for log in (PartitionId(30, 0), PartitionId(4, 1), PartitionId(4, 0)):
-        run(engine, OpenLog(log))
+        run(engine, open_log(log))
     _, recovered = restart(disk)
     assert [summary.log for summary in recovered.logs] == [(4, 0), (4, 1), (30, 0)]
 

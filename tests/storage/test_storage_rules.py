@@ -20,7 +20,6 @@ from liftlog.messages import (
     CheckpointHw,
     LogOpened,
     LogRead,
-    OpenLog,
     ReadLog,
     RebuildLog,
     SaveHardState,
@@ -41,6 +40,7 @@ from tests.storage.storage_harness import (
     durable,
     failures,
     new_disk,
+    open_log,
     opened,
     restart,
     run,
@@ -73,7 +73,7 @@ def test_R8_what_takes_the_place_of_cut_records_is_not_committed_by_an_old_check
     """A kill between the append and the next checkpoint must not find the HW of the records before them."""
     disk, engine = stored(6, hw=6)
     base = 0 if fresh else 2
-    engine.write([OpenLog(LOG, fresh=True) if fresh else TruncateLog(LOG, 2, Ticket(50))])
+    engine.write([open_log(LOG, fresh=True) if fresh else TruncateLog(LOG, 2, Ticket(50))])
     engine.write([append(base, [b"other"] * 8, 51, epoch=7)])
     engine, recovered = restart(disk)
     assert recovered.logs[0].leo == base + 8
@@ -101,7 +101,7 @@ def test_R8_a_checkpoint_that_cannot_be_lowered_keeps_the_records() -> None:
 def test_R8_D3_the_checkpoint_is_clamped_on_disk_when_a_start_finds_less_than_it_says(clean: bool) -> None:
     disk, engine = stored(6, hw=6)
     engine.close(clean)
-    disk.flip(segments(disk)[-1], 30, 1)
+    disk.open(segments(disk)[-1]).truncate(200)
     engine, recovered = restart(disk)
     leo = recovered.logs[0].leo
     assert leo < 6 and recovered.logs[0].hw == leo
@@ -194,7 +194,7 @@ def test_R5_a_rebuild_over_damage_is_damaged_from_whichever_call_it_dies_at() ->
         for outcome in range(outcomes):
             for call in range(1, 1000):
                 disk, engine = stored(12)
-                disk.flip(segments(disk)[1], 40, 3)
+                disk.flip(segments(disk)[-1], 40, 3)
                 disk.crash_after(call)
                 try:
                     run(engine, RebuildLog(LOG, 12))
@@ -227,9 +227,9 @@ def test_R14_the_clean_stop_marker_is_gone_for_good_before_the_first_append() ->
 def test_R14_the_verdict_survives_a_crash_at_any_call_before_it_was_registered() -> None:
     """The start that finds damage cuts it; each later one must still know, until one was registered."""
     for call in range(1, 200):
-        disk, _ = stored(6)
+        disk, _ = stored(7)
         disk.kill()
-        disk.flip(segments(disk)[0], 100, 3)
+        disk.flip(segments(disk)[1], 100, 3)
         disk.crash_after(call)
         engine = StorageEngine(disk)
         try:
@@ -257,7 +257,7 @@ def test_D4_a_log_is_never_created_over_what_a_failed_move_to_the_trash_left() -
     disk, engine = stored(12)
     assert len(segments(disk)) > 1
     disk.fail_next("rename", matching="streams/")
-    assert failures(run(engine, OpenLog(LOG, fresh=True))) == [(0, False)]
+    assert failures(run(engine, open_log(LOG, fresh=True))) == [(0, False)]
     assert opened(engine).leo == 0
     assert len(segments(disk)) == 1
     store(engine, 7, epoch=3)
@@ -330,10 +330,10 @@ def test_D4_R5_R7_R8_the_crash_enumeration_catches_the_mutant(mutant: str, crash
 def test_R14_D2_the_mutant_that_takes_damage_for_a_torn_tail_registers_a_short_log_as_intact() -> None:
     mutant = Mutants(damage_as_torn_tail=True)
     for mutants, expected in ((Mutants(), TailState.DAMAGED), (mutant, TailState.INTACT)):
-        disk, _ = stored(6)
-        disk.flip(segments(disk)[0], 100, 3)
+        disk, _ = stored(7)
+        disk.flip(segments(disk)[1], 100, 3)
         _, recovered = restart(disk, mutants)
-        assert recovered.logs[0].leo < 6
+        assert recovered.logs[0].leo < 7
         assert recovered.logs[0].tail is expected
 
 
@@ -433,7 +433,7 @@ def test_N5_R8_no_checkpoint_is_ever_above_the_log_it_speaks_of() -> None:
     disk, engine = stored(4)
     engine.write([append(4, [b"not yet synced"], 9), CheckpointHw(LOG, 99)])
     engine.sync()
-    (event,) = run(engine, OpenLog(LOG))
+    (event,) = run(engine, open_log(LOG))
     assert isinstance(event, LogOpened) and event.summary.hw == 5
     for _ in range(2):
         engine, recovered = restart(disk)

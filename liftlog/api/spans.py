@@ -1,0 +1,52 @@
+"""Answers whose batches still lie in files, for doors that cannot send files.
+
+A read of cold data is answered with *spans*: stretches of whole batches in the log's files, which the TCP
+door sends without looking at them. What arrives is one stretch of frames instead of one frame an item;
+`frames` cuts it where the frames' own lengths say so. A damaged length spoils the cut, and with it the
+checksums of what follows: the reader notices and asks again with `ReadRequest.verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from liftlog.format import CorruptBatch, frame_bytes
+from liftlog.messages import ReadReply, SpannedRead
+from liftlog.types import FileSpan
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """The frames that lie in `data`, one after the other; the last is whatever cannot be cut further."""
+    position = 0
+    while position < len(data):
+        try:
+            end = position + frame_bytes(data, position)
+        except CorruptBatch:
+            end = len(data)
+        end = min(end, len(data))
+        yield data[position:end] if end - position < len(data) else data
+        position = end
+
+
+def release(read: SpannedRead) -> None:
+    """Close the files of an answer that nobody will send."""
+    for span in read.spans:
+        span.file.close()
+
+
+def materialize(read: SpannedRead) -> ReadReply:
+    """The answer with its batches read from the files, which are closed. Raises DiskError.
+
+    A file that ends early gives a frame that is cut short, which does not verify.
+    """
+    try:
+        batches = [frame for span in read.spans for frame in frames(_bytes_of(span))]
+    finally:
+        release(read)
+    return msgspec.structs.replace(read.reply, batches=batches)
+
+
+def _bytes_of(span: FileSpan) -> bytes:
+    return span.file.read_at(span.position, span.length)

@@ -1,0 +1,50 @@
+"""What the numbers and words of a stream's configuration may be (L3).
+
+The metadata state machine judges by this page, so that these are constants: two nodes with different limits
+would disagree on the state (M3). A configuration is refused with the key's name and the accepted values.
+"""
+
+from __future__ import annotations
+
+from liftlog.types import StreamConfig
+
+KIB = 1024
+GIB = 1024 * 1024 * 1024
+YEAR_MS = 366 * 24 * 3600 * 1000
+UNLIMITED = 1 << 62
+
+RANGES: dict[str, tuple[int, int]] = {
+    "partitions": (1, 1024),
+    "replication_factor": (1, 64),
+    "max_payload_bytes": (1, 8 * KIB * KIB),
+    "retention_ms": (0, 100 * YEAR_MS),
+    "retention_bytes": (0, UNLIMITED),
+    "retention_messages": (0, UNLIMITED),
+    "min_compaction_lag_ms": (0, 100 * YEAR_MS),
+    "dirty_ratio_percent": (0, 100),
+    "tombstone_retention_ms": (0, 100 * YEAR_MS),
+    "segment_bytes": (KIB, 2 * GIB),
+    "segment_ms": (0, 100 * YEAR_MS),
+    "segment_records": (0, UNLIMITED),
+}
+"""Accepted range of every number, both ends included; for limits 0 means none."""
+
+CHOICES: dict[str, tuple[str, ...]] = {"codec": ("none", "zstd", "lz4"), "durability": ("sync", "os")}
+
+
+def limits_problem(config: StreamConfig) -> str:
+    """Why a value of this configuration is not accepted; empty if all are."""
+    for key, (low, high) in RANGES.items():
+        value = getattr(config, key)
+        if not low <= value <= high:
+            return f"{key} = {value} is not accepted; it must be {low} to {high}"
+    for key, words in CHOICES.items():
+        word = getattr(config, key)
+        if word not in words:
+            return f"{key} = {word!r} is not accepted; use one of: {', '.join(words)}"
+    if not 0 <= config.min_insync_replicas <= config.replication_factor:
+        return (
+            f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "
+            f"it must be 1 to the replication factor {config.replication_factor}, or 0 for the default"
+        )
+    return ""

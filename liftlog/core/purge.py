@@ -1,0 +1,112 @@
+"""Purges that a leader has been asked for (C3).
+
+A purge is done when the new log start is durable on every member of the *maximal* ISR and the committed ISR
+is at its minimum: then whoever can be elected has it, and it never goes back. A replica joins only with the
+leader's log start (R10). To ask again is harmless, so that a purge whose leader has gone is an error to
+retry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_NOT_LEADER,
+    ERR_NOT_READY,
+    ERR_OFFSET_RANGE,
+    ERR_OVERLOAD,
+    ERR_TIMEOUT,
+    ClientReply,
+    DoneReply,
+    ErrorReply,
+    PurgeRequest,
+    ReplyClient,
+)
+from liftlog.types import ClientRef
+
+if TYPE_CHECKING:
+    from liftlog.core.leader import Leadership
+
+PURGES_MAX = 64
+
+
+class Purge:
+    __slots__ = ("before", "client", "ticks_left")
+
+    def __init__(self, client: ClientRef, before: int, ticks_left: int) -> None:
+        self.client = client
+        self.before = before
+        self.ticks_left = ticks_left
+
+
+class Purges:
+    """The purges of one leadership that are not done yet. Bounded by `PURGES_MAX`."""
+
+    __slots__ = ("ctx", "leadership", "waiting")
+
+    def __init__(self, leadership: Leadership) -> None:
+        self.leadership = leadership
+        self.ctx = leadership.ctx
+        self.waiting: list[Purge] = []
+
+    def ask(self, client: ClientRef, request: PurgeRequest) -> None:
+        replica, before = self.leadership.replica, request.before
+        if before < 0:
+            self._fail(client, ERR_INVALID, f"offset {before} is negative", False)
+        elif self.ctx.fenced:
+            self._fail(client, ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
+        elif before > replica.hw:
+            text = f"offset {before} lies above {replica.hw}, the end of what is committed; purge up to that"
+            self._fail(client, ERR_OFFSET_RANGE, text, False)
+        elif len(self.waiting) >= PURGES_MAX:
+            self._fail(client, ERR_OVERLOAD, "too many purges wait here; try again", True)
+        else:
+            ticks = self.ctx.ticks_of(self.ctx.config.request_timeout_ms)
+            self.waiting.append(Purge(client, before, ticks))
+            replica.upkeep.want_start(before)
+            self.check()
+
+    def check(self) -> None:
+        """A log start, or the ISR, has moved: answer what is done."""
+        if not self.waiting:
+            return
+        record = self.leadership.record
+        if len(record.isr) < record.min_insync:
+            return
+        reached = self.leadership.least_log_start()
+        still = []
+        for purge in self.waiting:
+            if purge.before <= reached:
+                self.ctx.mark("C3.purged")
+                self._reply(purge.client, DoneReply(f"the log begins at or above {purge.before}"))
+            else:
+                still.append(purge)
+        self.waiting = still
+
+    def tick(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for purge in waiting:
+            purge.ticks_left -= 1
+            if purge.ticks_left > 0:
+                self.waiting.append(purge)
+                self.leadership.replica.upkeep.want_start(purge.before)
+            else:
+                text = "not every replica in sync has purged yet; it goes on, ask again"
+                self._fail(purge.client, ERR_TIMEOUT, text, True)
+
+    def stop(self) -> None:
+        """Another leader follows; what was purged here may not have reached it."""
+        waiting, self.waiting = self.waiting, []
+        for purge in waiting:
+            self._fail(purge.client, ERR_NOT_LEADER, "the leader has changed; ask again", True)
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone; the purge goes on."""
+        self.waiting = [purge for purge in self.waiting if purge.client != client]
+
+    def _fail(self, client: ClientRef, code: str, text: str, retryable: bool) -> None:
+        self._reply(client, ErrorReply(code, text, retryable))
+
+    def _reply(self, client: ClientRef, reply: ClientReply) -> None:
+        self.ctx.effects.append(ReplyClient(client, reply))

@@ -1,0 +1,33 @@
+"""What retention lets go (C3): whole sealed segments at the front of a log.
+
+Theory. A segment goes when nothing in it has to be kept: by age, when its youngest record is too old; by
+bytes and by messages, when what follows it is enough by itself. So a log keeps at least what was promised and
+up to one segment more. Segments go from the front only, since a log has no gaps; the first that has to stay
+ends it. The active segment stays, and everything at or above `limit`, which is the HW or less: what is not
+committed anywhere else must not be forgotten here.
+
+A limit on messages counts offsets, also those whose records compaction has removed.
+"""
+
+from __future__ import annotations
+
+from liftlog.storage.log import Log
+from liftlog.types import RetentionPolicy
+
+
+def new_start(log: Log, policy: RetentionPolicy, limit: int, now_ms: int) -> int:
+    """Where the log may begin: the log start as it is, or the end of the last segment that goes."""
+    start = log.log_start
+    following_bytes = log.bytes
+    for segment in log.sealed:
+        following_bytes -= segment.size
+        if segment.end_offset > limit:
+            break
+        too_old = policy.retention_ms and segment.greatest_ms < now_ms - policy.retention_ms
+        enough_bytes = policy.retention_bytes and following_bytes >= policy.retention_bytes
+        messages = log.leo - segment.end_offset
+        enough_messages = policy.retention_messages and messages >= policy.retention_messages
+        if not (too_old or enough_bytes or enough_messages):
+            break
+        start = max(start, segment.end_offset)
+    return start

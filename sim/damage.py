@@ -1,0 +1,216 @@
+"""Disks that decay, mix up places, refuse and lie: the disk faults of `sim/faults.py`, under the atlas.
+
+Each strikes one file of one disk, chosen at random, most often a segment. What can be struck, and what it
+means for which offsets, `sim/atlas.py` knows; a strike that it does not allow is left out.
+
+    flip        one bit changes
+    sector      a run of whole sectors becomes garbage or zeros
+    misdirect   bytes that were just appended lie at another place of this disk, and where they belong is what
+                was there before: nothing
+    latent      some sectors cannot be read, for ever or a few times
+    lost_sync   the next sync of a segment reports success and writes nothing but the file's size; a power
+                loss shows it
+
+What a strike does may be hidden by the page cache until that is dropped, by the kernel or by a power loss.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from sim.atlas import METADATA, STREAMS, Harm, is_metadata, log_of
+from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
+from sim.disk import SECTOR_BYTES
+from sim.kernel import MILLISECOND, SECOND
+
+if TYPE_CHECKING:
+    from liftlog.types import PartitionId
+    from sim.disk import SimDisk
+    from sim.faults import Fault, Faults
+    from sim.machine import Machine
+
+SECTORS_MOST = 4
+DERIVED = ("hw", "clean")
+METADATA_SHARE = 0.03
+DERIVED_SHARE = 0.07
+OTHER_SHARE = 0.3
+"""Share of strikes below streams/ that choose among all files, not among segments only."""
+
+
+class DiskFaults:
+    """Strikes; see the module."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._world = faults.world
+        self._atlas = faults.atlas
+
+    # -- the strikes ---------------------------------------------------------------------------------------
+
+    def flip(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """One bit of a file decays."""
+        path = self._file(machine, draws)
+        if path:
+            byte = draws.randrange(len(machine.disk.content(path)))
+            if self._permits(machine, [(path, byte, byte + 1)]):
+                machine.disk.flip(path, byte, draws.randrange(8))
+                self._faults.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
+
+    def sector(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """A run of sectors becomes garbage or zeros."""
+        path, start, end = self._sectors(machine, draws)
+        if not path or not self._permits(machine, [(path, start, end)]):
+            return
+        data = bytes(end - start) if draws.random() < 0.5 else draws.randbytes(end - start)
+        hidden = draws.random() < 0.3
+        machine.disk.overwrite(path, start, data, platter_only=hidden)
+        self._faults.done(fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} are destroyed")
+        self._uncover(machine, hidden, draws)
+
+    def latent(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """Some sectors cannot be read any more, or fail a few times."""
+        path, start, end = self._sectors(machine, draws)
+        times = draws.choice((-1, -1, 1, 3))
+        if not path or not self._permits(machine, [(path, start, end)]):
+            return
+        machine.disk.unreadable(path, start, end - start, times)
+        text = "for ever" if times < 0 else f"{times} times"
+        self._faults.done(
+            fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} fail to be read, {text}"
+        )
+
+    def misdirect(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """The newest batches of a segment lie elsewhere, and zeros where they belong."""
+        disk = machine.disk
+        written = self._newest(machine, draws)
+        if written is None:
+            return
+        target = self._elsewhere(disk, written, draws)
+        if target is None:
+            return
+        path, at = target
+        length = min(written.end - written.position, len(disk.content(path)) - at)
+        wrong = (path, at, at + length)
+        if not self._permits(machine, [(written.path, written.position, written.end), wrong]):
+            return
+        hidden = draws.random() < 0.3
+        data = disk.content(written.path)[written.position : written.end]
+        disk.overwrite(written.path, written.position, bytes(len(data)), platter_only=hidden)
+        disk.overwrite(path, at, data[:length], platter_only=hidden)
+        self._faults.done(
+            fault,
+            f"bytes {written.position}..{written.end - 1} of {written.path} on node {machine.number} "
+            f"were written to byte {at} of {path}",
+        )
+        self._uncover(machine, hidden, draws)
+
+    def lost_sync(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """The next sync of a segment lies, if the atlas allows that then; often the power goes after it."""
+        if not machine.up:
+            return
+        power = draws.random() < 0.7
+        delay_us = draws.randrange(10 * MILLISECOND, 3 * SECOND)
+
+        def decide(path: str, start: int, end: int) -> bool:
+            if not path.startswith(STREAMS) or not path.endswith(SEGMENT_SUFFIX):
+                return False
+            if not self._faults.active or not self._permits(machine, [(path, start, end)]):
+                return False
+            self._faults.done(fault, f"a sync of {path} on node {machine.number} lies")
+            if power:
+                self._world.kernel.after(delay_us, self._faults.power_follows, machine, fault.duration_us)
+            return True
+
+        machine.disk.lie_when(decide)
+
+    # -- choosing ------------------------------------------------------------------------------------------
+
+    def _file(self, machine: Machine, draws: random.Random) -> str:
+        """A file with content to strike; empty if there is none."""
+        disk = machine.disk
+        choice = draws.random()
+        if choice < METADATA_SHARE:
+            return draws.choice([path for path in METADATA if path in disk.files()] or [""])
+        if choice < METADATA_SHARE + DERIVED_SHARE:
+            return draws.choice([path for path in DERIVED if path in disk.files()] or [""])
+        files = disk.files_below(STREAMS)
+        if draws.random() >= OTHER_SHARE:
+            files = [path for path in files if path.endswith(SEGMENT_SUFFIX)]
+        return draws.choice([path for path in files if disk.content(path)] or [""])
+
+    def _sectors(self, machine: Machine, draws: random.Random) -> tuple[str, int, int]:
+        """A file and a run of whole sectors of it."""
+        path = self._file(machine, draws)
+        if not path:
+            return "", 0, 0
+        size = len(machine.disk.content(path))
+        start = draws.randrange((size - 1) // SECTOR_BYTES + 1) * SECTOR_BYTES
+        return path, start, min(size, start + SECTOR_BYTES * draws.randint(1, SECTORS_MOST))
+
+    def _newest(self, machine: Machine, draws: random.Random) -> Place | None:
+        """The last batch of a log on this disk."""
+        logs: list[PartitionId] = []
+        for path in machine.disk.files_below(STREAMS):
+            log = log_of(path)
+            if log is not None and log not in logs:
+                logs.append(log)
+        if not logs:
+            return None
+        segments = segment_paths(machine.disk, draws.choice(logs))
+        found = [place for path in segments[-1:] for place in places(path, machine.disk.content(path))]
+        return found[-1] if found else None
+
+    def _elsewhere(self, disk: SimDisk, written: Place, draws: random.Random) -> tuple[str, int] | None:
+        """A place where these bytes may land: where they are easily mistaken, or at the start of any sector.
+
+        A batch is mistaken most easily for one of equal length, above all where its offset fits as well.
+        """
+        segments = [path for path in disk.files_below(STREAMS) if path.endswith(SEGMENT_SUFFIX)]
+        if draws.random() < 0.7:
+            length = written.end - written.position
+            alike = [
+                place
+                for path in segments
+                for place in places(path, disk.content(path))
+                if place.end - place.position == length
+                and (place.path, place.position) != (written.path, written.position)
+            ]
+            best = [place for place in alike if place.base == written.base and place.span == written.span]
+            if best or alike:
+                place = draws.choice(best or alike)
+                return place.path, place.position
+        path = draws.choice([path for path in segments if disk.content(path)] or [""])
+        if not path:
+            return None
+        at = draws.randrange((len(disk.content(path)) - 1) // SECTOR_BYTES + 1) * SECTOR_BYTES
+        apart = path != written.path or at + written.end - written.position <= written.position
+        return (path, at) if apart else None
+
+    # -- the atlas -----------------------------------------------------------------------------------------
+
+    def _permits(self, machine: Machine, strikes: list[tuple[str, int, int]]) -> bool:
+        """Ask the atlas for all of (path, start, end) and, if it agrees, let it note them."""
+        harms: list[Harm] = []
+        for path, start, end in strikes:
+            if is_metadata(path):
+                if not self._atlas.allows_wipe(machine):
+                    return False
+                self._atlas.note_disk(machine)
+                return True
+            harm = self._atlas.harm_of(machine, path, start, end)
+            if harm is not None:
+                if not self._atlas.allows(machine, harm.log, harm.range):
+                    return False
+                harms.append(harm)
+        for harm in harms:
+            self._atlas.note(machine, harm)
+        return True
+
+    def _uncover(self, machine: Machine, hidden: bool, draws: random.Random) -> None:
+        """What the page cache hides shows when the kernel drops it, unless the power goes before."""
+        if hidden and draws.random() < 0.5:
+            self._world.kernel.after(draws.randrange(5 * SECOND), self._evict, machine)
+
+    def _evict(self, machine: Machine, second: object) -> None:
+        machine.disk.evict()

@@ -1,0 +1,137 @@
+"""Induction: what holds at first and is kept by every action holds always.
+
+Theory. An invariant worth having ("no two leaders in a term") is seldom inductive by itself: from a state
+that is safe but could never arise, one action may lead into harm. Such a state is a counterexample to
+induction. The cure is to say more about the states that do arise: further conjuncts, until all of them
+together are kept by every action. Then nothing was explored and nothing is bounded; the claim holds for
+any number of elements.
+
+Each query asks z3 for a state where all conjuncts hold, parameters for which one action is possible
+there, and one conjunct that fails afterwards. `unsat` proves that case. z3 also says which conjuncts it
+needed, so that only few queries must be asked again when one is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import z3
+
+from spec.lang.model import Model
+from spec.lang.types import Sort, SpecError
+from spec.prover.translate import Moment, Step, Translator, mentions, sorts_of
+
+BEGINNING = "(first state)"
+MOST_ELEMENTS = 5
+"""Counterexamples are sought with so many elements of each sort, smaller ones first."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Of one query. `core`: the conjuncts that the proof needed; `model`: z3's counterexample."""
+
+    action: str
+    conjunct: str
+    verdict: str
+    seconds: float
+    core: frozenset[str] = frozenset()
+    model: Any = None
+
+
+class Induction:
+    """The queries of one model. Its conjuncts are its invariants."""
+
+    def __init__(self, model: Model, timeout_s: float) -> None:
+        self.model = model
+        self.timeout_s = timeout_s
+        self.translator = Translator(model)
+        self.conjuncts = {found.name: found for found in model.invariants}
+        self.sorts: dict[str, Sort] = sorts_of(model)
+        self.before = self.translator.unknown()
+        self._axioms = [self.translator.property(found, self.before) for found in model.axioms]
+        self._assumed = {n: self.translator.property(p, self.before) for n, p in self.conjuncts.items()}
+        self.steps: dict[str, Step] = {}
+        for action in model.actions:
+            self.steps[action.name] = self.translator.step(action, self.before)
+        self._first_guards, self.first = self._begin()
+
+    def _begin(self) -> tuple[list[Any], Moment]:
+        moment, guards = self.translator.first(), []
+        for action in self.model.initials:
+            step = self.translator.step(action, moment)
+            guards += step.guards
+            moment = step.after
+        return guards, moment
+
+    def cases(self, conjuncts: list[str]) -> list[tuple[str, str]]:
+        """(action, conjunct) of every query; actions that touch nothing of a conjunct keep it anyway."""
+        found = [(BEGINNING, name) for name in conjuncts]
+        for action in self.model.actions:
+            changed = action.updates.keys()
+            found += [(action.name, n) for n in conjuncts if changed & mentions(self.conjuncts[n].body)]
+        return found
+
+    def ask(
+        self,
+        action: str,
+        conjunct: str,
+        given: list[str],
+        most: dict[str, int] | None = None,
+        timeout_s: float = 0,
+    ) -> Answer:
+        """One query. `most`: at most so many elements of these sorts."""
+        solver = z3.Solver()
+        solver.set("timeout", int((timeout_s or self.timeout_s) * 1000))
+        solver.add(*self._axioms)
+        for name, number in (most or {}).items():
+            solver.add(self._at_most(self.sorts[name], number))
+        if action == BEGINNING:
+            solver.add(*self._first_guards)
+            after = self.first
+        else:
+            for name in given:
+                solver.assert_and_track(self._assumed[name], f"given {name}")
+            solver.add(*self.steps[action].guards)
+            after = self.steps[action].after
+        solver.add(z3.Not(self.translator.property(self.conjuncts[conjunct], after)))
+        started = time.monotonic()
+        result = solver.check()
+        seconds = time.monotonic() - started
+        if result == z3.unsat:
+            core = frozenset(str(name).removeprefix("given ") for name in solver.unsat_core())
+            return Answer(action, conjunct, "proved", seconds, core)
+        if result == z3.sat:
+            return Answer(action, conjunct, "refuted", seconds, model=solver.model())
+        return Answer(action, conjunct, "unknown", seconds)
+
+    def _at_most(self, sort: Sort, number: int) -> Any:
+        kind = self.translator.values.sort(sort)
+        names = [z3.Const(f"{sort.name} {position + 1}", kind) for position in range(number)]
+        anyone = z3.Const(f"any {sort.name}", kind)
+        return z3.ForAll([anyone], z3.Or(*(anyone == name for name in names)))
+
+    def small_counterexample(self, action: str, conjunct: str, given: list[str]) -> Answer | None:
+        """One with few elements: the least number for all sorts together, then less of each if that will do."""
+        quick = min(self.timeout_s, 5.0)
+        for number in range(1, MOST_ELEMENTS + 1):
+            most = dict.fromkeys(self.sorts, number)
+            found = self.ask(action, conjunct, given, most, quick)
+            if found.verdict != "refuted":
+                continue
+            for name in self.sorts:
+                for fewer in range(1, number):
+                    smaller = self.ask(action, conjunct, given, {**most, name: fewer}, quick)
+                    if smaller.verdict == "refuted":
+                        found, most = smaller, {**most, name: fewer}
+                        break
+            return found
+        return None
+
+
+def check_names(model: Model, names: tuple[str, ...]) -> None:
+    """Raises SpecError for a conjunct that is not there."""
+    known = [found.name for found in model.invariants]
+    for name in names:
+        if name not in known:
+            raise SpecError(f"model {model.name} has no invariant {name!r}; it has: {', '.join(known)}")

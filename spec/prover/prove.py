@@ -1,0 +1,148 @@
+"""Proofs from beginning to end: every query, a run that shows life, and that no conjunct can be left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from spec.lang.model import Model
+from spec.proofs import Proof
+from spec.prover.induction import BEGINNING, Answer, Induction, check_names
+from spec.prover.picture import Picture, changes, lines_of, universe_of
+from spec.prover.scenario import find_run
+
+TIMEOUT_S = 20.0
+Progress = Callable[[str], None]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A query that was not proved: refuted, with the pair of states, or unknown."""
+
+    action: str
+    conjunct: str
+    verdict: str
+    states: list[str]
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """What happens without one conjunct: "needed", with the query that fails, "redundant" or "unknown"."""
+
+    conjunct: str
+    verdict: str
+    failure: Failure | None = None
+
+
+class Report(msgspec.Struct):
+    """Of one proof. `run`: "found", "none" or "unknown"."""
+
+    proof: str
+    model: str
+    settings: dict[str, str]
+    holds: bool
+    conjuncts: list[str]
+    safety: list[str]
+    queries: int
+    seconds: float
+    slowest_seconds: float
+    failures: list[Failure]
+    run: str
+    run_steps: list[str]
+    deletions: list[Deletion]
+
+
+def prove(
+    proof: Proof,
+    model: Model | None = None,
+    *,
+    minimal: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    progress: Progress = lambda text: None,
+) -> Report:
+    """All of it. `model` replaces the proof's own, to see a variant fail. Raises SpecError."""
+    started = time.monotonic()
+    model = model or proof.load()
+    check_names(model, proof.safety)
+    induction = Induction(model, timeout_s)
+    names = list(induction.conjuncts)
+    answers: list[Answer] = []
+    failures: list[Failure] = []
+    for action, conjunct in induction.cases(names):
+        progress(f"{proof.name}: {action}, {conjunct}")
+        answer = induction.ask(action, conjunct, names)
+        answers.append(answer)
+        if answer.verdict != "proved":
+            failures.append(_failure(induction, answer, names))
+    run, steps = find_run(induction, proof.scenario, proof.reaches, timeout_s)
+    deletions: list[Deletion] = []
+    if minimal and not failures:
+        for name in names:
+            if name not in proof.safety:
+                progress(f"{proof.name}: without {name}")
+                deletions.append(_without(induction, name, names, answers))
+    holds = not failures and run == "found" and all(d.verdict == "needed" for d in deletions)
+    return Report(
+        proof=proof.name,
+        model=model.name,
+        settings=model.settings,
+        holds=holds,
+        conjuncts=names,
+        safety=list(proof.safety),
+        queries=len(answers),
+        seconds=time.monotonic() - started,
+        slowest_seconds=max((answer.seconds for answer in answers), default=0.0),
+        failures=failures,
+        run=run,
+        run_steps=steps,
+        deletions=deletions,
+    )
+
+
+def _failure(induction: Induction, answer: Answer, given: list[str]) -> Failure:
+    """With the smallest states that can be found."""
+    small = induction.small_counterexample(answer.action, answer.conjunct, given)
+    if small is not None:
+        answer = small
+    if answer.verdict == "unknown":
+        return Failure(answer.action, answer.conjunct, "unknown", [])
+    return Failure(answer.action, answer.conjunct, "refuted", show(induction, answer))
+
+
+def _without(induction: Induction, name: str, names: list[str], answers: list[Answer]) -> Deletion:
+    """Only proofs that needed the conjunct can fail without it."""
+    rest = [other for other in names if other != name]
+    concerned = [answer for answer in answers if name in answer.core and answer.conjunct != name]
+    undecided = False
+    for answer in sorted(concerned, key=lambda answer: (len(answer.core), answer.seconds)):
+        again = induction.ask(answer.action, answer.conjunct, rest, timeout_s=min(induction.timeout_s, 5.0))
+        if again.verdict == "proved":
+            continue
+        failure = _failure(induction, again, rest)
+        if failure.verdict == "refuted":
+            return Deletion(name, "needed", failure)
+        undecided = True
+    return Deletion(name, "unknown" if undecided else "redundant")
+
+
+def show(induction: Induction, answer: Answer) -> list[str]:
+    """The state before, the action, and what it changes."""
+    translator = induction.translator
+    universe = universe_of(answer.model, translator, induction.sorts)
+    translator.values.universe = universe
+    try:
+        picture = Picture(translator, answer.model, universe)
+        sizes = ", ".join(f"{len(elements)} {name}" for name, elements in universe.items())
+        if answer.action == BEGINNING:
+            head = f"with {sizes}, {answer.conjunct} is false in a first state:"
+            return [head, *lines_of(picture.facts(induction.first))]
+        step = induction.steps[answer.action]
+        before, after = picture.facts(induction.before), picture.facts(step.after)
+        return [
+            f"with {sizes}, in a state where every other claim holds:",
+            *lines_of(before),
+            f"{picture.step(step)} is possible, and breaks {answer.conjunct}:",
+            *changes(before, after),
+        ]
+    finally:
+        translator.values.universe = None

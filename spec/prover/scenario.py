@@ -1,0 +1,143 @@
+"""A run that shows that a model is not empty talk: z3 finds parameters for a given sequence of actions.
+
+A guard that is never true makes every invariant inductive. A proof therefore names a `sometimes` property
+and actions that lead to it; who takes part, and which quorums and orders there are, is for z3 to find, in
+an instance of the size that `check` explores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import z3
+
+from spec.lang.model import Action, Property
+from spec.lang.types import Fn, Option, Record, Set, Sort, SpecError, Type
+from spec.prover.induction import Induction
+from spec.prover.picture import Picture, changes, lines_of
+from spec.prover.translate import Moment, Step
+from spec.prover.values import Value
+
+
+def find_run(
+    induction: Induction, actions: tuple[str, ...], reaches: str, timeout_s: float
+) -> tuple[str, list[str]]:
+    """("found", the run as text), ("none", []) or ("unknown", [])."""
+    goal = next((p for p in induction.model.sometimes if p.name == reaches), None)
+    if goal is None:
+        raise SpecError(f"model {induction.model.name} has no sometimes property {reaches!r}")
+    known = {action.name: action for action in induction.model.actions}
+    for name in actions:
+        if name not in known:
+            raise SpecError(
+                f"model {induction.model.name} has no action {name!r}; it has: {', '.join(known)}"
+            )
+    run = _Run(induction)
+    for number, name in enumerate(actions):
+        run.take(known[name], number + 1)
+    run.demand(goal)
+    run.solver.set("timeout", int(timeout_s * 1000))
+    result = run.solver.check()
+    if result == z3.sat:
+        return "found", run.text(run.solver.model())
+    return ("none" if result == z3.unsat else "unknown"), []
+
+
+class _Run:
+    """Moments one after the other, in a finite universe: no quantifier is left."""
+
+    def __init__(self, induction: Induction) -> None:
+        self.translator = induction.translator
+        self.values = induction.translator.values
+        self.solver = z3.Solver()
+        self.values.universe = {
+            name: [z3.Const(f"{name} {n + 1}", self.values.sort(sort)) for n in range(sort.size)]
+            for name, sort in induction.sorts.items()
+        }
+        self._universe = self.values.universe
+        try:
+            self._begin(induction)
+        finally:
+            self.values.universe = None
+        self.steps: list[Step] = []
+
+    def _begin(self, induction: Induction) -> None:
+        model = induction.model
+        for elements in self._universe.values():
+            self.solver.add(z3.Distinct(*elements))
+            self._inside(elements[0].sort())
+        first = self.translator.first()
+        for action in model.initials:
+            step = self.translator.step(action, first)
+            for variable, value in zip(step.chosen, step.parameters, strict=True):
+                self._exists(variable.type, value)
+            self.solver.add(*step.guards)
+            first = step.after
+        self.moments: list[Moment] = [self._named(first, list(model.types), 0)]
+        self.solver.add(*(self.translator.property(found, self.moments[0]) for found in model.axioms))
+
+    def take(self, action: Action, number: int) -> None:
+        self.values.universe = self._universe
+        try:
+            step = self.translator.step(action, self.moments[-1])
+            self.solver.add(*step.guards)
+            for variable, value in zip(step.chosen, step.parameters, strict=True):
+                self._exists(variable.type, value)
+            self.steps.append(step)
+            self.moments.append(self._named(step.after, list(action.updates), number))
+        finally:
+            self.values.universe = None
+
+    def demand(self, goal: Property) -> None:
+        """It holds at the end."""
+        self.values.universe = self._universe
+        try:
+            self.solver.add(self.translator.property(goal, self.moments[-1]))
+        finally:
+            self.values.universe = None
+
+    def _named(self, moment: Moment, names: list[str], number: int) -> Moment:
+        """The moment with new symbols for these variables, defined by what they were."""
+        named = dict(moment)
+        for name, symbol in self.translator.unknown(f"@{number}").items():
+            if name in names:
+                kind = self.translator.model.types[name]
+                self._exists(kind, symbol)
+                if name not in self.translator.rigid:
+                    self.solver.add(self.values.equal(kind, symbol, moment[name]))
+                named[name] = symbol
+        return named
+
+    def _exists(self, kind: Type, value: Value) -> None:
+        """Every element that the value gives is one of the universe."""
+        match kind:
+            case Fn(domain=domain, to=to):
+                for key in self.values.every(domain):
+                    self._exists(to, value(key))
+            case Option(of=of):
+                self._exists(of, value.value)
+            case Record(fields=fields):
+                for name, field in fields.items():
+                    self._exists(field, value[name])
+            case Sort(name=name):
+                self.solver.add(z3.Or(*(value == element for element in self._universe[name])))
+            case Set():
+                pass
+
+    def _inside(self, sort: Any) -> None:
+        """The element that stands for nothing, too."""
+        elements = self._universe[sort.name()]
+        self.solver.add(z3.Or(*(z3.Const(f"no_{sort.name()}", sort) == element for element in elements)))
+
+    def text(self, found: Any) -> list[str]:
+        self.values.universe = self._universe
+        try:
+            picture = Picture(self.translator, found, self._universe)
+            facts = [picture.facts(moment) for moment in self.moments]
+            rigid = {n: f for n, f in facts[0].items() if n in self.translator.rigid}
+            lines = lines_of(rigid)
+            for step, before, after in zip(self.steps, facts, facts[1:], strict=False):
+                lines += [picture.step(step), *(f"  {line}" for line in changes(before, after))]
+        finally:
+            self.values.universe = None
+        return lines

@@ -1,0 +1,56 @@
+"""What `liftlog spec prove` prints."""
+
+from __future__ import annotations
+
+from spec.proofs import Proof
+from spec.prover.prove import Deletion, Failure, Report
+
+
+def lines_of_report(proof: Proof, report: Report, show: bool) -> list[str]:
+    """One line if all is well; what failed in full. `show`: also the run and what each deletion does."""
+    settings = "".join(f" ({value})" for value in report.settings.values())
+    verdict = "holds" if report.holds else "does not hold"
+    needed = sum(deletion.verdict == "needed" for deletion in report.deletions)
+    left_out = f", {needed} of {len(report.deletions)} others needed" if report.deletions else ""
+    lines = [
+        f"{report.proof}{settings}: {verdict}. {len(report.conjuncts)} conjuncts, {len(report.safety)} of them "
+        f"wanted{left_out}; {report.queries} queries, slowest {report.slowest_seconds:.2f} s; "
+        f"{report.seconds:.1f} s"
+    ]
+    for failure in report.failures:
+        lines += ["", *_failure(failure)]
+    lines += _run(proof, report, show)
+    for deletion in report.deletions:
+        lines += _deletion(deletion, show)
+    return lines
+
+
+def _failure(failure: Failure) -> list[str]:
+    if failure.verdict == "unknown":
+        return [f"{failure.action}, {failure.conjunct}: unknown; z3 ran out of time"]
+    return [f"{failure.action} does not keep {failure.conjunct}:", *_indented(failure.states)]
+
+
+def _run(proof: Proof, report: Report, show: bool) -> list[str]:
+    if report.run == "found":
+        head = f"  a run of {len(proof.scenario)} steps reaches {proof.reaches}"
+        return [head + ":", *_indented(report.run_steps)] if show else [head]
+    why = "z3 ran out of time" if report.run == "unknown" else "there is none"
+    return [f"  no run {' '.join(proof.scenario)} reaches {proof.reaches}: {why}"]
+
+
+def _deletion(deletion: Deletion, show: bool) -> list[str]:
+    if deletion.verdict == "redundant":
+        return [f"  {deletion.conjunct} is redundant: everything is proved without it"]
+    if deletion.verdict == "unknown":
+        return [f"  whether {deletion.conjunct} is needed is unknown; z3 ran out of time"]
+    if deletion.failure is None or not show:
+        return []
+    head = (
+        f"without {deletion.conjunct}, {deletion.failure.action} does not keep {deletion.failure.conjunct}:"
+    )
+    return ["", head, *_indented(deletion.failure.states)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

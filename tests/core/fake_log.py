@@ -1,0 +1,195 @@
+"""One log of the node harness's pretended disk: a list of batches, and the storage jobs that change it.
+
+Each batch but the last counts as a sealed segment of its own. Compaction does all there is to do in one slice
+and merges what is left of an epoch into one batch, so that batch boundaries differ between replicas (C5).
+"""
+
+from __future__ import annotations
+
+from liftlog.format import decode_records, encode_sparse, slice_batch
+from liftlog.messages import (
+    Compacted,
+    CompactLog,
+    LogRead,
+    LogRepaired,
+    LogStartMoved,
+    MoveLogStart,
+    ReadLog,
+    RepairLog,
+    ResetLog,
+    RetainLog,
+    Scrubbed,
+    ScrubLog,
+)
+from liftlog.types import Batch, EpochStart, LogSummary, OffsetRange, PartitionId, Record, TailState
+
+
+class Log:
+    """`batches` in order, the first `durable` of them synced. `bad`: damage that nobody has met yet."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.durable = 0
+        self.hw = 0
+        self.base = 0
+        self.log_start = 0
+        self.before: tuple[EpochStart, ...] = ()
+        self.clean_point = 0
+        self.dropped_below = 0
+        self.bad: list[OffsetRange] = []
+        self.damage: list[OffsetRange] = []
+        self.repaired: list[Batch] = []
+        self.refuse_repairs = False
+
+    @property
+    def leo(self) -> int:
+        return self.batches[-1].end_offset if self.batches else self.base
+
+    def summary(self, log: PartitionId, tail: TailState) -> LogSummary:
+        epochs = list(self.before)
+        for batch in self.batches:
+            if not epochs or epochs[-1].epoch != batch.epoch:
+                epochs.append(EpochStart(batch.epoch, batch.base_offset))
+        return LogSummary(
+            log,
+            self.log_start,
+            self.leo,
+            min(self.hw, self.leo),
+            tuple(epochs),
+            tail,
+            tuple(self.damage),
+            self.clean_point,
+            self.dropped_below,
+        )
+
+    def lose_unsynced(self) -> None:
+        self.batches = self.batches[: self.durable]
+
+    def truncate(self, log: PartitionId, offset: int) -> None:
+        kept = [batch for batch in self.batches if batch.base_offset < offset]
+        if kept and kept[-1].end_offset > offset:
+            kept[-1] = slice_batch(log, kept[-1], kept[-1].base_offset, offset)
+        self.batches = kept
+        self.durable = len(kept)
+        self.clean_point = min(self.clean_point, offset)
+        self.damage = [one for one in self.damage if one.start < offset]
+        self.bad = [one for one in self.bad if one.start < offset]
+
+    def reset(self, job: ResetLog) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.base = self.log_start = job.start
+        self.before = job.epochs
+
+    # -- front ---------------------------------------------------------------------------------------
+
+    def move_start(self, job: MoveLogStart) -> LogStartMoved:
+        self._begin_at(job.offset)
+        return LogStartMoved(job.log, self.log_start)
+
+    def retain(self, job: RetainLog) -> LogStartMoved:
+        for batch in self.batches[:-1]:
+            if batch.end_offset > job.limit or self.leo - batch.end_offset < job.policy.retention_messages:
+                break
+            self._begin_at(batch.end_offset)
+        return LogStartMoved(job.log, self.log_start)
+
+    def _begin_at(self, offset: int) -> None:
+        assert offset <= self.leo
+        self.log_start = max(self.log_start, offset)
+        epochs = self.summary(PartitionId(1, 0), TailState.CLEAN).epochs
+        gone = [batch for batch in self.batches[:-1] if batch.end_offset <= self.log_start]
+        self.batches = self.batches[len(gone) :]
+        self.durable = max(0, self.durable - len(gone))
+        first = self.batches[0].base_offset if self.batches else self.leo
+        self.before = tuple(entry for entry in epochs if entry.start < first)
+        kept = [one for one in self.damage if one.end > self.log_start]
+        self.damage = [OffsetRange(max(one.start, self.log_start), one.end) for one in kept]
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def read(self, job: ReadLog) -> LogRead:
+        found: list[Batch] = []
+        for batch in self.batches:
+            if batch.end_offset <= job.offset or batch.end_offset > job.limit:
+                continue
+            bad = self._meet(batch)
+            if bad is not None:
+                if not found:
+                    return LogRead(job.log, job.request, [], f"file of {batch.base_offset}, byte 0", bad)
+                break
+            found.append(batch)
+        return LogRead(job.log, job.request, found)
+
+    def scrub(self, job: ScrubLog) -> Scrubbed:
+        for batch in self.batches:
+            if batch.end_offset > job.offset and self._meet(batch) is not None:
+                return Scrubbed(job.log, batch.end_offset, self._meet(batch))
+        return Scrubbed(job.log, self.log_start)
+
+    def _meet(self, batch: Batch) -> OffsetRange | None:
+        """The damage that a reader of this batch meets; it is on record from now on."""
+        for one in [*self.damage, *self.bad]:
+            if one.start < batch.end_offset and batch.base_offset < one.end:
+                if one not in self.damage:
+                    self.bad.remove(one)
+                    self.damage = sorted([*self.damage, one])
+                return one
+        return None
+
+    # -- repair (D2) ---------------------------------------------------------------------------------
+
+    def repair(self, job: RepairLog) -> LogRepaired:
+        start, end = job.range
+        if self.refuse_repairs:
+            return LogRepaired(job.log, job.range, start, "no space left on device")
+        if job.batches[0].base_offset == start:
+            self.repaired = []
+        self.repaired += job.batches
+        reached = self.repaired[-1].end_offset
+        assert self.repaired[0].base_offset == start and reached <= end
+        if reached == end:
+            kept: list[Batch] = []
+            for batch in self.batches:
+                for low, high in ((batch.base_offset, start), (end, batch.end_offset)):
+                    if max(low, batch.base_offset) < min(high, batch.end_offset):
+                        kept.append(slice_batch(job.log, batch, low, high))
+            self.batches = sorted([*kept, *self.repaired], key=lambda batch: batch.base_offset)
+            self.durable = len(self.batches)
+            self.damage.remove(job.range)
+            self.clean_point = min(self.clean_point, start)
+        return LogRepaired(job.log, job.range, reached)
+
+    # -- compaction (C1, C2) -------------------------------------------------------------------------
+
+    def compact(self, job: CompactLog) -> Compacted:
+        sealed = [batch for batch in self.batches[:-1] if batch.end_offset <= job.below]
+        if any(self._meet(batch) is not None for batch in sealed):
+            damage = next(found for batch in sealed if (found := self._meet(batch)) is not None)
+            return Compacted(job.log, True, self.clean_point, self.dropped_below, "bad bytes", damage)
+        if not sealed:
+            return Compacted(job.log, True, self.clean_point, self.dropped_below)
+        records = [record for batch in sealed for record in decode_records(batch)]
+        last = {record.key: record.offset for record in records if record.key is not None}
+        kept: list[Record] = []
+        for record in records:
+            if record.key is not None and last[record.key] != record.offset:
+                continue
+            old = record.timestamp_ms + job.policy.tombstone_retention_ms <= job.now_ms
+            if record.value is None and old and record.offset < job.tombstones_below:
+                self.dropped_below = max(self.dropped_below, record.offset + 1)
+            else:
+                kept.append(record)
+        merged: list[Batch] = []
+        spans: list[tuple[int, int, int]] = []
+        for batch in sealed:
+            if spans and spans[-1][0] == batch.epoch:
+                spans[-1] = (batch.epoch, spans[-1][1], batch.end_offset)
+            else:
+                spans.append((batch.epoch, batch.base_offset, batch.end_offset))
+        for epoch, low, high in spans:
+            inside = [record for record in kept if low <= record.offset < high]
+            merged.append(encode_sparse(job.log, epoch, low, high, inside))
+        self.durable += len(merged) - len(sealed)
+        self.batches = merged + self.batches[len(sealed) :]
+        self.clean_point = sealed[-1].end_offset
+        return Compacted(job.log, True, self.clean_point, self.dropped_below)

@@ -1,0 +1,61 @@
+"""The options of `liftlog stream create`: units, and what `stream info` says of them."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from liftlog.commands.common import duration_ms, size_bytes
+from liftlog.commands.stream import LOG_OPTIONS, add_parser, describe_log
+from liftlog.types import StreamConfig
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    return parser.parse_args(["stream", "create", "s", "s.>", *arguments])
+
+
+def test_without_options_a_stream_has_the_defaults() -> None:
+    arguments = parsed()
+    default = StreamConfig("s", "s.>")
+    assert {name: getattr(arguments, name) for name in LOG_OPTIONS} == {
+        name: getattr(default, name) for name in LOG_OPTIONS
+    }
+    assert describe_log(default) == "log: kept for ever, not compacted, synced"
+
+
+def test_every_option_of_the_log_can_be_given() -> None:
+    arguments = parsed(
+        *("--retention-ms", "7d", "--retention-bytes", "10GiB", "--retention-messages", "5", "--compact"),
+        *("--min-compaction-lag-ms", "1m", "--dirty-ratio-percent", "20", "--tombstone-retention-ms", "2h"),
+        *("--segment-bytes", "1MiB", "--segment-ms", "60s", "--segment-records", "9", "--codec", "lz4"),
+        *("--durability", "os"),
+    )
+    config = StreamConfig("s", "s.>", **{name: getattr(arguments, name) for name in LOG_OPTIONS})
+    assert config.retention_ms == 7 * 24 * 3600 * 1000
+    assert describe_log(config) == (
+        "log: retention_ms 604800000, retention_bytes 10737418240, retention_messages 5, compact, "
+        "min_compaction_lag_ms 60000, dirty_ratio_percent 20, tombstone_retention_ms 7200000, "
+        "segment_bytes 1048576, segment_ms 60000, segment_records 9, codec lz4, durability os"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("12", 12), ("12ms", 12), ("3s", 3000), ("2m", 120_000), ("1h", 3_600_000)]
+)
+def test_durations(text: str, value: int) -> None:
+    assert duration_ms(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("12", 12), ("2KiB", 2048), ("1TiB", 1 << 40)])
+def test_sizes(text: str, value: int) -> None:
+    assert size_bytes(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5h", "3 s", "s", "1kb", "0x10"])
+def test_anything_else_names_the_units(text: str) -> None:
+    for parse, unit in ((duration_ms, "ms, s, m, h, d"), (size_bytes, "KiB, MiB, GiB, TiB")):
+        with pytest.raises(argparse.ArgumentTypeError, match=unit):
+            parse(text)

@@ -1,0 +1,224 @@
+"""Cold reads go from the file to the socket: what arrives is right, and every handle is closed in the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from liftlog.api import wire
+from liftlog.api.clients import ClientRegistry
+from liftlog.api.spans import frames
+from liftlog.format import CorruptBatch, decode_records, encode_values, parse_batch
+from liftlog.messages import (
+    ClientGone,
+    ClientRequest,
+    DoneReply,
+    Event,
+    ReadReply,
+    ReadRequest,
+    SpannedRead,
+)
+from liftlog.real.disk import RealDisk
+from liftlog.real.nats_server import free_port
+from liftlog.real.network import CLIENT_QUEUE_BYTES, SPAN_COST_BYTES, TcpNetwork, listen
+from liftlog.types import ClientRef, FileSpan, PartitionId
+
+pytestmark = [pytest.mark.real, pytest.mark.trio]
+
+LOG = PartitionId(5, 0)
+BATCHES = 64
+VALUE = bytes(range(256)) * 256
+
+
+class Store:
+    """A file of batches, 64 KiB each, and how many handles to it are open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.disk = RealDisk(str(folder))
+        self.path = folder / "log"
+        self.batches = [encode_values(LOG, number, 1, 0, [VALUE]).data for number in range(BATCHES)]
+        file = self.disk.open("log", create=True)
+        file.append(self.batches)
+        file.close()
+
+    def span(self, first: int, after: int) -> FileSpan:
+        size = len(self.batches[0])
+        return FileSpan(self.disk.open("log"), first * size, (after - first) * size, first, after)
+
+    def read(self, *spans: FileSpan) -> SpannedRead:
+        return SpannedRead(ReadReply(LOG, 1, BATCHES, 0, spans[-1].end_offset, [], 7), list(spans))
+
+    def open_handles(self) -> int:
+        # The folder's own listing is a descriptor too, which is gone when its turn comes.
+        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+        return sum(str(link.readlink()).startswith(str(self.path)) for link in links if link.is_symlink())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+class Door:
+    """A node's TCP door, one client at it, and the requests that came in."""
+
+    def __init__(self) -> None:
+        self.clients = ClientRegistry()
+        self.requests: list[ClientRef] = []
+        self.gone = 0
+        self._moved = trio.Event()
+        self.splitter = wire.FrameSplitter()
+
+    async def put(self, event: Event) -> None:
+        self.post(event)
+        await trio.lowlevel.checkpoint()
+
+    def post(self, event: Event) -> None:
+        if isinstance(event, ClientRequest):
+            self.requests.append(event.client)
+        self.gone += isinstance(event, ClientGone)
+        self._moved.set()
+
+    async def until(self, requests: int = 0, gone: int = 0) -> None:
+        with trio.fail_after(15):
+            while len(self.requests) < requests or self.gone < gone:
+                self._moved = trio.Event()
+                await self._moved.wait()
+
+    async def ask(self, stream: trio.SocketStream, count: int) -> list[ClientRef]:
+        """Send so many read requests, numbered from 1; the references of those that wait now."""
+        before = len(self.requests)
+        for number in range(1, count + 1):
+            await stream.send_all(wire.encode_frame((number, ReadRequest(LOG, 0))))
+        await self.until(before + count)
+        return self.requests[before:]
+
+    async def answers(self, stream: trio.SocketStream, count: int) -> list[wire.ClientAnswer]:
+        found: list[wire.ClientAnswer] = []
+        with trio.fail_after(30):
+            while len(found) < count:
+                data = await stream.receive_some(1 << 20)
+                assert data, "the node closed the connection"
+                found += [wire.answer_decoder.decode(frame) for frame in self.splitter.feed(data)]
+        return found
+
+
+@asynccontextmanager
+async def open_door() -> AsyncIterator[tuple[Door, trio.SocketStream]]:
+    """A running door with a greeted client."""
+    door = Door()
+    port = free_port()
+    network = TcpNetwork(
+        cluster="c",
+        node=1,
+        peers={1: f"127.0.0.1:{port}"},
+        put=door.put,
+        post=door.post,
+        clients=door.clients,
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(network.run, await listen(f"127.0.0.1:{port}"))
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
+        yield door, stream
+        await stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
+def values_of(answer: wire.ClientAnswer) -> list[bytes]:
+    assert isinstance(answer.reply, ReadReply)
+    batches = [parse_batch(LOG, frame) for data in answer.reply.batches for frame in frames(data)]
+    return [record.value or b"" for batch in batches for record in decode_records(batch)]
+
+
+async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store: Store) -> None:
+    async with open_door() as (door, stream):
+        first, second, third = await door.ask(stream, 3)
+        door.clients.reply(first, DoneReply("before"))
+        door.clients.reply(second, store.read(store.span(3, 5), store.span(5, BATCHES)))
+        door.clients.reply(third, DoneReply("after"))
+        before, read, after = await door.answers(stream, 3)
+        assert (before.number, before.reply) == (1, DoneReply("before"))
+        assert (after.number, after.reply) == (3, DoneReply("after"))
+        assert values_of(read) == [VALUE] * (BATCHES - 3)
+        assert isinstance(read.reply, ReadReply)
+        assert (read.reply.next_offset, read.reply.dropped_below, len(read.reply.batches)) == (BATCHES, 7, 2)
+        assert store.open_handles() == 0
+
+
+async def test_a_file_whose_name_is_gone_is_still_sent(store: Store) -> None:
+    async with open_door() as (door, stream):
+        (client,) = await door.ask(stream, 1)
+        read = store.read(store.span(0, 8))
+        store.disk.remove("log")
+        door.clients.reply(client, read)
+        (answer,) = await door.answers(stream, 1)
+        assert values_of(answer) == [VALUE] * 8
+        assert store.open_handles() == 0
+
+
+async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(store: Store) -> None:
+    async with open_door() as (door, stream):
+        first, second = await door.ask(stream, 2)
+        read = store.read(store.span(0, 8))
+        os.truncate(store.path, 5 * len(store.batches[0]) + 100)
+        door.clients.reply(first, read)
+        door.clients.reply(second, DoneReply("still here"))
+        damaged, after = await door.answers(stream, 2)
+        with pytest.raises(CorruptBatch):
+            values_of(damaged)
+        assert isinstance(damaged.reply, ReadReply)
+        good = list(frames(damaged.reply.batches[0]))[:5]
+        assert good == store.batches[:5]
+        assert after.reply == DoneReply("still here")
+        assert store.open_handles() == 0
+
+
+async def test_no_handle_stays_open_when_the_client_has_left(store: Store) -> None:
+    async with open_door() as (door, stream):
+        (client,) = await door.ask(stream, 1)
+        await stream.aclose()
+        await door.until(gone=1)
+        door.clients.reply(client, store.read(store.span(0, 8)))
+        assert store.open_handles() == 0
+
+
+async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: Store) -> None:
+    async with open_door() as (door, stream):
+        clients = await door.ask(stream, 5)
+        for client in clients[:4]:
+            door.clients.reply(client, store.read(*(store.span(0, BATCHES) for _ in range(3))))
+        await stream.receive_some(1000)
+        assert store.open_handles() > 0
+        await stream.aclose()
+        await door.until(gone=1)
+        with trio.fail_after(15):
+            while store.open_handles():
+                await trio.sleep(0.01)
+        door.clients.reply(clients[4], store.read(store.span(0, 1)))
+        assert store.open_handles() == 0
+
+
+async def test_no_handle_stays_open_when_the_node_stops_while_sending(store: Store) -> None:
+    async with open_door() as (door, stream):
+        (client,) = await door.ask(stream, 1)
+        door.clients.reply(client, store.read(*(store.span(0, BATCHES) for _ in range(6))))
+        await stream.receive_some(1000)
+        assert store.open_handles() > 0
+    assert store.open_handles() == 0
+
+
+async def test_a_client_that_does_not_read_holds_few_files_open(store: Store) -> None:
+    limit = CLIENT_QUEUE_BYTES // SPAN_COST_BYTES
+    async with open_door() as (door, stream):
+        for round_ in range(1, 5):
+            for client in await door.ask(stream, 30):
+                door.clients.reply(client, store.read(store.span(0, BATCHES)))
+            # One more than is queued may be on its way into the socket.
+            assert 0 < store.open_handles() <= limit + 1, round_
+    assert store.open_handles() == 0

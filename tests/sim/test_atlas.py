@@ -1,0 +1,191 @@
+"""The atlas knows what is damaged and never lets the last good copy go."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from liftlog.types import OffsetRange, PartitionId, StreamConfig
+from sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
+from sim.copies import Place, copy_of, places, segment_paths
+from sim.damage import DiskFaults
+from sim.faults import Fault
+from sim.kernel import SECOND
+from sim.knobs import Knobs
+from sim.machine import Machine
+from sim.runner import damaged
+from sim.step_gear import StepProcess
+from sim.world import World
+
+
+def world_with(*, minimum: int = 0, nodes: int = 3, records: int = 10) -> World:
+    stream = StreamConfig("orders", "orders", 1, min(nodes, 3), minimum, segment_records=records)
+    world = World(1, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
+    world.start()
+    world.kernel.run_until(12 * SECOND)
+    return world
+
+
+def log_in(world: World) -> PartitionId:
+    return world.workload.targets[0].partition
+
+
+def segments(world: World, machine: Machine) -> list[str]:
+    found = segment_paths(machine.disk, log_in(world))
+    assert len(found) > 3
+    return found
+
+
+def first_batch(machine: Machine, path: str) -> Place:
+    return next(places(path, machine.disk.content(path)))
+
+
+def test_a_damaged_byte_is_known_by_its_offsets() -> None:
+    world = world_with()
+    machine = world.machines[1]
+    path = segments(world, machine)[1]
+    batches = list(places(path, machine.disk.content(path)))
+    for place in batches:
+        harm = world.faults.atlas.harm_of(machine, path, place.position, place.position + 1)
+        assert harm is not None and harm.log == log_in(world)
+        assert harm.range == OffsetRange(place.base, place.base + place.span)
+    both = world.faults.atlas.harm_of(machine, path, batches[0].end - 1, batches[0].end + 1)
+    assert both is not None and both.range.start == batches[0].base
+    assert both.range.end == batches[1].base + batches[1].span
+
+
+def test_damage_in_the_last_segment_reaches_to_the_end_of_the_log() -> None:
+    world = world_with()
+    machine = world.machines[1]
+    path = segments(world, machine)[-1]
+    harm = world.faults.atlas.harm_of(machine, path, 0, 1)
+    assert harm is not None and harm.range.end == FOREVER
+
+
+def test_derived_files_are_no_copies_and_other_files_are_the_whole_copy() -> None:
+    world = world_with()
+    machine = world.machines[1]
+    folder = segments(world, machine)[0].rpartition("/")[0]
+    atlas = world.faults.atlas
+    assert atlas.harm_of(machine, "hw", 0, 1) is None
+    assert atlas.harm_of(machine, f"{folder}/00000000000000000000.index", 0, 1) is None
+    assert atlas.harm_of(machine, f"{folder}/clean", 0, 1) is None
+    whole = atlas.harm_of(machine, f"{folder}/start", 0, 1)
+    assert whole is not None and whole.range == WHOLE
+    assert log_of("streams/7/1/start") == PartitionId(7, 1) and log_of("quarantine/x") is None
+    assert is_metadata("vote") and is_metadata("raft/00000000000000000000.log") and not is_metadata("hw")
+
+
+def test_a_minimum_of_one_covers_nothing() -> None:
+    world = world_with(minimum=1)
+    atlas = world.faults.atlas
+    assert not any(atlas.allows(machine, log_in(world), WHOLE) for machine in world.machines.values())
+    assert not any(atlas.allows_disk(machine) for machine in world.machines.values())
+
+
+def test_different_offsets_may_be_damaged_on_two_nodes_but_not_the_same() -> None:
+    world = world_with()
+    one, two, three = world.machines.values()
+    atlas, log = world.faults.atlas, log_in(world)
+    path = segments(world, one)[0]
+    harm = atlas.harm_of(one, path, 0, 1)
+    assert harm is not None and atlas.allows(one, log, harm.range)
+    one.disk.flip(path, 0, 1)
+    atlas.note(one, harm)
+    assert not atlas.allows(two, log, harm.range)
+    later = OffsetRange(harm.range.end, harm.range.end + 1)
+    assert atlas.allows(two, log, later)
+    place = next(p for p in places(path, two.disk.content(path)) if p.base == later.start)
+    two.disk.flip(path, place.position, 1)
+    atlas.note(two, Harm(2, path, place.position, place.position + 1, log, later))
+    assert not atlas.allows(three, log, OffsetRange(500, 501)), "the last whole copy"
+    assert not any(atlas.allows_disk(machine) for machine in world.machines.values())
+    assert damaged(world) != ""
+
+
+def test_a_copy_that_is_not_whole_elsewhere_forbids_damage() -> None:
+    world = world_with()
+    one, two, three = world.machines.values()
+    two.kill()
+    three.kill()
+    assert not world.faults.atlas.allows(one, log_in(world), WHOLE)
+
+
+def test_damage_counts_until_it_is_overwritten_or_gone() -> None:
+    world = world_with()
+    machine = world.machines[1]
+    atlas = world.faults.atlas
+    path = segments(world, machine)[0]
+    harm = atlas.harm_of(machine, path, 40, 41)
+    assert harm is not None
+    machine.disk.flip(path, 40, 1)
+    atlas.note(machine, harm)
+    assert atlas.harms(machine) == [harm] and machine.damaged_run == machine.restarts
+    assert not atlas.registered(machine), "it is still there"
+    machine.disk.flip(path, 40, 1)
+    assert atlas.harms(machine) == [] and atlas.refresh(machine)
+    assert machine.damaged_run == -1
+
+
+def test_a_wipe_waits_until_everything_else_is_whole() -> None:
+    world = world_with()
+    atlas = world.faults.atlas
+    machine = world.machines[1]
+    assert atlas.allows_disk(machine)
+    path = segments(world, world.machines[2])[0]
+    harm = atlas.harm_of(world.machines[2], path, 0, 1)
+    assert harm is not None
+    world.machines[2].disk.flip(path, 0, 1)
+    atlas.note(world.machines[2], harm)
+    assert not atlas.allows_disk(machine)
+
+
+def test_damaged_metadata_makes_a_node_refuse_to_start_and_the_operator_replaces_its_disk() -> None:
+    world = world_with(nodes=3)
+    victim = next(m for m in world.machines.values() if m.node is not None and not m.node.raft.is_leader)
+    assert world.faults.atlas.allows_wipe(victim)
+    world.faults.atlas.note_disk(victim)
+    victim.disk.flip("vote", 20, 2)
+    world.faults._apply(Fault(world.kernel.now_us, "kill", str(victim.number), SECOND), None)
+    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
+    assert world.observer.counters["metadata refused"] == 1
+    assert victim.node is not None and victim.damaged_run == -1
+
+
+@pytest.mark.parametrize("kind", ["flip", "sector", "misdirect", "latent"])
+def test_what_a_strike_does_is_what_the_atlas_notes(kind: str) -> None:
+    struck = 0
+    for ordinal in range(6):
+        world = world_with()
+        machine = world.machines[1]
+        before = {path: machine.disk.content(path) for path in machine.disk.files()}
+        fault = Fault(world.kernel.now_us, kind, "1", SECOND, ordinal)
+        strike = getattr(DiskFaults(world.faults), kind)
+        strike(fault, machine, random.Random(ordinal))
+        machine.disk.evict()
+        after = {path: machine.disk.content(path) for path in machine.disk.files()}
+        changed = {path for path in before if before[path] != after[path]}
+        unread = {path for path, _, _ in machine.disk.harmed()} - changed
+        assert kind == "latent" or not unread
+        noted = {harm.path for harm in world.faults.atlas.harms(machine)}
+        assert {path for path in changed | unread if path.endswith(".log") and log_of(path)} <= noted
+        struck += bool(noted)
+    assert struck > 0
+
+
+def test_a_copy_is_read_without_the_damaged_batches() -> None:
+    world = world_with()
+    machine = world.machines[1]
+    whole = copy_of(machine.disk, log_in(world))
+    assert len(whole.spans) == 1 and list(whole.records) == list(range(len(whole.records)))
+    path = segments(world, machine)[0]
+    place = first_batch(machine, path)
+    machine.disk.flip(path, place.end - 1, 0)
+    damaged_copy = copy_of(machine.disk, log_in(world))
+    assert min(damaged_copy.records) == place.span and not damaged_copy.covers(0, place.span)
+    assert damaged_copy.covers(place.span, len(whole.records))
+
+
+def test_ranges_overlap_when_they_share_an_offset() -> None:
+    assert overlap(OffsetRange(0, 5), OffsetRange(4, 9)) and not overlap(OffsetRange(0, 5), OffsetRange(5, 9))
