@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from liftlog.core.replica import Replica
 from liftlog.messages import (
     AckPublishes,
@@ -42,6 +44,7 @@ from liftlog.types import (
 )
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
+from sim.kernel import MILLISECOND
 
 if TYPE_CHECKING:
     from sim.machine import Machine
@@ -106,7 +109,6 @@ class Observer:
         """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
         self._log_starts: dict[tuple[int, PartitionId], int] = {}
-        self._job_times: dict[tuple[int, PartitionId], int] = {}
         self._dropped: dict[tuple[int, PartitionId], int] = {}
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
@@ -419,7 +421,11 @@ class Observer:
         truth = self.truth(log)
         copy = copy_of(machine.disk, log, self.world.sealer)
         clean_point = truth.contents.clean_points.get(machine.number, 0)
-        now_ms = self._job_ms(machine, log)
+        now_ms = self.world.kernel.now_us // MILLISECOND
+        drift = self.world.knobs.clock_drift
+        # A clock that runs fast lets a tombstone go early by so much, in true time.
+        patience_ms = int(policy.tombstone_retention_ms / (1 + drift)) - 1
+        policy = msgspec.structs.replace(policy, tombstone_retention_ms=patience_ms)
         offsets = (replica.log_start, replica.hw)
         truth.copy_seen(machine.number, copy, offsets, clean_point, now_ms, policy)
 
@@ -436,7 +442,7 @@ class Observer:
         newest = self.world.newest_metadata()
         state = newest.partitions.get(log) if newest is not None else None
         replicas = state.replicas if state is not None else tuple(self.world.machines)
-        contents.compacted(machine.number, clean_point, replicas, self._job_ms(machine, log))
+        contents.compacted(machine.number, clean_point, replicas, self.world.kernel.now_us // MILLISECOND)
         return before
 
     def _lower_clean_point(self, machine: Machine, log: PartitionId, offset: int) -> None:
@@ -445,13 +451,7 @@ class Observer:
         self._clean_point(machine, log, min(clean_point, offset))
 
     def _compact(self, machine: Machine, effect: CompactLog) -> None:
-        """The node's clock decides how long a tombstone is kept, so remember what it said (C2)."""
         self.world.hunter.compacting(machine)
-        self._job_times[machine.number, effect.log] = effect.now_ms - machine.clock.skew_ms
-
-    def _job_ms(self, machine: Machine, log: PartitionId) -> int:
-        """When the last compaction slice of a replica was ordered, by its clock without its error."""
-        return self._job_times.get((machine.number, log), 0)
 
     def _repaired(self, machine: Machine, event: LogRepaired) -> None:
         if event.next_offset < event.range.end:

@@ -51,17 +51,23 @@ class CleanState(msgspec.Struct, frozen=True):
         """Offset below which everything had been compacted past at `time_ms`."""
         return max((one.offset for one in self.passed if one.at_ms <= time_ms), default=0)
 
-    def advanced(self, clean_point: int, tombstones_end: int, now_ms: int, retention_ms: int) -> CleanState:
-        """After a run: everything below `clean_point` is clean as of now."""
+    def advanced(self, clean_point: int, tombstones_end: int) -> CleanState:
+        """After a run: everything below `clean_point` is clean. `stamped` says since when."""
+        return msgspec.structs.replace(self, clean_point=clean_point, tombstones_end=tombstones_end)
+
+    @property
+    def unstamped(self) -> bool:
+        """Whether the clean point has moved since time was last told."""
+        return self.clean_point > max((one.offset for one in self.passed), default=0)
+
+    def stamped(self, now_ms: int, retention_ms: int) -> CleanState:
+        """Everything below the clean point is durably clean as of now, or was before."""
         settled = self.passed_before(now_ms - retention_ms)
         passed = [one for one in self.passed if one.offset >= settled]
-        if not passed or passed[-1].offset < clean_point:
-            if len(passed) > 1 and passed[-1].at_ms - passed[-2].at_ms < retention_ms // _STEPS:
-                passed.pop()
-            passed.append(Passed(clean_point, now_ms))
-        return msgspec.structs.replace(
-            self, clean_point=clean_point, tombstones_end=tombstones_end, passed=tuple(passed)
-        )
+        if len(passed) > 1 and passed[-1].at_ms - passed[-2].at_ms < retention_ms // _STEPS:
+            passed.pop()
+        passed.append(Passed(self.clean_point, now_ms))
+        return msgspec.structs.replace(self, passed=tuple(passed))
 
     def thinned(self, below: int, dropped_end: int) -> CleanState:
         """Before a file of a run that touches nothing at or above `below` is put in place."""

@@ -129,6 +129,7 @@ class Compactor:
         try:
             run = self._run
             if run is None:
+                self._stamp(policy, now_ms)
                 run = self._run = self._begin(policy, below, tombstones_below, now_ms)
                 if run is None:
                     return True
@@ -136,7 +137,7 @@ class Compactor:
             while max_bytes > 0:
                 worked = self._map_some(run, max_bytes) if run.mapping else self._rewrite_some(run, max_bytes)
                 if worked == 0 and not run.mapping:
-                    return self._finish(run, policy, now_ms)
+                    return self._finish(run)
                 max_bytes -= worked
             self._sync_some(run)
         except Exception:
@@ -205,13 +206,22 @@ class Compactor:
         passed = self._state.passed_before(now_ms - policy.tombstone_retention_ms)
         return passed if self._mutants.tombstone_dropped_by_age else min(passed, tombstones_below)
 
-    def _finish(self, run: _Run, policy: CompactionPolicy, now_ms: int) -> bool:
+    def _stamp(self, policy: CompactionPolicy, now_ms: int) -> None:
+        """C2: a deletion's time runs from when the old values were durably gone.
+
+        A job's time is that of its making, and a slow disk may take seconds to carry it out. The first job that
+        was made after a run's end therefore tells the time of that end.
+        """
+        if self._state.unstamped:
+            self._save(self._state.stamped(now_ms, policy.tombstone_retention_ms))
+
+    def _finish(self, run: _Run) -> bool:
         """All is swapped in: what the run has reached becomes durable."""
         end = run.end
         if self._mutants.compaction_checkpoint_at_segment_end and end < run.goal:
             end = next(one.end_offset for one in self._log.sealed if end < one.end_offset)
         self._run = None
-        self._save(self._state.advanced(end, run.tombstones_end, now_ms, policy.tombstone_retention_ms))
+        self._save(self._state.advanced(end, run.tombstones_end))
         self._goal = run.goal
         return end >= run.goal
 

@@ -710,10 +710,16 @@ class Isr(Model):
 
     @invariant
     def ValidHighWatermark(s):
-        """Every member of the maximal ISR holds durably what lies below the leader's HW."""
+        """Every member of the maximal ISR holds durably what lies below the leader's HW.
+
+        Unless it is another run by now: of that the group knows, and refuses the addition.
+        """
 
         def holds(lead, m):
-            counted = Or(member(m, s.view[lead].isr), s.pending[lead] == m)
+            change = get(s.change)
+            meant = And(change.who == m, change.run == s.run[m])
+            joining = And(s.pending[lead] == m, is_some(s.change), meant)
+            counted = Or(member(m, s.view[lead].isr), joining)
             same = And(s.tail[m] == "clean", s.view[lead].runs[m] == s.run[m])
             return Implies(And(s.Leads(lead), counted, same), s.synced[m] >= s.hw[lead])
 
@@ -771,14 +777,6 @@ class Isr(Model):
     def IsrShrinksAndGrowsAgain(s):
         """A full ISR of a later version in the first epoch."""
         return And(s.now.epoch == 1, s.now.version > 0, s.now.isr == elements(s.Replica))
-
-    @sometimes
-    def ElectedFromEligible(s):
-        return s.elected == "eligible"
-
-    @sometimes
-    def ElectedFromLastKnown(s):
-        return s.elected == "last-known"
 
     @sometimes
     def LogsPart(s):

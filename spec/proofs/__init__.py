@@ -17,7 +17,7 @@ from spec.lang.types import SpecError
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """`safety`: the invariants that are wanted; the others help to prove them. `scenario` leads to `reaches`."""
+    """`safety`: the invariants that are wanted; the others help. `scenario` leads to `reaches`."""
 
     name: str
     about: str

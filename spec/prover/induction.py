@@ -49,6 +49,12 @@ class Induction:
         self.conjuncts = {found.name: found for found in model.invariants}
         self.sorts: dict[str, Sort] = sorts_of(model)
         self.before = self.translator.unknown()
+        for found in model.axioms:
+            if loose := mentions(found.body) - set(self.translator.rigid):
+                raise SpecError(
+                    f"model {model.name}, {found.name} ({found.line}): an axiom speaks of rigid parts only, "
+                    f"not of {', '.join(sorted(loose))}"
+                )
         self._axioms = [self.translator.property(found, self.before) for found in model.axioms]
         self._assumed = {n: self.translator.property(p, self.before) for n, p in self.conjuncts.items()}
         self.steps: dict[str, Step] = {}
@@ -112,7 +118,7 @@ class Induction:
         return z3.ForAll([anyone], z3.Or(*(anyone == name for name in names)))
 
     def small_counterexample(self, action: str, conjunct: str, given: list[str]) -> Answer | None:
-        """One with few elements: the least number for all sorts together, then less of each if that will do."""
+        """With few elements: the least number for all sorts together, then less of each if that will do."""
         quick = min(self.timeout_s, 5.0)
         for number in range(1, MOST_ELEMENTS + 1):
             most = dict.fromkeys(self.sorts, number)

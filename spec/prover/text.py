@@ -13,8 +13,8 @@ def lines_of_report(proof: Proof, report: Report, show: bool) -> list[str]:
     needed = sum(deletion.verdict == "needed" for deletion in report.deletions)
     left_out = f", {needed} of {len(report.deletions)} others needed" if report.deletions else ""
     lines = [
-        f"{report.proof}{settings}: {verdict}. {len(report.conjuncts)} conjuncts, {len(report.safety)} of them "
-        f"wanted{left_out}; {report.queries} queries, slowest {report.slowest_seconds:.2f} s; "
+        f"{report.proof}{settings}: {verdict}. {len(report.conjuncts)} conjuncts, {len(report.safety)} wanted"
+        f"{left_out}; {report.queries} queries, slowest {report.slowest_seconds:.2f} s; "
         f"{report.seconds:.1f} s"
     ]
     for failure in report.failures:

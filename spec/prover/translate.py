@@ -229,7 +229,7 @@ class Translator:
 
 def _some_element(term: Term) -> bool:
     """A constant that names elements of a sort by number: in a proof they have none."""
-    return term.op == "const" and "'sort'" in repr(_leaf(term.type).key())
+    return term.op == "const" and isinstance(_leaf(term.type), Sort)
 
 
 def _leaf(kind: Type) -> Type:

@@ -21,6 +21,7 @@ that terms, epochs and offsets need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -32,6 +33,13 @@ Value = Any
 """A z3 expression, a `Maybe`, a dict of a record's fields, or a Python function (of a Fn or a Set)."""
 Elements = dict[str, list[Any]]
 """A finite universe: the elements of each sort by its name."""
+
+
+@cache
+def _enum(names: tuple[str, ...]) -> tuple[Any, list[Any]]:
+    """z3's sort and its values; z3 takes each name once in a process."""
+    sort, members = z3.EnumSort("enum " + " ".join(names), list(names))
+    return sort, list(members)
 
 
 class Maybe:
@@ -48,7 +56,6 @@ class Values:
     def __init__(self) -> None:
         self.universe: Elements | None = None
         self._fresh = 0
-        self._enums: dict[tuple[str, ...], tuple[Any, list[Any]]] = {}
 
     def check(self, kind: Type) -> None:
         """Raises SpecError for a type that has no place in a proof."""
@@ -72,16 +79,10 @@ class Values:
             case Sort(name=name):
                 return z3.DeclareSort(name)
             case Enum(names=names):
-                return self._enum(names)[0]
+                return _enum(names)[0]
         if kind is Bool:
             return z3.BoolSort()
         raise SpecError(f"{kind} has no place in a proof: use a Sort with an order instead of numbers")
-
-    def _enum(self, names: tuple[str, ...]) -> tuple[Any, list[Any]]:
-        if names not in self._enums:
-            made = z3.EnumSort(f"enum_{'_'.join(names)}", list(names))
-            self._enums[names] = (made[0], list(made[1]))
-        return self._enums[names]
 
     def fresh(self, kind: Type, name: str) -> Value:
         """A value that nothing is known about."""
@@ -108,7 +109,7 @@ class Values:
         """A value as a state holds it."""
         match kind:
             case Enum(names=names):
-                return self._enum(names)[1][held]
+                return _enum(names)[1][held]
             case Option(of=of):
                 if held == kind.none:
                     return Maybe(z3.BoolVal(False), self.anything(of))
@@ -206,7 +207,7 @@ class Values:
             case Sort(name=name) if self.universe is not None:
                 yield from self.universe[name]
             case Enum(names=names):
-                yield from self._enum(names)[1]
+                yield from _enum(names)[1]
             case Option(of=of):
                 yield Maybe(z3.BoolVal(False), self.anything(of))
                 yield from (Maybe(z3.BoolVal(True), value) for value in self.every(of))

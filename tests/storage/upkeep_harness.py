@@ -106,11 +106,16 @@ def compact(
     max_bytes: int = 300,
     policy: CompactionPolicy = EAGER,
 ) -> int:
-    """Slice after slice until nothing is left to do; how many it took."""
-    slices = 1
-    while not compactor.step(policy, min(below, log.leo), tombstones_below, now_ms, max_bytes):
+    """Slice after slice until nothing is left to do; how many it took.
+
+    Twice, since the first job after a run tells since when its offsets are clean (C2).
+    """
+    slices = 0
+    for _ in range(2):
         slices += 1
-        assert slices < 100_000
+        while not compactor.step(policy, min(below, log.leo), tombstones_below, now_ms, max_bytes):
+            slices += 1
+            assert slices < 100_000
     return slices
 
 
