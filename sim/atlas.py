@@ -53,6 +53,8 @@ class Harm(msgspec.Struct, frozen=True):
     end: int
     log: PartitionId
     range: OffsetRange
+    held_below: int = FOREVER
+    """End of the offsets that lay there when it was damaged: harmless once the log starts behind them."""
 
 
 def log_of(path: str) -> PartitionId | None:
@@ -101,9 +103,10 @@ class Atlas:
         if first < 0:
             first = reached or int(path.rpartition("/")[2].partition(".")[0])
             last = FOREVER
+        held_below = last
         if path == segment_paths(machine.disk, log)[-1]:
             last = FOREVER
-        return Harm(machine.number, path, start, end, log, OffsetRange(first, last))
+        return Harm(machine.number, path, start, end, log, OffsetRange(first, last), held_below)
 
     def note(self, machine: Machine, harm: Harm) -> None:
         """This has been damaged."""
@@ -131,13 +134,16 @@ class Atlas:
         """Whether the damaged bytes are still there, or nothing good is in their place yet."""
         if not harm.path:
             return True
+        observer = self.world.observer
+        log_start = observer.log_start_of(machine, harm.log)
+        if harm.held_below <= log_start:
+            return False
         if any(path == harm.path and low < harm.end and harm.start < high for path, low, high in present):
             return True
         newest = self.world.newest_metadata()
         if newest is None or harm.log not in newest.partitions:
             return False
-        observer = self.world.observer
-        start = max(harm.range.start, observer.log_start_of(machine, harm.log))
+        start = max(harm.range.start, log_start)
         end = min(harm.range.end, observer.truth(harm.log).hw)
         return not copy_of(machine.disk, harm.log, self.world.sealer).covers(start, end)
 

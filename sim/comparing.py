@@ -1,10 +1,10 @@
 """Compares the replicas of a world that has healed: with one another, with the truth, and with what was
 promised.
 
-Copies of a stream that is not compacted hold the same bytes, batch for batch, from the later of their starts
-on. Compacted ones hold the same values: each replica compacts on its own (C5), so that one may still have
-what another has dropped, and batches end elsewhere. Every acknowledged value is at the acknowledged offset,
-unless it was superseded, deleted, retained away or purged.
+Copies of a stream that is not compacted hold the same records from the later of their starts on; batches may
+end elsewhere, since a cut or a repair may divide one. Compacted ones hold the same values: each replica
+compacts on its own (C5), so that one may still have what another has dropped. Every acknowledged value is at
+the acknowledged offset, unless it was superseded, deleted, retained away or purged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compare_copies(world: World) -> None:
         if compact:
             _compare_values(world, state, copies)
         else:
-            _compare_bytes(state, copies)
+            _compare_records(state, copies)
         for number, batches in zip(state.replicas, copies, strict=True):
             _check_acked(world, number, partition, batches)
 
@@ -62,24 +62,25 @@ def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
     return batches
 
 
-def _compare_bytes(state: PartitionState, copies: list[list[Batch]]) -> None:
-    """The same batches, but for one that a copy's start divides."""
+def _compare_records(state: PartitionState, copies: list[list[Batch]]) -> None:
+    """The same records from the later of the starts on, in the same epochs."""
     start = max((batches[0].base_offset for batches in copies if batches), default=0)
-    first = _tail(copies[0], start)
+    first = _records(copies[0], start)
     for number, batches in zip(state.replicas[1:], copies[1:], strict=True):
-        if _tail(batches, start) != first:
+        if _records(batches, start) != first:
             raise Violation(
                 "ReplicasEqual",
                 f"partition {state.id} differs between nodes {state.replicas[0]} and {number}",
             )
 
 
-def _tail(batches: list[Batch], start: int) -> list[bytes | list[Record]]:
-    """Frames from `start` on without their prefix; the records of a frame that `start` divides."""
-    whole = [batch.data[16:] for batch in batches if batch.base_offset > start]
-    divided = [batch for batch in batches if batch.base_offset <= start < batch.end_offset]
-    records = [record for batch in divided for record in decode_records(batch) if record.offset >= start]
-    return [records, *whole]
+def _records(batches: list[Batch], start: int) -> list[tuple[int, Record]]:
+    return [
+        (batch.epoch, record)
+        for batch in batches
+        for record in decode_records(batch)
+        if record.offset >= start
+    ]
 
 
 def _compare_values(world: World, state: PartitionState, copies: list[list[Batch]]) -> None:

@@ -22,10 +22,11 @@ from liftlog.format import (
     CorruptBatch,
     decode_records,
     parse_batch,
+    read_header,
     verify_frame,
 )
 from liftlog.storage.layout import log_directory
-from liftlog.types import PartitionId, Record
+from liftlog.types import LiftlogError, PartitionId, Record
 
 if TYPE_CHECKING:
     from liftlog.storage.sealing import Sealer
@@ -75,18 +76,38 @@ def segment_paths(disk: SimDisk, log: PartitionId) -> list[str]:
 
 
 def places(path: str, content: bytes) -> Iterator[Place]:
-    """The batches of a segment's bytes, by their headers, up to the first that has none."""
+    """The batches of a segment by their headers; where there is none, from the next one on."""
     position = 0
     while position + HEADER_BYTES <= len(content):
-        if content[position + MAGIC_POSITION : position + MAGIC_POSITION + 2] != MAGIC_BYTES:
-            return
-        length = _number(content, position + LENGTH_POSITION, 4)
-        end = position + PREFIX_BYTES + length
-        if end < position + HEADER_BYTES or end > len(content):
-            return
-        base = _number(content, position + BASE_POSITION, 8)
-        yield Place(path, position, end, base, _number(content, position + COUNT_POSITION, 4))
-        position = end
+        place = _place(path, content, position)
+        if place is None:
+            position = _next_header(content, position + 1)
+            continue
+        yield place
+        position = place.end
+
+
+def _place(path: str, content: bytes, position: int) -> Place | None:
+    if content[position + MAGIC_POSITION : position + MAGIC_POSITION + 2] != MAGIC_BYTES:
+        return None
+    end = position + PREFIX_BYTES + _number(content, position + LENGTH_POSITION, 4)
+    if end < position + HEADER_BYTES or end > len(content):
+        return None
+    base = _number(content, position + BASE_POSITION, 8)
+    return Place(path, position, end, base, _number(content, position + COUNT_POSITION, 4))
+
+
+def _next_header(content: bytes, position: int) -> int:
+    """Where the next header begins whose own checksum is right; the end if there is none."""
+    while (found := content.find(MAGIC_BYTES, position + MAGIC_POSITION)) >= 0:
+        position = found - MAGIC_POSITION
+        try:
+            read_header(content, position)
+        except (CorruptBatch, LiftlogError):
+            position += 1
+        else:
+            return position
+    return len(content)
 
 
 def state_problem(path: str, content: bytes) -> str:

@@ -55,7 +55,7 @@ def _add_prove(verbs: Any) -> None:
     parser.add_argument("--variant", default="", metavar="NAME", help="a variant of the model: see it fail")
     parser.add_argument("--minimal", action="store_true", help="also show that no conjunct can be left out")
     parser.add_argument("--show", action="store_true", help="print runs, and what each conjunct prevents")
-    parser.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for one query (default 20)")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="for one query (default 60)")
     parser.add_argument("--list", action="store_true", help="the proofs and what they are about")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     parser.set_defaults(run=_prove)

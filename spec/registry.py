@@ -12,13 +12,14 @@ from spec.lang.types import Constant, SpecError
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One model. `flags`: command-line flag (without dashes) -> constant."""
+    """One model. `flags`: command-line flag (without dashes) -> constant. `events`: those that may be 0."""
 
     name: str
     module: str
     classname: str
     about: str
     flags: dict[str, str]
+    events: tuple[str, ...] = ()
 
     def load(self) -> type[Model]:
         found: type[Model] = getattr(importlib.import_module(self.module), self.classname)
@@ -42,6 +43,38 @@ MODELS: dict[str, Entry] = {
             "five generations of Kafka's log truncation",
             {"replicas": "Replicas", "log-size": "LogSize", "records": "Records", "epochs": "Epochs"},
         ),
+        Entry(
+            "raft",
+            "spec.models.raft",
+            "Raft",
+            "the metadata group: election, replication, commit, restart",
+            {
+                "nodes": "Nodes",
+                "terms": "Terms",
+                "entries": "Entries",
+                "campaigns": "Campaigns",
+                "appends": "Appends",
+                "restarts": "Restarts",
+            },
+            ("campaigns", "appends", "restarts"),
+        ),
+        Entry(
+            "isr",
+            "spec.models.isr",
+            "Isr",
+            "a partition: in-sync replicas, epochs, incarnations, tails",
+            {
+                "nodes": "Replicas",
+                "minimum": "Minimum",
+                "records": "Records",
+                "epochs": "Epochs",
+                "changes": "Changes",
+                "crashes": "Crashes",
+                "damages": "Damages",
+                "delays": "Delays",
+            },
+            ("changes", "crashes", "damages", "delays"),
+        ),
     )
 }
 
@@ -62,8 +95,9 @@ def build(name: str, variant: str, constants: dict[str, int]) -> Model:
         if flag not in entry.flags:
             known = ", ".join(f"--{known}" for known in entry.flags)
             raise SpecError(f"model {name!r} has no --{flag}; it has {known}")
-        if value < 1:
-            raise SpecError(f"--{flag} {value} is too small: give at least 1")
+        lowest = 0 if flag in entry.events else 1
+        if value < lowest:
+            raise SpecError(f"--{flag} {value} is too small: give at least {lowest}")
         given[entry.flags[flag]] = value
     if variant:
         if not isinstance(kind.declared.get("variant"), Setting):

@@ -95,11 +95,18 @@ class Repairs:
 
     def note(self, found: OffsetRange | None) -> None:
         """Storage has found a range that cannot be read."""
+        whole = not self.ranges
+        if found is not None and self._add(found) and whole:
+            self.told = False
+            self._step()
+
+    def _add(self, found: OffsetRange) -> bool:
+        """Whether that is news which concerns this replica."""
         replica = self.replica
-        if found is None or found.end <= replica.log_start or found.start >= replica.leo:
-            return
+        if found.end <= replica.log_start or found.start >= replica.leo:
+            return False
         if any(known.start <= found.start and found.end <= known.end for known in self.ranges):
-            return
+            return False
         self.ctx.mark("D2.found")
         before = self.ranges[:1]
         merged: list[OffsetRange] = []
@@ -111,9 +118,7 @@ class Repairs:
         self.ranges = merged
         if merged[:1] != before:
             self._begin_range()
-        if not before:
-            self.told = False
-            self._step()
+        return True
 
     def forget_below(self, log_start: int) -> None:
         """What lies below the log start is nobody's concern any more (C3)."""
@@ -256,24 +261,35 @@ class Repairs:
         self.replica.upkeep.repair(self.ranges[0], batches)
 
     def repaired(self, event: LogRepaired) -> None:
-        """Storage has put batches in place, or could not."""
+        """Storage has put batches in place, or could not; it may have met more damage.
+
+        That counts before we look whether the log is whole: with it, this copy must not join (R10).
+        """
         self.handed_over = False
-        if not self.ranges or event.range != self.ranges[0]:
-            return
-        if event.error:
-            self.ctx.mark("D2.repair-failed")
-            self.attempts += 1
-            self.position = self.ranges[0].start
-            self.pause_ticks = self.ctx.ticks_of(PAUSE_MS)
-            if self.attempts >= ATTEMPTS_MAX:
-                self.replica.cut_damage(self.ranges[0].start)
-            return
-        self.position = event.next_offset
-        self.attempts = 0
-        if event.next_offset >= event.range.end:
+        current = self.ranges[:1] == [event.range]
+        if current and event.next_offset >= event.range.end:
             self.ctx.mark("D2.repaired")
             del self.ranges[0]
             self._begin_range()
+            for found in event.damage:
+                self._add(found)
             self._whole_again()
-        if self.ranges and self.told and self.replica.following is not None:
+        else:
+            for found in event.damage:
+                self.note(found)
+            if current and event.error:
+                self._refused()
+            elif self.ranges[:1] == [event.range]:
+                self.position = event.next_offset
+                self.attempts = 0
+        if not event.error and self.ranges and self.told and self.replica.following is not None:
             self._step()
+
+    def _refused(self) -> None:
+        """Try again in a while; whatever storage refuses for ever is cut off and fetched again."""
+        self.ctx.mark("D2.repair-failed")
+        self.attempts += 1
+        self.position = self.ranges[0].start
+        self.pause_ticks = self.ctx.ticks_of(PAUSE_MS)
+        if self.attempts >= ATTEMPTS_MAX:
+            self.replica.cut_damage(self.ranges[0].start)

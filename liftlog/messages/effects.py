@@ -138,7 +138,7 @@ class CompactLog(StorageJob):
 
 
 class ScrubLog(StorageJob):
-    """Verify about `max_bytes` of sealed segments from `offset` on -> `Scrubbed` (D2)."""
+    """Verify about `max_bytes` of what is synced from `offset` on -> `Scrubbed` (D2)."""
 
     log: PartitionId
     offset: int

@@ -104,12 +104,16 @@ class Scrubbed(Event):
 
 
 class LogRepaired(Event):
-    """`next_offset` = where the range still lacks batches; `range.end` = it is whole and durable."""
+    """`next_offset` = where the range still lacks batches; `range.end` = it is whole and durable.
+
+    `damage`: what else was found damaged in the same segments, and is noted by now.
+    """
 
     log: PartitionId
     range: OffsetRange
     next_offset: int
     error: str = ""
+    damage: tuple[OffsetRange, ...] = ()
 
 
 class BusUp(Event):

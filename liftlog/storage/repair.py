@@ -6,7 +6,10 @@ and the new file takes the segment's place at once (`Log.replace_sealed`). Only 
 any more; a crash anywhere before leaves it noted, and the repair begins again.
 
 A range may reach over several segments; each is repaired by itself, in order. A segment may hold other damage
-as well; it stays a hole in the new file, and noted, until it is repaired in turn.
+as well; it stays a hole in the new file, and noted, until it is repaired in turn. Some of it may be news: a
+hole that nobody has noted would look whole after a restart, since the new file's index describes it. So it is
+noted before the new file takes its place, and told. And a hole keeps the epochs that are known to begin in it:
+the first batch behind it would make an epoch begin too late, and the log would contradict good copies (R6).
 
 A peer's batches need not begin where the range begins, since it may have been compacted differently (C5):
 they are cut to size. They must continue one another, their epochs must not fall, and they must agree with the
@@ -23,6 +26,7 @@ from liftlog.ports import Disk
 from liftlog.storage.index import SegmentIndex
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.log import Log
+from liftlog.storage.logstate import united, without
 from liftlog.storage.quarantine import quarantine
 from liftlog.storage.reading import survey
 from liftlog.storage.segment import BadBytes, Segment
@@ -56,7 +60,7 @@ class _Part:
 class Repairer:
     """Repairs one open log, one range at a time. Owned by whoever owns the log."""
 
-    __slots__ = ("_disk", "_log", "_next", "_part", "_range")
+    __slots__ = ("_disk", "_log", "_next", "_part", "_range", "found")
 
     def __init__(self, log: Log, disk: Disk) -> None:
         self._log = log
@@ -64,6 +68,8 @@ class Repairer:
         self._range = OffsetRange(0, 0)
         self._next = 0
         self._part: _Part | None = None
+        self.found: tuple[OffsetRange, ...] = ()
+        """Damage that the last call met and that nobody knew of; noted."""
 
     def begins(self, damaged: OffsetRange) -> bool:
         """Whether this range is another one than that under repair."""
@@ -74,6 +80,7 @@ class Repairer:
 
         Raises RepairRefused, UnsupportedBatch, BadBytes, DiskError, SyncFailed: the repair then begins anew.
         """
+        self.found = ()
         try:
             if damaged != self._range:
                 self.abandon()
@@ -160,8 +167,19 @@ class Repairer:
             finally:
                 file.close()
             part.index = found.index
+        self._note_others(part)
         self._copy(part, segment.base_offset, start)
         return part
+
+    def _note_others(self, part: _Part) -> None:
+        """What else cannot be read in the segment is damage, too. Raises DiskError, SyncFailed."""
+        log = self._log
+        others = united((lost for lost, _ in part.damage), log.log_start, log.leo)
+        for known in log.damage:
+            others = without(others, known)
+        for lost in others:
+            log.note_damage(lost)
+        self.found += others
 
     def _copy(self, part: _Part, start: int, end: int) -> None:
         """Write what is good in [start, end), and leave holes where nothing is."""
@@ -170,7 +188,8 @@ class Repairer:
             hole = next((one for one, _ in part.damage if one.end > start), OffsetRange(end, end))
             if hole.start <= start:
                 start = min(hole.end, end)
-                writer.leave_hole(start)
+                within = (entry for entry in segment.epochs if writer.end_offset <= entry.start < start)
+                writer.leave_hole(start, within)
                 continue
             good_end = min(hole.start, end)
             position = index.positions[index.find(start)]

@@ -1,7 +1,7 @@
-"""The scrub: sealed segments are read over and over to find bytes that have decayed (D2).
+"""The scrub: a log is read over and over to find bytes that have decayed (D2).
 
 Theory. A sector that nobody reads may rot until the last good copy of it is gone. So every replica verifies
-its sealed segments again and again, a little at a time, at a rate that does not disturb. Checked are both
+its log up to what is synced again and again, a little at a time, at a rate that does not disturb. Checked are both
 checksums of every batch, that batch follows batch without a gap, and that the index agrees: its file is whole
 and describes this segment, and each entry names a batch that is there. A bad index is made anew, nobody need
 hear of it (D3). Bad batches are damage: noted in the log, durably, and told, so that the replica fetches them
@@ -33,7 +33,7 @@ def scrub(log: Log, disk: Disk, offset: int, max_bytes: int) -> tuple[int, Offse
     while max_bytes > 0:
         segment = next((one for one in log.sealed if one.end_offset > offset), None)
         if segment is None:
-            return log.log_start, None
+            return _verify_growing(log, offset, max_bytes)
         if offset <= segment.base_offset:
             _check_index_file(log, disk, segment)
         try:
@@ -48,6 +48,21 @@ def scrub(log: Log, disk: Disk, offset: int, max_bytes: int) -> tuple[int, Offse
                 found = found.end
             offset = found
     return offset, None
+
+
+def _verify_growing(log: Log, offset: int, max_bytes: int) -> tuple[int, OffsetRange | None]:
+    """The end of a round: what is synced of the segment that grows. On a quiet log it grows for ever."""
+    if offset >= log.synced_leo:
+        return log.log_start, None
+    try:
+        found = log.read(offset, log.synced_leo, max_bytes)
+    except BadBytes as error:
+        if error.range is None:
+            raise
+        log.note_damage(error.range)
+        return error.range.end, error.range
+    end = found[-1].end_offset if found else log.synced_leo
+    return end if end < log.synced_leo else log.log_start, None
 
 
 class _Trouble(Exception):

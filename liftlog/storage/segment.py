@@ -13,7 +13,7 @@ for the next good batch behind them, and the offsets in between are a damaged ra
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
@@ -221,8 +221,13 @@ class Segment:
         if self._index is not None:
             self._index.keep_below(position)
 
-    def skip_to(self, position: int, offset: int) -> None:
-        """What lies before `position` cannot be read; the batch there begins at `offset`."""
+    def skip_to(self, position: int, offset: int, epochs: Iterable[EpochStart] = ()) -> None:
+        """What lies before `position` cannot be read; the batch there begins at `offset`.
+
+        `epochs`: those that are known to have batches among what cannot be read, as in `Segment.epochs`.
+        """
+        last = self.epochs[-1].epoch if self.epochs else -1
+        self.epochs += tuple(entry for entry in epochs if entry.epoch > last)
         self.size = position
         self.end_offset = offset
         if self._index is not None:

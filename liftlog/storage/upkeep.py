@@ -99,9 +99,10 @@ class Upkeep:
                 compactor.lower(job.range.start, cut=False)
             if any(read_header(batch.data).sparse for batch in job.batches):
                 compactor.note_thinned(job.range.end)
-            return LogRepaired(log.id, job.range, repairer.repair(job.range, job.batches))
+            reached = repairer.repair(job.range, job.batches)
+            return LogRepaired(log.id, job.range, reached, damage=repairer.found)
         except _REFUSED as refused:
-            return LogRepaired(log.id, job.range, job.range.start, str(refused))
+            return LogRepaired(log.id, job.range, job.range.start, str(refused), repairer.found)
 
     def _compactor(self, log: Log) -> Compactor:
         found = self._compactors.get(log.id)

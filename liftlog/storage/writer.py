@@ -6,7 +6,7 @@ place. A crash or `abandon` leaves a file that the next start removes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from liftlog.format import PREFIX_BYTES, stamp
 from liftlog.ports import Disk
@@ -16,7 +16,7 @@ from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import WRITER_SUFFIX
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import Segment
-from liftlog.types import Batch, PartitionId, invariant
+from liftlog.types import Batch, EpochStart, PartitionId, invariant
 
 _HOLE = b"\0"
 
@@ -77,10 +77,13 @@ class SegmentWriter:
         if parts:
             self._file.append(parts)
 
-    def leave_hole(self, end: int) -> None:
-        """Offsets up to `end` stay damaged: a byte that is no batch takes their place. Raises DiskError."""
+    def leave_hole(self, end: int, epochs: Iterable[EpochStart] = ()) -> None:
+        """Offsets up to `end` stay damaged: a byte that is no batch takes their place. Raises DiskError.
+
+        `epochs`: which are known to begin in there.
+        """
         self._file.append([_HOLE])
-        self._segment.skip_to(self._segment.size + len(_HOLE), end)
+        self._segment.skip_to(self._segment.size + len(_HOLE), end, epochs)
 
     def sync(self) -> None:
         """Make durable what was written so far. Raises SyncFailed, after which only `abandon` is left."""

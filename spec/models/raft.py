@@ -84,8 +84,8 @@ class Raft(Model):
     Nodes = Constant(3)
     Terms = Constant(2)
     Entries = Constant(1)
-    Campaigns = Constant(2)
-    Appends = Constant(2)
+    Campaigns = Constant(3)
+    Appends = Constant(3)
     Restarts = Constant(1)
 
     Node = Sort(Nodes)

@@ -17,7 +17,11 @@ from spec.lang.types import SpecError
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """`safety`: the invariants that are wanted; the others help. `scenario` leads to `reaches`."""
+    """`safety`: the invariants that are wanted; the others help. `scenario` leads to `reaches`.
+
+    `follows`: wanted ones that follow from the others, in this order, in one and the same state.
+    `lemmas`: others that do, which spare z3 long ways; they are no part of the minimum.
+    """
 
     name: str
     about: str
@@ -26,6 +30,8 @@ class Proof(msgspec.Struct, frozen=True):
     safety: tuple[str, ...]
     scenario: tuple[str, ...]
     reaches: str
+    follows: tuple[str, ...] = ()
+    lemmas: tuple[str, ...] = ()
 
     def load(self, **settings: str) -> Model:
         kind: type[Model] = getattr(importlib.import_module(self.module), self.classname)
@@ -67,6 +73,32 @@ PROOFS: dict[str, Proof] = {
                 "Elect", "Hear", "Begin", "Hear", "Fetch", "Ask", "Grant",
             ),
             "ANewLeaderKeepsARecord",
+        ),
+        Proof(
+            "raft-log",
+            "Raft: logs match, and what is committed is in the log of every later leader",
+            "spec.proofs.raftlog",
+            "RaftLog",
+            ("OneLeader", "LogsMatch", "LeadersAreComplete", "OneCommittedEntry"),
+            (
+                "Campaign", "Vote", "Elect", "Append", "Accept", "Commit",
+                "Campaign", "Vote", "Elect",
+            ),
+            "ANewLeaderHasACommittedEntry",
+            ("OneLeader", "LogsMatch", "LeadersAreComplete", "OneCommittedEntry"),
+            ("ANewerLogHasTheEntry",),
+        ),
+        Proof(
+            "compaction",
+            "streams with keys: every copy tells the last values, and what was deleted does not come back",
+            "spec.proofs.compaction",
+            "Compaction",
+            ("KeepsTheLast", "NothingComesBack", "OnlyTombstonesAreDropped"),
+            (
+                "Append", "Fetch", "Append", "Fetch", "Compact", "Compact", "Learn", "Drop",
+                "Wipe", "Fetch", "Fetch",
+            ),
+            "ATombstoneIsGone",
         ),
     )
 }  # fmt: skip

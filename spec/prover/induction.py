@@ -24,6 +24,8 @@ from spec.lang.types import Sort, SpecError
 from spec.prover.translate import Moment, Step, Translator, mentions, sorts_of
 
 BEGINNING = "(first state)"
+FOLLOWS = "(any state)"
+"""In place of an action: a conjunct that the others imply needs no induction of its own."""
 MOST_ELEMENTS = 5
 """Counterexamples are sought with so many elements of each sort, smaller ones first."""
 
@@ -42,7 +44,12 @@ class Answer(msgspec.Struct, frozen=True):
 class Induction:
     """The queries of one model. Its conjuncts are its invariants."""
 
-    def __init__(self, model: Model, timeout_s: float) -> None:
+    def __init__(
+        self, model: Model, timeout_s: float, follows: tuple[str, ...] = (), lemmas: tuple[str, ...] = ()
+    ) -> None:
+        self.follows = lemmas + follows
+        self.lemmas = lemmas
+        check_names(model, self.follows)
         self.model = model
         self.timeout_s = timeout_s
         self.translator = Translator(model)
@@ -72,7 +79,9 @@ class Induction:
 
     def cases(self, conjuncts: list[str]) -> list[tuple[str, str]]:
         """(action, conjunct) of every query; actions that touch nothing of a conjunct keep it anyway."""
-        found = [(BEGINNING, name) for name in conjuncts]
+        found = [(FOLLOWS, name) for name in conjuncts if name in self.follows]
+        conjuncts = [name for name in conjuncts if name not in self.follows]
+        found += [(BEGINNING, name) for name in conjuncts]
         for action in self.model.actions:
             changed = action.updates.keys()
             found += [(action.name, n) for n in conjuncts if changed & mentions(self.conjuncts[n].body)]
@@ -96,10 +105,12 @@ class Induction:
             solver.add(*self._first_guards)
             after = self.first
         else:
-            for name in given:
+            for name in self._usable(action, conjunct, given):
                 solver.assert_and_track(self._assumed[name], f"given {name}")
-            solver.add(*self.steps[action].guards)
-            after = self.steps[action].after
+            after = self.before
+            if action != FOLLOWS:
+                solver.add(*self.steps[action].guards)
+                after = self.steps[action].after
         solver.add(z3.Not(self.translator.property(self.conjuncts[conjunct], after)))
         started = time.monotonic()
         result = solver.check()
@@ -110,6 +121,12 @@ class Induction:
         if result == z3.sat:
             return Answer(action, conjunct, "refuted", seconds, model=solver.model())
         return Answer(action, conjunct, "unknown", seconds)
+
+    def _usable(self, action: str, conjunct: str, given: list[str]) -> list[str]:
+        """What follows is not needed, except for what follows later, unless it is a lemma: a help for z3."""
+        first = self.follows.index(conjunct) if action == FOLLOWS else len(self.lemmas)
+        later = self.follows[first:]
+        return [name for name in given if name not in later]
 
     def _at_most(self, sort: Sort, number: int) -> Any:
         kind = self.translator.values.sort(sort)

@@ -9,11 +9,11 @@ import msgspec
 
 from spec.lang.model import Model
 from spec.proofs import Proof
-from spec.prover.induction import BEGINNING, Answer, Induction, check_names
+from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction, check_names
 from spec.prover.picture import Picture, changes, lines_of, universe_of
 from spec.prover.scenario import find_run
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 Progress = Callable[[str], None]
 
 
@@ -64,7 +64,7 @@ def prove(
     started = time.monotonic()
     model = model or proof.load()
     check_names(model, proof.safety)
-    induction = Induction(model, timeout_s)
+    induction = Induction(model, timeout_s, proof.follows, proof.lemmas)
     names = list(induction.conjuncts)
     answers: list[Answer] = []
     failures: list[Failure] = []
@@ -78,7 +78,7 @@ def prove(
     deletions: list[Deletion] = []
     if minimal and not failures:
         for name in names:
-            if name not in proof.safety:
+            if name not in proof.safety + proof.lemmas:
                 progress(f"{proof.name}: without {name}")
                 deletions.append(_without(induction, name, names, answers))
     holds = not failures and run == "found" and all(d.verdict == "needed" for d in deletions)
@@ -136,6 +136,9 @@ def show(induction: Induction, answer: Answer) -> list[str]:
         if answer.action == BEGINNING:
             head = f"with {sizes}, {answer.conjunct} is false in a first state:"
             return [head, *lines_of(picture.facts(induction.first))]
+        if answer.action == FOLLOWS:
+            head = f"with {sizes}, in a state where every other claim holds, {answer.conjunct} does not:"
+            return [head, *lines_of(picture.facts(induction.before))]
         step = induction.steps[answer.action]
         before, after = picture.facts(induction.before), picture.facts(step.after)
         return [

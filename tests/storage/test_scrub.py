@@ -61,9 +61,9 @@ def test_every_flipped_byte_of_a_sealed_segment_is_found_d2(options: LogOptions,
         found, _ = once_round(disk, log, max_bytes)
         assert len(found) == 1 and found[0].start in segment
         assert log.damage == tuple(found)
-        assert reopened_damage(disk, options) == tuple(found)
         # It is told once.
         assert once_round(disk, log, max_bytes)[0] == []
+        assert reopened_damage(disk, options) == tuple(found)
 
 
 def reopened_damage(disk: SimDisk, options: LogOptions) -> tuple[OffsetRange, ...]:
@@ -129,14 +129,28 @@ def test_index_entries_that_name_no_batch_are_made_anew_d3() -> None:
     assert list(segment.index.positions) == true
 
 
-def test_the_active_segment_and_what_lies_below_the_log_start_are_left_alone() -> None:
+def test_what_is_not_synced_and_what_lies_below_the_log_start_are_left_alone() -> None:
     disk, log = make()
-    active = log.segment_of(log.leo)
-    disk.flip(active.path, active.size - 1, 3)
+    disk.flip(log.sealed[0].path, 90, 3)
     log.move_start(log.sealed[1].base_offset + 2)
+    active = log.segment_of(log.leo)
+    synced = active.size
+    put(log, [(b"k", b"on its way")], sync=False)
+    disk.flip(active.path, synced + 90, 3)
     assert once_round(disk, log, 700)[0] == []
     empty = new_log(SimDisk(Random(1)))
     assert scrub(empty, disk, 0, 100) == (0, None)
+
+
+def test_D2_a_round_ends_with_what_is_synced_of_the_segment_that_grows() -> None:
+    """On a log that nobody writes to any more it is never completed, and would never be looked at."""
+    disk, log = make()
+    log.sync()
+    active = log.segment_of(log.leo)
+    disk.flip(active.path, active.size - 1, 3)
+    lost = OffsetRange(active.base_offset, active.end_offset)
+    assert once_round(disk, log, 700)[0] == [lost]
+    assert log.damage == (lost,)
 
 
 def test_what_cannot_be_verified_for_another_reason_is_passed_over_with_an_error() -> None:

@@ -34,14 +34,23 @@ def reopened(disk: Disk, options: LogOptions = OPTIONS) -> Log:
     return recover_log(disk, LOG, options, None, NO_MUTANTS)
 
 
-def put(log: Log, pairs: Sequence[Pair], *, epoch: int = 1, codec: str = "none", step_ms: int = 10) -> None:
+def put(
+    log: Log,
+    pairs: Sequence[Pair],
+    *,
+    epoch: int = 1,
+    codec: str = "none",
+    step_ms: int = 10,
+    sync: bool = True,
+) -> None:
     """Append one batch, synced; record i of the log is `step_ms` younger than record i - 1."""
     records = [
         Record(log.leo + i, START_MS + (log.leo + i) * step_ms, b"s", b"", b"", key, value)
         for i, (key, value) in enumerate(pairs)
     ]
     log.append([compress(LOG, encode_records(LOG, epoch, records), codec)])
-    log.sync()
+    if sync:
+        log.sync()
 
 
 def fill(log: Log, pairs: Iterable[Pair]) -> None:

@@ -1,0 +1,521 @@
+"""Proofs: the translation means what the generated Python means, and proofs fail when they should."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+import z3
+
+from spec.explore.report import Bounds
+from spec.explore.search import check
+from spec.lang import (
+    And,
+    Bool,
+    Enum,
+    Exists,
+    Fn,
+    Forall,
+    Implies,
+    Model,
+    Not,
+    Option,
+    Or,
+    Range,
+    Record,
+    Rigid,
+    Set,
+    Sort,
+    SpecError,
+    Var,
+    action,
+    axiom,
+    difference,
+    elements,
+    get,
+    having,
+    intersection,
+    invariant,
+    is_some,
+    member,
+    size,
+    some,
+    sometimes,
+    subset,
+    such_that,
+    union,
+    when,
+    with_member,
+    without,
+)
+from spec.lang.types import Type
+from spec.proofs import PROOFS, Proof, proof_of
+from spec.proofs.compaction import Compaction
+from spec.proofs.election import Election
+from spec.proofs.isr import Isr
+from spec.proofs.raftlog import RaftLog
+from spec.proofs.twophase import TwoPhaseProof
+from spec.prover.induction import Induction
+from spec.prover.prove import prove
+from spec.prover.values import Maybe, Value, Values
+from spec.run.compiled import CompiledModel, compile_model
+
+# mypy does not read models: see pyproject.toml
+# mypy: ignore-errors
+
+
+class Mixed(Model):
+    """Every word that proofs understand, in small actions and properties that may be true or false."""
+
+    Node = Sort(2)
+    Key = Sort(2)
+    Color = Enum("red", "green")
+    Note = Record(color=Color, key=Option(Key))
+
+    color = Var(Fn(Node, Color), init="red")
+    best = Var(Fn(Node, Option(Key)))
+    seen = Var(Fn(Node, Set(Key)))
+    notes = Var(Set(Note))
+    link = Var(Fn(Node, Node, Bool), init=False)
+    note = Var(Note)
+    flag = Var(Bool)
+
+    @action
+    def paint(s, n: Node, c: Color):
+        when(s.color[n] != c, Or(s.flag, Exists(s.seen[n], lambda k: True)))
+        s.color[n] = c
+        s.note.color = c
+        s.flag = Not(s.flag)
+
+    @action
+    def see(s, n: Node, m: Node, k: Key):
+        when(Not(member(k, s.seen[n])))
+        s.seen[n] = with_member(s.seen[n], k)
+        s.best[n] = k
+        s.link[n][m] = True
+        s.notes = with_member(s.notes, {"color": s.color[n], "key": s.best[m]})
+
+    @action
+    def share(s, n: Node):
+        note = some(s.notes, "note")
+        when(is_some(note.key))
+        s.best[n] = None
+        s.seen[n] = union(without(s.seen[n], get(note.key)), such_that(s.Key, lambda k: note.key != k))
+        s.note = having(note, color="red")
+
+    @invariant
+    def sets(s):
+        def one(a, b):
+            both = intersection(s.seen[a], s.seen[b])
+            return subset(both, difference(s.seen[a], s.seen[b])) | (both == elements(s.Key))
+
+        return Forall(s.Node, s.Node, one)
+
+    @invariant
+    def noted(s):
+        return Forall(s.notes, lambda m: Implies(is_some(m.key), m.color == "red")) | (size(s.notes) > 0)
+
+    @invariant
+    def linked(s):
+        return Forall(s.Node, lambda a: Exists(s.Node, lambda b: s.link[a][b] == (s.best[a] == s.best[b])))
+
+    @invariant
+    def same(s):
+        return member(s.note, s.notes) | (s.note == {"color": "green", "key": None})
+
+
+# -- the translation -----------------------------------------------------------------------------------------
+
+
+class Instance:
+    """A state of the explorer, as a moment of the prover: elements are z3 constants of the same numbers."""
+
+    def __init__(self, induction: Induction) -> None:
+        self.values: Values = induction.translator.values
+        self.induction = induction
+        self.universe = {
+            name: [z3.Const(f"{name} {n + 1}", self.values.sort(sort)) for n in range(sort.size)]
+            for name, sort in induction.sorts.items()
+        }
+        self.values.universe = self.universe
+
+    def value(self, kind: Type, held: Any) -> Value:
+        match kind:
+            case Sort(name=name):
+                return self.universe[name][held]
+            case Option(of=of):
+                there = held != kind.none
+                inner = held if kind.flat else (held[0] if there else None)
+                return Maybe(z3.BoolVal(there), self.value(of, inner) if there else self.first(of))
+            case Record(fields=fields):
+                return {n: self.value(k, v) for (n, k), v in zip(fields.items(), held, strict=True)}
+            case Fn():
+                return lambda key: self.item(kind, held, key)
+            case Set(of=of):
+                return lambda key: self.is_one_of(of, key, kind.members(held))
+        return self.values.constant(kind, held)
+
+    def first(self, kind: Type) -> Value:
+        return self.universe[kind.name][0] if isinstance(kind, Sort) else self.values.constant(kind, 0)
+
+    def is_one_of(self, kind: Type, key: Value, members: list[Any]) -> Any:
+        return z3.Or(*(self.values.equal(kind, key, self.value(kind, m)) for m in members))
+
+    def item(self, kind: Fn, held: Any, key: Value) -> Value:
+        """By cases, since the key may be unknown."""
+        found = self.value(kind.to, held[-1])
+        for element, item in zip(self.values.every(kind.domain), held, strict=True):
+            same = self.values.equal(kind.domain, key, element)
+            found = self.values.merge(kind.to, same, self.value(kind.to, item), found)
+        return found
+
+    def moment(self, state: tuple[Any, ...]) -> dict[str, Value]:
+        types = self.induction.model.types
+        return {n: self.value(k, v) for (n, k), v in zip(types.items(), state, strict=True)}
+
+    def is_true(self, formula: Any) -> bool:
+        """Whether it holds; the elements differ."""
+        solver = z3.Solver()
+        for members in self.universe.values():
+            solver.add(z3.Distinct(*members))
+        solver.add(z3.Not(formula))
+        return solver.check() == z3.unsat
+
+
+def some_states(compiled: CompiledModel, number: int) -> list[tuple[Any, ...]]:
+    """Distinct states of random walks, always the same ones."""
+    chance, found = random.Random(7), {}
+    while len(found) < number:
+        state = compiled.initial()[0]
+        for _ in range(12):
+            found[state] = None
+            following = compiled.next_states(state)
+            if not following:
+                break
+            state = chance.choice(following)
+    return list(found)[:number]
+
+
+def test_properties_mean_in_logic_what_they_mean_in_python() -> None:
+    induction = Induction(Mixed(), 5.0)
+    instance, compiled = Instance(induction), compile_model(Mixed())
+    verdicts = set()
+    for state in some_states(compiled, 40):
+        moment = instance.moment(state)
+        for (name, holds), found in zip(compiled.invariants, induction.model.invariants, strict=True):
+            said = instance.is_true(induction.translator.property(found, moment))
+            assert said == holds(state), (name, compiled.show(state))
+            verdicts.add((name, said))
+    assert len(verdicts) >= 6  # most were seen true and false
+
+
+def test_actions_do_in_logic_what_they_do_in_python() -> None:
+    """For each state and each choice of parameters: possible in both or neither, and the same state after."""
+    induction = Induction(Mixed(), 5.0)
+    instance, compiled = Instance(induction), compile_model(Mixed())
+    types, taken = induction.model.types, 0
+    for state in some_states(compiled, 12):
+        moment = instance.moment(state)
+        for number, parameters, after in compiled.successors(state):
+            step = induction.translator.step(induction.model.actions[number], moment)
+            given = [
+                induction.translator.values.equal(v.type, value, instance.value(v.type, p))
+                for v, value, p in zip(step.chosen, step.parameters, parameters, strict=True)
+            ]
+            expected = instance.moment(after)
+            same = [
+                induction.translator.values.equal(kind, step.after[name], expected[name])
+                for name, kind in types.items()
+            ]
+            assert instance.is_true(z3.Implies(z3.And(*given), z3.And(*step.guards, *same)))
+            taken += 1
+    assert taken > 40
+
+
+def test_an_action_is_possible_in_logic_only_where_it_is_in_python() -> None:
+    induction = Induction(Mixed(), 5.0)
+    instance, compiled = Instance(induction), compile_model(Mixed())
+    for state in some_states(compiled, 10):
+        moment = instance.moment(state)
+        possible = {number for number, _, _ in compiled.successors(state)}
+        for number, recorded in enumerate(induction.model.actions):
+            step = induction.translator.step(recorded, moment)
+            elsewhere = z3.Not(z3.And(*step.guards, *_inside(instance, step.chosen, step.parameters)))
+            assert instance.is_true(elsewhere) == (number not in possible)
+
+
+def _inside(instance: Instance, chosen: list[Any], parameters: list[Value]) -> list[Any]:
+    every = instance.values.every
+    return [
+        z3.Or(*(instance.values.equal(v.type, p, value) for value in every(v.type)))
+        for v, p in zip(chosen, parameters, strict=True)
+    ]
+
+
+class Counting(Model):
+    Node = Sort(2)
+    seen = Var(Set(Node))
+
+    @action
+    def two(s):
+        when(size(s.seen) > 1)
+        s.seen = []
+
+
+class Numbered(Model):
+    value = Var(Range(0, 3))
+
+
+class LooseAxiom(Model):
+    flag = Var(Bool)
+
+    @axiom
+    def Wrong(s):
+        return s.flag
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (Counting, r"model Counting, two \(.*:\d+\): test_prover.py:\d+: a proof compares no numbers"),
+        (Numbered, "model Numbered, variable value: 0..3 has no place in a proof"),
+        (LooseAxiom, r"model LooseAxiom, Wrong \(.*:\d+\): an axiom speaks of rigid parts only, not of flag"),
+    ],
+)
+def test_what_does_not_translate_is_refused_with_its_place(model: type[Model], text: str) -> None:
+    with pytest.raises(SpecError, match=text):
+        Induction(model(), 5.0)
+
+
+def test_what_is_rigid_cannot_be_assigned() -> None:
+    class Bent(Model):
+        Node = Sort(2)
+        le = Rigid(Fn(Node, Node, Bool), lambda a, b: a <= b)
+
+        @action
+        def bend(s, n: Node):
+            s.le[n][n] = False
+
+    with pytest.raises(SpecError, match=r"model Bent, bend \(.*\): le is rigid"):
+        Bent()
+
+
+# -- the proofs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(PROOFS.keys() - {"raft-log"}))
+def test_every_proof_holds(name: str) -> None:
+    report = prove(proof_of(name))
+    assert report.failures == []
+    assert report.run == "found" and len(report.run_steps) > len(proof_of(name).scenario)
+    assert report.holds
+
+
+@pytest.mark.parametrize("name", ["twophase", "election", "compaction"])
+def test_no_conjunct_can_be_left_out(name: str) -> None:
+    report = prove(proof_of(name), minimal=True)
+    assert report.holds
+    assert {d.conjunct for d in report.deletions} == set(report.conjuncts) - set(report.safety)
+    assert all(d.verdict == "needed" and d.failure and d.failure.states for d in report.deletions)
+
+
+@pytest.mark.slow
+def test_the_proof_of_rafts_log_holds() -> None:
+    assert prove(proof_of("raft-log")).holds
+
+
+@pytest.mark.slow
+def test_no_conjunct_of_isr_can_be_left_out() -> None:
+    report = prove(proof_of("isr"), minimal=True)
+    assert [d.conjunct for d in report.deletions if d.verdict != "needed"] == []
+    assert report.holds
+
+
+SMALL = [
+    (TwoPhaseProof(), 80),
+    (Election(Nodes=3, Terms=2), 100),
+    (Isr(Nodes=2, Epochs=2), 1000),
+    (Compaction(), 500),
+    (RaftLog(), 10_000),
+]
+
+
+@pytest.mark.parametrize(("model", "at_least"), SMALL, ids=lambda value: getattr(value, "name", ""))
+def test_every_state_of_a_small_instance_satisfies_axioms_and_conjuncts(model: Model, at_least: int) -> None:
+    model.invariants = [*model.axioms, *model.invariants]
+    report = check(model, Bounds(1, True, 20_000, 0), lambda text: None)
+    assert report.invariant == "" and report.distinct_states >= at_least
+
+
+BROKEN = [
+    ("twophase", "impatient", "Commit", "CommitHeardEverybody"),
+    ("election", "vote-before-sync", "Answer", "WhatIsToldIsOnDisk"),
+    ("isr", "committed-isr-only", "Ask", "MaximalIsMaximal"),
+    ("isr", "join-without-start", "Ask", "AskedHadTheStart"),
+    ("isr", "cut-what-agrees", "Fetch", "AckedIsHeld"),
+    ("compaction", "own-clean-point", "Learn", "NothingOlderIsAnywhere"),
+    ("compaction", "repair-keeps-clean-point", "Repair", "NothingOlderIsPassed"),
+]
+
+
+@pytest.mark.parametrize(("name", "variant", "step", "conjunct"), BROKEN)
+def test_a_broken_protocol_has_a_counterexample(name: str, variant: str, step: str, conjunct: str) -> None:
+    proof = proof_of(name)
+    report = prove(proof, proof.load(variant=variant))
+    assert not report.holds
+    failure = next(f for f in report.failures if (f.action, f.conjunct) == (step, conjunct))
+    assert failure.verdict == "refuted"
+    text = "\n".join(failure.states)
+    assert re.search(rf"^{step}\(.*\) is possible, and breaks {conjunct}:$", text, re.M)
+    assert "!" not in text  # no names of z3's own
+
+
+REACHABLE = [
+    (Election(Terms=2, variant="vote-before-sync"), "election", "OneLeaderInATerm"),
+    (Compaction(variant="own-clean-point"), "compaction", "NothingComesBack"),
+    (Compaction(variant="repair-keeps-clean-point"), "compaction", "NothingComesBack"),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "broken"), REACHABLE, ids=lambda value: str(value)[:20])
+def test_what_a_broken_protocol_does_is_found_by_exploring_too(model: Model, name: str, broken: str) -> None:
+    model.invariants = [found for found in model.invariants if found.name in PROOFS[name].safety]
+    assert check(model, Bounds(1, True, 40_000, 0), lambda text: None).invariant == broken
+
+
+def test_a_counterexample_is_as_small_as_it_can_be() -> None:
+    """That somebody commits while somebody aborts takes two participants, not one and not three."""
+    induction = Induction(TwoPhaseProof(), 5.0)
+    given = [name for name in induction.conjuncts if name != "ToldAbortIsDecided"]
+    report = prove(PROOFS["twophase"], minimal=True)
+    deletion = next(d for d in report.deletions if d.conjunct == "ToldAbortIsDecided")
+    assert deletion.failure and deletion.failure.states[0].startswith("with 2 Node,")
+    one = induction.ask(deletion.failure.action, deletion.failure.conjunct, given, {"Node": 1})
+    assert one.verdict == "proved"
+
+
+# -- proofs that fail for other reasons ----------------------------------------------------------------------
+
+
+class Lock(Model):
+    """A lock that one client holds. `spare` says nothing that `One` does not."""
+
+    Client = Sort(2)
+    held = Var(Fn(Client, Bool), init=False)
+
+    @action
+    def take(s, c: Client):
+        when(Forall(s.Client, lambda other: Not(s.held[other])))
+        s.held[c] = True
+
+    @action
+    def release(s, c: Client):
+        when(s.held[c])
+        s.held[c] = False
+
+    @action
+    def never(s):
+        when(Exists(s.Client, lambda c: And(s.held[c], Not(s.held[c]))))
+
+    @invariant
+    def One(s):
+        return Forall(s.Client, s.Client, lambda a, b: Implies(And(s.held[a], s.held[b]), a == b))
+
+    @invariant
+    def Spare(s):
+        return Forall(s.Client, s.Client, lambda a, b: Or(a == b, Not(s.held[a]), Not(s.held[b])))
+
+    @sometimes
+    def Held(s):
+        return Exists(s.Client, lambda c: s.held[c])
+
+
+class ThirdClient(Lock):
+    """Reached with three clients only."""
+
+    @sometimes
+    def Three(s):
+        def differ(a, b, c):
+            return And(a != b, b != c, a != c)
+
+        return Exists(s.Client, s.Client, s.Client, differ)
+
+
+def lock(scenario: tuple[str, ...] = ("take",), reaches: str = "Held") -> Proof:
+    return Proof("lock", "one client at a time", __name__, "Lock", ("One",), scenario, reaches)
+
+
+def test_a_redundant_conjunct_is_reported() -> None:
+    report = prove(lock(), Lock(), minimal=True)
+    assert [(d.conjunct, d.verdict) for d in report.deletions] == [("Spare", "redundant")]
+    assert not report.holds and report.failures == []
+
+
+def test_a_run_that_does_not_exist_fails_the_proof() -> None:
+    for scenario in (("never",), ("take", "take"), ("take", "release")):
+        report = prove(lock(scenario), Lock())
+        assert report.run == "none" and not report.holds and report.failures == []
+
+
+def test_a_run_stays_among_the_elements_of_the_instance() -> None:
+    """The last property was once asked of a universe with further elements."""
+    report = prove(lock(reaches="Three"), ThirdClient())
+    assert report.run == "none"
+
+
+def test_a_query_that_takes_too_long_is_unknown_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(z3.Solver, "check", lambda self, *assumptions: z3.unknown)
+    report = prove(lock(), Lock())
+    assert not report.holds and report.run == "unknown"
+    assert {failure.verdict for failure in report.failures} == {"unknown"}
+    assert len(report.failures) == report.queries
+
+
+def test_a_time_limit_is_given_to_z3() -> None:
+    """A hard query with next to no time: never counted as proved."""
+    induction = Induction(Isr(), 0.001)
+    answer = induction.ask("Fetch", "ACandidateLacksWhatIsBlocked", list(induction.conjuncts))
+    assert answer.verdict == "unknown"
+
+
+def test_a_first_state_that_breaks_a_conjunct_is_shown() -> None:
+    class HeldAtFirst(Lock):
+        held = Var(Fn(Lock.Client, Bool), init=True)
+
+    report = prove(lock(()), HeldAtFirst())
+    failure = next(f for f in report.failures if f.conjunct == "One")
+    assert failure.action == "(first state)" and "client1, client2" in "\n".join(failure.states)
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(SpecError, match="there is no proof 'x'; proofs: twophase"):
+        proof_of("x")
+    with pytest.raises(SpecError, match="no sometimes property 'Nowhere'"):
+        prove(lock(reaches="Nowhere"), Lock())
+    with pytest.raises(SpecError, match="no action 'fly'; it has: take"):
+        prove(lock(("fly",)), Lock())
+    wrong = Proof("lock", "", __name__, "Lock", ("Two",), (), "Held")
+    with pytest.raises(SpecError, match="no invariant 'Two'"):
+        prove(wrong, Lock())
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_proves_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    from liftlog.cli import main
+
+    assert main(["spec", "prove", "--proof", "twophase", "--minimal", "--show"]) == 0
+    out = capfd.readouterr().out
+    assert "twophase (patient): holds. 7 conjuncts, 1 wanted, 6 of 6 others needed; 36 queries" in out
+    assert re.search(r"^without HeardWasPromised, \w+ does not keep \w+:$", out, re.M)
+    assert main(["spec", "prove", "--proof", "twophase", "--variant", "impatient"]) == 1
+    assert "does not hold" in capfd.readouterr().out
+    assert main(["spec", "prove", "--proof", "election", "--json"]) == 0
+    assert '"holds": true' in capfd.readouterr().out
+    assert main(["spec", "prove", "--proof", "nothing"]) == 2
+    assert main(["spec", "prove", "--variant", "impatient"]) == 2
+    assert main(["spec", "prove", "--timeout", "0"]) == 2
+    assert main(["spec", "prove", "--list"]) == 0
