@@ -24,10 +24,10 @@ demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 5000
 	@$(BIN)/liftlog demo $(DEMO_ARGS)
 
 test: venv lint types  ## everything that CI runs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not nightly"
 
 check: venv lint types  ## the quick half of the tests and a short sweep, under 90 seconds
-	$(BIN)/python -m pytest -q -m "not slow and not real"
+	$(BIN)/python -m pytest -q -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
 
 lint: venv  ## ruff: errors, imports, formatting rules
@@ -36,10 +36,15 @@ lint: venv  ## ruff: errors, imports, formatting rules
 types: venv  ## mypy --strict
 	$(BIN)/mypy
 
-nightly: test  ## long sweeps in both gears, every mutant, the whole demo
+nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the demo
+	$(BIN)/python -m pytest -m nightly
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
 	$(BIN)/liftlog sim mutants
+	$(BIN)/liftlog spec check --model raft --jobs $(JOBS)
+	$(BIN)/liftlog spec check --model isr --jobs $(JOBS)
+	$(BIN)/liftlog spec prove
 	$(BIN)/liftlog demo
 
 jepsen-zip: venv  ## build/jepsen.zip for spark-submit --py-files

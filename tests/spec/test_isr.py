@@ -111,7 +111,7 @@ def test_R13_an_eligible_replica_is_elected() -> None:
     assert check(model, Bounds(symmetry=True)).verdict == "holds"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_R14_the_greatest_of_the_last_known_is_elected() -> None:
     model = isr(
         {"Replicas": 2, "Epochs": 2, "Changes": 3, "Crashes": 2, "Damages": 1}, kind=ElectsTheLastKnown

@@ -34,7 +34,7 @@ def test_a_generation_that_loses_records_is_found_out_at_the_published_depth(
     assert len(report.trace) == depth
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_first_try_at_kip_320_is_found_out_at_the_published_depth() -> None:
     report = check(kafka("kip-320-first-try", (3, 2, 2, 3)), Bounds())
     assert (report.verdict, report.invariant, report.depth) == ("violated", "StrongIsr", 13)

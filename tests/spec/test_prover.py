@@ -321,12 +321,12 @@ def test_no_conjunct_can_be_left_out(name: str) -> None:
     assert all(d.verdict == "needed" and d.failure and d.failure.states for d in report.deletions)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_proof_of_rafts_log_holds() -> None:
     assert prove(proof_of("raft-log")).holds
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_conjunct_of_isr_can_be_left_out() -> None:
     report = prove(proof_of("isr"), minimal=True)
     assert [d.conjunct for d in report.deletions if d.verdict != "needed"] == []

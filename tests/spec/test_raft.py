@@ -32,7 +32,7 @@ VARIANTS = [
         {"Terms": 4, "Campaigns": 4, "Appends": 1, "Restarts": 0},
         "LeaderCompleteness",
         20,
-        marks=pytest.mark.slow,
+        marks=pytest.mark.nightly,
     ),
 ]
 
@@ -50,7 +50,7 @@ def test_it_holds_with_two_campaigns_two_appends_and_a_restart() -> None:
     assert (report.verdict, report.distinct_states, report.depth) == ("holds", 34_478, 17)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_holds_at_the_registrys_bounds() -> None:
     report = check(Raft(), Bounds())
     assert (report.verdict, report.distinct_states, report.depth) == ("holds", 2_083_645, 19)
