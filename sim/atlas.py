@@ -19,8 +19,9 @@ left out has to be fetched again before it counts as repaired.
 
 In the last segment of a log damage reaches from its first byte to the end of the log, since recovery cuts
 there. Damage to files that are derived (an index, a checkpoint, the clean-stop marker) is no damage to a copy
-(D3). Damage to metadata makes a node refuse to start (M4); the simulated operator then replaces its disk, so
-it is treated like a wipe, of which a cluster survives a minority.
+(D3). A file that is still written under another name is struck as what it will be once it is renamed. Damage
+to metadata makes a node refuse to start (M4); the simulated operator then replaces its disk, so it is treated
+like a wipe, of which a cluster survives a minority.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from liftlog.core.metadata import PartitionState
+from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
 from liftlog.types import RAFT_LOG, OffsetRange, PartitionId
 from sim.copies import SEGMENT_SUFFIX, copy_of, places, segment_paths
 
@@ -65,6 +67,11 @@ def log_of(path: str) -> PartitionId | None:
     return None
 
 
+def final_path(path: str) -> str:
+    """Where a file goes when it is finished: it takes its damage along."""
+    return path.removesuffix(WRITER_SUFFIX).removesuffix(TEMPORARY_SUFFIX)
+
+
 def is_metadata(path: str) -> bool:
     """Whether a node must not start without this file (M4)."""
     return path in METADATA or path.startswith(RAFT)
@@ -90,8 +97,9 @@ class Atlas:
         log = log_of(path)
         if log is None:
             return None
-        if not path.endswith(SEGMENT_SUFFIX):
-            derived = path.endswith((".index", "/clean", ".tmp"))
+        final = final_path(path)
+        if not final.endswith(SEGMENT_SUFFIX):
+            derived = final.endswith((".index", "/clean"))
             return None if derived else Harm(machine.number, path, start, end, log, WHOLE)
         first = last = -1
         reached = 0
@@ -104,7 +112,7 @@ class Atlas:
             first = reached or int(path.rpartition("/")[2].partition(".")[0])
             last = FOREVER
         held_below = last
-        if path == segment_paths(machine.disk, log)[-1]:
+        if segment_paths(machine.disk, log)[-1:] == [final]:
             last = FOREVER
         return Harm(machine.number, path, start, end, log, OffsetRange(first, last), held_below)
 
@@ -138,7 +146,10 @@ class Atlas:
         log_start = observer.log_start_of(machine, harm.log)
         if harm.held_below <= log_start:
             return False
-        if any(path == harm.path and low < harm.end and harm.start < high for path, low, high in present):
+        final = final_path(harm.path)
+        if any(
+            final_path(path) == final and low < harm.end and harm.start < high for path, low, high in present
+        ):
             return True
         newest = self.world.newest_metadata()
         if newest is None or harm.log not in newest.partitions:

@@ -47,6 +47,8 @@ from liftlog.types import EpochStart, PartitionId
 SPACING_BYTES = 4096
 NO_TIME = -(1 << 63)
 """Before every timestamp: what a segment without records has for its greatest one."""
+UNKNOWN_TIME = (1 << 63) - 1
+"""After every timestamp: the greatest one of batches that were damaged when the index was made."""
 ENTRY_BYTES = 24
 
 _MAGIC = b"LIFTIDX1"
@@ -82,7 +84,7 @@ class SegmentIndex:
         self.offsets = array("Q")
         self.positions = array("Q")
         self.times_ms = array("q")
-        """Greatest timestamp of all batches before the entry."""
+        """Greatest timestamp of all batches before the entry, UNKNOWN_TIME if some of them cannot be read."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -92,7 +94,12 @@ class SegmentIndex:
         return not self.positions or position - self.positions[-1] >= SPACING_BYTES
 
     def add(self, offset: int, position: int, greatest_before_ms: int) -> None:
-        """An entry for the batch at `position`; all batches before it have timestamps up to the given one."""
+        """An entry for the batch at `position`; all batches before it have timestamps up to the given one.
+
+        Or up to what an earlier entry says: behind damage it stays unknown.
+        """
+        if self.times_ms:
+            greatest_before_ms = max(greatest_before_ms, self.times_ms[-1])
         self.offsets.append(offset)
         self.positions.append(position)
         self.times_ms.append(greatest_before_ms)

@@ -71,7 +71,7 @@ class Indexes:
         found = Segment(segment.log, segment.path, segment.base_offset, self)
         file = self._disk.open(segment.path)
         try:
-            scan_past_damage(file, found, 0)
+            scan_past_damage(file, found, 0, segment.end_offset)
         finally:
             file.close()
         index = found.index

@@ -515,9 +515,12 @@ class Log:
         if len(self._greatest_ms) != len(self._segments) - 1:
             sealed = self._segments[:-1]
             self._greatest_ms = list(accumulate((segment.greatest_ms for segment in sealed), max))
-        for number in range(bisect_left(self._greatest_ms, timestamp_ms), len(self._segments)):
-            segment = self._segments[number]
-            if segment.greatest_ms >= timestamp_ms and segment.end_offset > self.log_start:
+        first = bisect_left(self._greatest_ms, timestamp_ms)
+        if self.damage:
+            first = min(first, self._segments.index(self.segment_of(self.damage[0].start)))
+        for segment in self._segments[first:]:
+            late = segment.greatest_ms >= timestamp_ms or self._is_damaged(segment)
+            if late and segment.end_offset > self.log_start:
                 found = self._reader.find_time(segment, timestamp_ms, self.log_start)
                 if found is not None:
                     return found
@@ -526,6 +529,9 @@ class Log:
     def segment_of(self, offset: int) -> Segment:
         """The segment that holds an offset from the log start to the LEO."""
         return self._segments[bisect_right(self._segments, offset, key=_base_offset) - 1]
+
+    def _is_damaged(self, segment: Segment) -> bool:
+        return any(lost.start < segment.end_offset and segment.base_offset < lost.end for lost in self.damage)
 
     def _refuse_damaged(self, segment: Segment, offset: int) -> None:
         for lost in self.damage:

@@ -171,14 +171,16 @@ class SegmentReader:
                 number = max(segment.index.find_time(timestamp_ms), segment.index.find(least_offset))
                 cursor = self._cursor(file, segment, number, 2 * SPACING_BYTES)
                 try:
-                    return self._find_time(cursor, timestamp_ms, least_offset)
+                    return self._find_time(cursor, segment, timestamp_ms, least_offset)
                 except BadBytes as error:
-                    self._explain(file, segment, cursor.offset, error)
+                    self._explain(file, segment, max(cursor.offset, least_offset), error)
                     if attempt == 2:
                         raise
         return None
 
-    def _find_time(self, cursor: Cursor, timestamp_ms: int, least_offset: int) -> int | None:
+    def _find_time(
+        self, cursor: Cursor, segment: Segment, timestamp_ms: int, least_offset: int
+    ) -> int | None:
         while not cursor.at_end:
             header = cursor.header()
             late = header.records and header.last_timestamp_ms >= timestamp_ms
@@ -187,6 +189,8 @@ class SegmentReader:
                     if record.timestamp_ms >= timestamp_ms and record.offset >= least_offset:
                         return record.offset
             cursor.advance(header)
+        if cursor.offset < segment.end_offset:
+            raise BadBytes(segment.path, cursor.position, f"the segment ends before {segment.end_offset}")
         return None
 
     def cut_facts(self, segment: Segment, position: int) -> tuple[int, int]:
@@ -195,7 +199,7 @@ class SegmentReader:
         number = bisect_right(index.positions, position) - 1
         if number < 0 or position == 0:
             return 0, NO_TIME
-        greatest_ms = index.times_ms[number]
+        greatest_ms = min(index.times_ms[number], segment.greatest_ms)
         records = segment.records
         with self.opened(segment) as file:
             cursor = self._cursor(file, segment, number)
@@ -245,7 +249,7 @@ Damage = list[tuple[OffsetRange, BadBytes]]
 def survey(file: DiskFile, segment: Segment, indexes: Indexes) -> tuple[Segment, Damage]:
     """What a scan finds in a segment. Raises UnsupportedBatch, DiskError."""
     found = Segment(segment.log, segment.path, segment.base_offset, indexes)
-    damage = scan_past_damage(file, found, 0)
+    damage = scan_past_damage(file, found, 0, segment.end_offset)
     return found, up_to(segment.end_offset, found, damage)
 
 

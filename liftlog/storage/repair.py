@@ -8,8 +8,8 @@ any more; a crash anywhere before leaves it noted, and the repair begins again.
 A range may reach over several segments; each is repaired by itself, in order. A segment may hold other damage
 as well; it stays a hole in the new file, and noted, until it is repaired in turn. Some of it may be news: a
 hole that nobody has noted would look whole after a restart, since the new file's index describes it. So it is
-noted before the new file takes its place, and told. And a hole keeps the epochs that are known to begin in it:
-the first batch behind it would make an epoch begin too late, and the log would contradict good copies (R6).
+noted before the new file takes its place, and told. And a hole keeps the epochs known to begin in it: with
+the first batch behind it an epoch would begin too late, and the log would contradict good copies (R6).
 
 A peer's batches need not begin where the range begins, since it may have been compacted differently (C5):
 they are cut to size. They must continue one another, their epochs must not fall, and they must agree with the
@@ -60,7 +60,7 @@ class _Part:
 class Repairer:
     """Repairs one open log, one range at a time. Owned by whoever owns the log."""
 
-    __slots__ = ("_disk", "_log", "_next", "_part", "_range", "found")
+    __slots__ = ("_disk", "_found", "_log", "_next", "_part", "_range")
 
     def __init__(self, log: Log, disk: Disk) -> None:
         self._log = log
@@ -68,8 +68,7 @@ class Repairer:
         self._range = OffsetRange(0, 0)
         self._next = 0
         self._part: _Part | None = None
-        self.found: tuple[OffsetRange, ...] = ()
-        """Damage that the last call met and that nobody knew of; noted."""
+        self._found: tuple[OffsetRange, ...] = ()
 
     def begins(self, damaged: OffsetRange) -> bool:
         """Whether this range is another one than that under repair."""
@@ -80,7 +79,6 @@ class Repairer:
 
         Raises RepairRefused, UnsupportedBatch, BadBytes, DiskError, SyncFailed: the repair then begins anew.
         """
-        self.found = ()
         try:
             if damaged != self._range:
                 self.abandon()
@@ -103,6 +101,11 @@ class Repairer:
         self._range = OffsetRange(0, 0)
         if part is not None:
             part.writer.abandon()
+
+    def take_found(self) -> tuple[OffsetRange, ...]:
+        """Damage that repairs have met and noted, and that nobody was told of."""
+        found, self._found = self._found, ()
+        return found
 
     def _skip_good(self) -> None:
         """Go on to the next offset of the range that is damaged: others may have been repaired before."""
@@ -167,6 +170,7 @@ class Repairer:
             finally:
                 file.close()
             part.index = found.index
+            segment.renew_index(found.index)
         self._note_others(part)
         self._copy(part, segment.base_offset, start)
         return part
@@ -179,7 +183,7 @@ class Repairer:
             others = without(others, known)
         for lost in others:
             log.note_damage(lost)
-        self.found += others
+        self._found += others
 
     def _copy(self, part: _Part, start: int, end: int) -> None:
         """Write what is good in [start, end), and leave holes where nothing is."""
@@ -192,8 +196,10 @@ class Repairer:
                 writer.leave_hole(start, within)
                 continue
             good_end = min(hole.start, end)
-            position = index.positions[index.find(start)]
+            position = 0
             while start < good_end:
+                # Bad bytes may lie between batches that miss no offset.
+                position = max(position, index.positions[index.find(start)])
                 batches, position = log.read_segment(segment, position, _READ_BYTES)
                 pieces = [
                     slice_batch(log.id, one, start, good_end)

@@ -32,7 +32,7 @@ from liftlog.format import (
     verify_frame,
 )
 from liftlog.ports import DiskFile
-from liftlog.storage.index import NO_TIME, IndexHead, SegmentIndex
+from liftlog.storage.index import NO_TIME, UNKNOWN_TIME, IndexHead, SegmentIndex
 from liftlog.storage.layout import index_path
 from liftlog.storage.sectors import read_sturdily
 from liftlog.types import Batch, EpochStart, LogOptions, OffsetRange, PartitionId
@@ -224,14 +224,16 @@ class Segment:
     def skip_to(self, position: int, offset: int, epochs: Iterable[EpochStart] = ()) -> None:
         """What lies before `position` cannot be read; the batch there begins at `offset`.
 
-        `epochs`: those that are known to have batches among what cannot be read, as in `Segment.epochs`.
+        `epochs`: those that are known to have batches among what cannot be read, as in `Segment.epochs`. A
+        record that is lost may have had any time: no lookup may begin behind it.
         """
+        greatest_ms = self.greatest_ms if offset == self.end_offset else UNKNOWN_TIME
         last = self.epochs[-1].epoch if self.epochs else -1
         self.epochs += tuple(entry for entry in epochs if entry.epoch > last)
         self.size = position
         self.end_offset = offset
         if self._index is not None:
-            self._index.add(offset, position, self.greatest_ms)
+            self._index.add(offset, position, greatest_ms)
 
 
 class Cursor:
@@ -406,7 +408,7 @@ def scan_past_damage(
         if bad is None:
             return damage
         end = segment.end_offset
-        found = _next_good(file, segment, bad.position + 1)
+        found = _next_good(file, segment, bad.position + 1, limit)
         if found is None:
             damage.append((OffsetRange(end, end), bad))
             return damage
@@ -414,10 +416,44 @@ def scan_past_damage(
         damage.append((OffsetRange(end, segment.end_offset), bad))
 
 
-def _next_good(file: DiskFile, segment: Segment, start: int) -> tuple[int, int] | None:
-    """Position and base offset of the first batch at or behind `start` that verifies and may follow."""
+def _next_good(file: DiskFile, segment: Segment, start: int, limit: int) -> tuple[int, int] | None:
+    """Position and base offset of the batch at or behind `start` with which the segment goes on.
+
+    The first one that verifies and may follow, unless it was misdirected to where it lies (D1): more batches
+    behind it, which continue the segment too, contradict it than go with it. Simulator seed 858.
+    """
+    for position, header in _good_batches(file, segment, start, limit):
+        count, end, behind = _run(file, segment, position, header)
+        for _, other in _good_batches(file, segment, behind, limit):
+            if other.base_offset >= end or count < 0:
+                break
+            count -= 1
+        if count >= 0:
+            return position, header.base_offset
+    return None
+
+
+def _run(file: DiskFile, segment: Segment, position: int, header: Header) -> tuple[int, int, int]:
+    """The good batches in a row from one on: how many, the offset and the position behind them."""
+    cursor = Cursor(file, segment, position, UNKNOWN, file.size())
+    cursor.advance(header)
+    count = 1
+    with suppress(BadBytes, UnsupportedBatch):
+        while not cursor.at_end:
+            header, _ = cursor.take()
+            cursor.advance(header)
+            count += 1
+    return count, cursor.offset, cursor.position
+
+
+def _good_batches(
+    file: DiskFile, segment: Segment, start: int, limit: int
+) -> Iterator[tuple[int, Header]]:
+    """All batches at or behind `start` that verify and lie between the segment's end offset and `limit`."""
     size = file.size()
     for position, chunk, at in _magics(file, start):
+        if position < start:
+            continue  # Within the records of the batch before.
         try:
             length = frame_bytes(chunk, at)
             if length > size - position:
@@ -427,9 +463,9 @@ def _next_good(file: DiskFile, segment: Segment, start: int) -> tuple[int, int] 
             header = verify_frame(segment.log, read_sturdily(file, position, length))
         except CorruptBatch:
             continue
-        if header.base_offset >= segment.end_offset:
-            return position, header.base_offset
-    return None
+        start = position + length
+        if header.base_offset >= segment.end_offset and header.end_offset <= limit:
+            yield position, header
 
 
 def synced_evidence(file: DiskFile, position: int, leo: int) -> int:

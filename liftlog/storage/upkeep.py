@@ -100,9 +100,9 @@ class Upkeep:
             if any(read_header(batch.data).sparse for batch in job.batches):
                 compactor.note_thinned(job.range.end)
             reached = repairer.repair(job.range, job.batches)
-            return LogRepaired(log.id, job.range, reached, damage=repairer.found)
+            return LogRepaired(log.id, job.range, reached, damage=repairer.take_found())
         except _REFUSED as refused:
-            return LogRepaired(log.id, job.range, job.range.start, str(refused), repairer.found)
+            return LogRepaired(log.id, job.range, job.range.start, str(refused), repairer.take_found())
 
     def _compactor(self, log: Log) -> Compactor:
         found = self._compactors.get(log.id)

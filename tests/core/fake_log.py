@@ -157,7 +157,14 @@ class Log:
             self.durable = len(self.batches)
             self.damage.remove(job.range)
             self.clean_point = min(self.clean_point, start)
+            return LogRepaired(job.log, job.range, reached, damage=self._meet_all())
         return LogRepaired(job.log, job.range, reached)
+
+    def _meet_all(self) -> tuple[OffsetRange, ...]:
+        """A repair looks at all that lies in the same file."""
+        found, self.bad = tuple(self.bad), []
+        self.damage = sorted([*self.damage, *found])
+        return found
 
     # -- compaction (C1, C2) -------------------------------------------------------------------------
 

@@ -206,6 +206,25 @@ def test_D2_two_copies_with_different_damage_repair_each_other() -> None:
     assert world.values(first, partition) == SIX == world.values(second, partition)
 
 
+def test_D2_R10_a_copy_is_not_whole_while_its_repair_has_met_more_damage() -> None:
+    """Seeds 473, 524 of profile disk: the copy joined with a hole next to what had been repaired."""
+    world, partition = six()
+    node = others(world, partition)[0]
+    plant(world, node, partition, 1, 2)
+    plant(world, node, partition, 4, 5)
+    world.drop = lambda sender, to, message: isinstance(message, RangeFetch) and message.offset == 4
+    read(world, node, partition, 1)
+    assert world.run_until(lambda: "D2.repaired" in world.nodes[node].marks)
+    replica = world.replica(node, partition)
+    assert replica.repairs.ranges == [OffsetRange(4, 5)] and replica.repairs.told
+    world.run(5.0)
+    assert node not in world.replica(world.leader(partition), partition).isr
+    assert "D2.whole" not in world.nodes[node].marks
+    world.drop = lambda sender, to, message: False
+    assert world.run_until(lambda: whole(world, node, partition))
+    assert world.values(node, partition) == SIX
+
+
 def test_D2_R14_damage_found_at_the_start_is_told_with_the_registration() -> None:
     world, partition = six()
     node = others(world, partition)[0]

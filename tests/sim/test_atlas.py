@@ -77,6 +77,38 @@ def test_derived_files_are_no_copies_and_other_files_are_the_whole_copy() -> Non
     assert is_metadata("vote") and is_metadata("raft/00000000000000000000.log") and not is_metadata("hw")
 
 
+def test_a_file_struck_before_its_rename_takes_the_damage_along() -> None:
+    """Disk profile, seed 502: the output of a compaction was struck before it took its segment's name."""
+    world = world_with()
+    machine = world.machines[1]
+    atlas, disk, path = world.faults.atlas, world.machines[1].disk, segments(world, world.machines[1])[1]
+    for suffix in (".tmp", ".new.tmp"):
+        content = disk.content(path)
+        file = disk.open(path + suffix, create=True)
+        file.append([content])
+        file.sync()
+        place = first_batch(machine, path)
+        harm = atlas.harm_of(machine, path + suffix, place.end - 1, place.end)
+        assert harm is not None and harm.range == OffsetRange(place.base, place.base + place.span)
+        disk.unreadable(path + suffix, place.end - 1, 1)
+        atlas.note(machine, harm)
+        assert atlas.was_struck(machine, log_in(world))
+        assert atlas.harms(machine) == [harm], "the old file is still whole, the new one is not"
+        disk.rename(path + suffix, path)
+        assert atlas.harms(machine) == [harm]
+        disk.rescue()
+        disk.flip(path, place.end - 1, 0)
+        disk.remove(path)
+        file = disk.open(path, create=True)
+        file.append([content])
+        file.sync()
+        assert atlas.harms(machine) == []
+    folder = path.rpartition("/")[0]
+    start = atlas.harm_of(machine, f"{folder}/start.tmp", 0, 1)
+    assert start is not None and start.range == WHOLE
+    assert atlas.harm_of(machine, f"{path.removesuffix('.log')}.index.tmp", 0, 1) is None
+
+
 def test_a_minimum_of_one_covers_nothing() -> None:
     world = world_with(minimum=1)
     atlas = world.faults.atlas

@@ -56,7 +56,7 @@ def test_D2_D3_M4_R14_a_flipped_bit_is_detected_or_harmless(folders: dict[bool, 
     assert ("suspect tail" in outcomes) is not clean, "a torn tail is possible after an unclean stop only"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("clean", STOPS)
 def test_D2_D3_M4_R14_every_flipped_bit_is_detected_or_harmless(
     folders: dict[bool, Folder], clean: bool
@@ -153,7 +153,7 @@ def test_D2_a_bit_flipped_under_a_running_node_is_detected_or_harmless() -> None
     assert outcomes >= {"harmless under a running node", "damaged range under a running node"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("clean", STOPS)
 @pytest.mark.parametrize("compacted", [False, True])
 def test_D2_every_bit_flipped_under_a_running_node_is_detected_or_harmless(

@@ -123,7 +123,7 @@ def check_life_after(life: Life, random: Random, mutants: Mutants = NO_MUTANTS) 
 
 
 OUTCOMES = [
-    pytest.param(name, outcome, marks=pytest.mark.slow if outcome else ())
+    pytest.param(name, outcome, marks=pytest.mark.nightly if outcome else ())
     for name, (_, outcomes) in sorted(CRASHES.items())
     for outcome in range(outcomes)
 ]
@@ -146,7 +146,7 @@ def test_D4_R5_R7_a_crash_at_any_disk_call_loses_nothing_durable_and_invents_not
         TRIED[f"life, {name}"] += 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [Life, SegmentLife])
 @pytest.mark.parametrize("first", ["kill", "power"])
 @pytest.mark.parametrize("second", ["kill", "power"])

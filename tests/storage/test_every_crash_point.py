@@ -279,7 +279,7 @@ def test_D4_a_crash_at_any_disk_call_of_an_operation_loses_nothing_durable(scene
     assert crash_everywhere(scene, deep=0 if scene.starts and scene.name != "reset" else 29) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("scene", SCENES, ids=str)
 def test_D4_a_crash_at_any_disk_call_of_the_recovery_from_any_crash(scene: Scene) -> None:
     crash_everywhere(scene, deep=1, outcomes=5)
@@ -290,7 +290,7 @@ def test_D5_R5_any_disk_call_of_an_operation_may_fail(scene: Scene) -> None:
     fail_everywhere(scene, EIO)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("scene", SCENES, ids=str)
 def test_D5_any_disk_call_of_an_operation_may_find_the_disk_full(scene: Scene) -> None:
     fail_everywhere(scene, ENOSPC)

@@ -25,7 +25,7 @@ from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import index_path
 from liftlog.storage.log import Log, create_log
 from liftlog.storage.recovery import recover_log
-from liftlog.types import NO_MUTANTS, Batch, EpochStart, LogOptions, Record, Ticket
+from liftlog.types import NO_MUTANTS, Batch, EpochStart, LogOptions, OffsetRange, Record, Ticket
 from sim.disk import SimDisk
 from tests.storage.storage_harness import (
     LOG,
@@ -339,3 +339,81 @@ def test_lookups_never_answer_below_the_log_start_or_above_the_end() -> None:
     disk.power_loss(Random(1))
     engine, _ = start(disk)
     assert run(engine, LookupTime(LOG, 1, 0)) == [TimeFound(LOG, 1, 6)]
+
+
+# ----- times and damage -----
+
+TIMES = (10, 11, 40, 13, 14, 50, 16, 17, 18, 19, 60, 21)
+
+
+def three_segments(disk: SimDisk) -> list[Batch]:
+    """Batches of one record, four to a segment; the clock steps back twice."""
+    engine, _ = start(disk)
+    opened(engine)
+    values = [Record(i, time_ms, b"", b"", b"", None, b"." * 60) for i, time_ms in enumerate(TIMES)]
+    batches = [encode_records(LOG, 1, [record]) for record in values]
+    for one_batch in batches:
+        run(engine, AppendLog(LOG, [one_batch], Ticket(1)))
+    assert len(segments(disk)) == 3
+    return batches
+
+
+@pytest.mark.parametrize("state", ["unknown", "known", "restarted", "scanned", "cut short"])
+@pytest.mark.parametrize("lost", range(8))
+def test_D2_a_lookup_by_time_never_skips_a_record_that_may_lie_in_damage(lost: int, state: str) -> None:
+    """Disk profile, seed 21: the index was made anew around damage, and the lookup went on behind it."""
+    disk = new_disk()
+    batches = three_segments(disk)
+    engine, _ = restart(disk)
+    opened(engine)
+    path = segments(disk)[lost // 4]
+    position = sum(len(before.data) for before in batches[lost - lost % 4 : lost])
+    end = lost + 1
+    if state == "cut short":
+        disk.open(path).truncate(position)
+        end = lost - lost % 4 + 4
+    else:
+        disk.flip(path, position + 70, 1)
+    if state in ("known", "restarted"):
+        run(engine, ReadLog(LOG, 1, lost, 12, 1))
+    if state == "scanned":
+        disk.remove(index_path(path))
+    if state not in ("unknown", "known"):
+        engine, recovered = restart(disk)
+        assert recovered.logs[0].damage == (OffsetRange(lost, end),)
+    answered = 0
+    for wanted in (*TIMES, 5, 45, 70):
+        right = next((at for at, time_ms in enumerate(TIMES) if time_ms >= wanted), 12)
+        (event,) = run(engine, LookupTime(LOG, 1, wanted))
+        assert isinstance(event, TimeFound)
+        if event.error:
+            assert right >= lost and event.damage == OffsetRange(lost, end), wanted
+        else:
+            assert event.offset == right and not lost <= right < end, wanted
+            answered += 1
+    assert answered or not lost
+
+
+def test_D2_damage_below_the_log_start_hinders_no_lookup() -> None:
+    disk = new_disk()
+    batches = three_segments(disk)
+    engine, _ = restart(disk)
+    opened(engine)
+    disk.flip(segments(disk)[1], len(batches[4].data) + 70, 1)
+    run(engine, MoveLogStart(LOG, 6))
+    found = [run(engine, LookupTime(LOG, 1, wanted)) for wanted in (1, 17, 30, 61)]
+    assert found == [[TimeFound(LOG, 1, offset)] for offset in (6, 7, 10, 12)]
+
+
+def test_C3_a_segment_cut_behind_damage_has_no_unknown_time_for_its_greatest() -> None:
+    """Retention would keep it for ever. Known is a bound: the greatest time before the cut."""
+    disk = new_disk()
+    written = Written(disk, LogOptions(segment_bytes=0, segment_records=8))
+    for time_ms in range(12):
+        written.append([time_ms], [True])
+    disk.flip(segments(disk)[0], 70, 1)
+    disk.remove(index_path(segments(disk)[0]))
+    written.reopen(False)
+    written.log.truncate(6)
+    (segment,) = written.log.sealed
+    assert segment.end_offset == 6 and 5 <= segment.greatest_ms <= 7

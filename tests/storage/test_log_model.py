@@ -30,12 +30,12 @@ def test_the_log_does_what_the_model_does() -> None:
     assert {what for what, times in REACHED.items() if times > 1} == set(REACHED), REACHED
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_log_does_what_the_model_does_in_many_and_long_lives() -> None:
     run_state_machine_as_test(LogMachine, settings=lives(1500, 80))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "mutant",
     [

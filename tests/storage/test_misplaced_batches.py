@@ -12,12 +12,14 @@ import pytest
 
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.log import Log
+from liftlog.storage.reading import survey
+from liftlog.storage.repair import Repairer
 from liftlog.storage.scrub import scrub
 from liftlog.storage.segment import BadBytes
-from liftlog.types import LogOptions, OffsetRange
+from liftlog.types import Batch, LogOptions, OffsetRange
 from sim.copies import Place, places
 from sim.disk import SimDisk
-from tests.storage.upkeep_harness import new_log, put
+from tests.storage.upkeep_harness import new_log, put, reopened
 
 
 def log_of_three_segments() -> tuple[SimDisk, Log]:
@@ -76,3 +78,83 @@ def test_scrubbing_ends_where_a_damaged_segment_has_nothing_more() -> None:
     disk.overwrite(last.path, last.position, bytes(last.end - last.position))
     log.note_damage(OffsetRange(3, 4))
     assert scrub(log, disk, 3, 1 << 20) == (0, None)
+
+
+OPTIONS = LogOptions(segment_records=8)
+
+
+def log_of_two_long_segments() -> tuple[SimDisk, Log, list[Batch]]:
+    """Sixteen batches of equal length, eight to a segment, one more in the third; and what a peer has."""
+    disk = SimDisk(Random(1))
+    log = new_log(disk, OPTIONS)
+    for number in range(17):
+        put(log, [(b"k", b"value %02d" % number)])
+    assert [segment.end_offset for segment in log.sealed] == [8, 16]
+    return disk, log, log.read(0, 8, 1 << 20) + log.read(8, 16, 1 << 20)
+
+
+def misdirect(disk: SimDisk, log: Log, number: int, source: int, position: int) -> None:
+    """A batch was written to a position of a segment instead of to where it belongs."""
+    place = next(one for part in (0, 1) for one in batches_of(disk, log, part) if one.base == source)
+    data = disk.content(place.path)[place.position : place.end]
+    disk.overwrite(place.path, place.position, bytes(len(data)))
+    disk.overwrite(log.sealed[number].path, position, data)
+
+
+def scrub_once(disk: SimDisk, log: Log) -> None:
+    offset, _ = scrub(log, disk, log.log_start, 1 << 20)
+    while offset != log.log_start:
+        offset, _ = scrub(log, disk, offset, 1 << 20)
+
+
+def repair_everything(disk: SimDisk, log: Log, good: list[Batch]) -> None:
+    """As a follower does: what is noted comes from a peer, range by range; then a scrub looks for more."""
+    repairer = Repairer(log, disk)
+    for _ in range(4):
+        scrub_once(disk, log)
+        if not log.damage:
+            return
+        lost = log.damage[0]
+        coming = [one for one in good if one.base_offset < lost.end and one.end_offset > lost.start]
+        assert repairer.repair(lost, coming) == lost.end
+    raise AssertionError(f"still damaged: {log.damage}")
+
+
+@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize("source", range(16))
+def test_a_segment_with_a_misdirected_batch_within_another_one_is_made_whole(source: int, place: int) -> None:
+    """Simulator seed 858: the repair read on behind the misdirected batch, for ever in vain."""
+    disk, log, good = log_of_two_long_segments()
+    first, second = batches_of(disk, log, 0), batches_of(disk, log, 1)
+    assert len(first) == len(second) == 8
+    misdirect(disk, log, 0, source, min(first[place].position + 30, 7 * first[0].end))
+    repair_everything(disk, log, good)
+    for opened in (log, reopened(disk, OPTIONS)):
+        assert not opened.damage
+        assert opened.read(0, 8, 1 << 20) + opened.read(8, 16, 1 << 20) == good
+
+
+def test_damage_ends_before_what_is_good_and_not_before_a_misdirected_batch() -> None:
+    disk, log, _ = log_of_two_long_segments()
+    misdirect(disk, log, 0, 6, batches_of(disk, log, 0)[1].position + 30)
+    scrub_once(disk, log)
+    assert log.damage == (OffsetRange(1, 3), OffsetRange(6, 7))
+
+
+def test_a_batch_misdirected_from_a_later_segment_hides_nothing_of_an_earlier_one() -> None:
+    disk, log, _ = log_of_two_long_segments()
+    misdirect(disk, log, 0, 12, batches_of(disk, log, 0)[1].position + 30)
+    scrub_once(disk, log)
+    assert log.damage == (OffsetRange(1, 3), OffsetRange(12, 13))
+
+
+def test_a_good_batch_alone_between_two_bad_ones_is_kept() -> None:
+    disk, log, _ = log_of_two_long_segments()
+    for place in (batches_of(disk, log, 0)[1], batches_of(disk, log, 0)[3]):
+        disk.overwrite(place.path, place.position, bytes(place.end - place.position))
+    segment = log.sealed[0]
+    file = disk.open(segment.path)
+    found, damage = survey(file, segment, Indexes(disk))
+    file.close()
+    assert [lost for lost, _ in damage] == [OffsetRange(1, 2), OffsetRange(3, 4)]
+    assert found.end_offset == 8

@@ -14,7 +14,7 @@ from liftlog.messages import CompactLog, LogRepaired, RepairLog
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.log import Log
 from liftlog.storage.repair import Repairer, RepairRefused
-from liftlog.storage.segment import BadBytes
+from liftlog.storage.segment import BadBytes, Segment
 from liftlog.storage.upkeep import Upkeep
 from liftlog.types import NO_MUTANTS, Batch, OffsetRange, PartitionId, Record
 from sim.disk import SimDisk, SimulatedCrash
@@ -26,12 +26,15 @@ Harm = Callable[[SimDisk, Log], None]
 BATCHES = 40
 
 
-def make(*, epochs: bool = False) -> tuple[SimDisk, Log, list[Batch]]:
-    """A log of two-record batches over several segments, and what a peer has."""
+def make(*, epochs: bool = False, shift: int = 0) -> tuple[SimDisk, Log, list[Batch]]:
+    """A log of two-record batches, four to a segment, and what a peer has.
+
+    With `epochs` each begins with a segment, or `shift` batches before the end of one.
+    """
     disk = SimDisk(Random(1))
     log = new_log(disk)
     for number in range(BATCHES):
-        epoch = 1 + number // 4 if epochs else 1
+        epoch = 1 + (number + shift) // 4 if epochs else 1
         put(log, [(b"k%d" % number, b"." * 30), (b"n%d" % number, None)], epoch=epoch)
     log.roll()
     put(log, [(b"k", b"active")], epoch=20)
@@ -172,6 +175,59 @@ def test_other_damage_in_the_segment_stays_noted_and_refused() -> None:
     assert log.damage == (second,)
     repair_all(disk, log, batches)
     assert log.damage == () and len(contents(log)) == log.leo
+
+
+def frames(log: Log, segment: Segment) -> list[tuple[int, Batch]]:
+    """Position and content of each batch of a segment."""
+    found: list[tuple[int, Batch]] = []
+    position = 0
+    while position < segment.size:
+        (batch,), after = log.read_segment(segment, position, 1)
+        found.append((position, batch))
+        position = after
+    return found
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["elsewhere in the segment", "next to it"])
+def test_damage_that_a_repair_meets_is_noted_told_and_hides_no_epoch(apart: bool) -> None:
+    """Seeds 473, 524 of profile disk: one misdirected write had destroyed two places of a segment. The repair
+    of the one left the other as a hole that nobody noted. The copy joined the ISR as whole, and after a
+    restart an epoch that began in the hole began behind it."""
+    disk, log, batches = make(epochs=True, shift=2)
+    before, history = contents(log), log.epochs.as_tuple()
+    segment = log.sealed[2]
+    lines = frames(log, segment)
+    assert [batch.epoch for _, batch in lines] == [3, 3, 4, 4]
+    ranges: list[OffsetRange] = []
+    for position, batch in (lines[0 if apart else 1], lines[2]):
+        disk.flip(segment.path, position + 70, 3)
+        ranges.append(OffsetRange(batch.base_offset, batch.end_offset))
+    noted, other = ranges
+    log.note_damage(noted)
+    upkeep = Upkeep(disk, NO_MUTANTS)
+    event = upkeep.repair(log, RepairLog(LOG, noted, parts(batches, noted)))
+    assert event == LogRepaired(LOG, noted, noted.end, damage=(other,))
+    disk.kill()
+    again = reopened(disk)
+    for one in (log, again):
+        assert one.damage == (other,)
+        assert one.epochs.as_tuple() == history, "the start of the epoch in the hole is known"
+    event = Upkeep(disk, NO_MUTANTS).repair(again, RepairLog(LOG, other, parts(batches, other)))
+    assert event == LogRepaired(LOG, other, other.end)
+    assert again.damage == () and contents(again) == before and again.epochs.as_tuple() == history
+
+
+def test_damage_that_a_failed_repair_has_noted_is_told_with_the_error() -> None:
+    """Storage notes it once and for all: whoever is not told now would never hear of it."""
+    disk, log, batches = make()
+    flip_two_places(disk, log)
+    first, second = found_damage(log)
+    log.clear_damage(second)
+    wrong = encode_records(PartitionId(7, 1), 1, [Record(first.start, 5, b"", b"", b"", None, b"")])
+    late = slice_batch(LOG, batches[first.start // 2], first.start, first.start + 1)
+    event = Upkeep(disk, NO_MUTANTS).repair(log, RepairLog(LOG, first, [late, wrong]))
+    assert event.error and event.next_offset == first.start
+    assert event.damage == (second,) and log.damage == (first, second)
 
 
 def test_batches_are_cut_to_the_range_and_may_come_one_by_one() -> None:
