@@ -209,8 +209,8 @@ class Compactor:
     def _stamp(self, policy: CompactionPolicy, now_ms: int) -> None:
         """C2: a deletion's time runs from when the old values were durably gone.
 
-        A job's time is that of its making, and a slow disk may take seconds to carry it out. The first job that
-        was made after a run's end therefore tells the time of that end.
+        A job's time is that of its making, and a slow disk may take seconds to carry it out. The first job
+        that was made after a run's end therefore tells the time of that end.
         """
         if self._state.unstamped:
             self._save(self._state.stamped(now_ms, policy.tombstone_retention_ms))

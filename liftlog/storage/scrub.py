@@ -1,11 +1,11 @@
 """The scrub: a log is read over and over to find bytes that have decayed (D2).
 
 Theory. A sector that nobody reads may rot until the last good copy of it is gone. So every replica verifies
-its log up to what is synced again and again, a little at a time, at a rate that does not disturb. Checked are both
-checksums of every batch, that batch follows batch without a gap, and that the index agrees: its file is whole
-and describes this segment, and each entry names a batch that is there. A bad index is made anew, nobody need
-hear of it (D3). Bad batches are damage: noted in the log, durably, and told, so that the replica fetches them
-again.
+its log up to what is synced again and again, a little at a time, at a rate that does not disturb. Checked are
+both checksums of every batch, that batch follows batch without a gap, and that the index agrees: its file is
+whole and describes this segment, and each entry names a batch that is there. A bad index is made anew, nobody
+need hear of it (D3). Bad batches are damage: noted in the log, durably, and told, so that the replica fetches
+them again.
 
 What was read a moment ago comes from the page cache and says little of the disk. Over a log larger than
 memory the rounds are long enough for that not to matter.

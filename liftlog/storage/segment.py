@@ -446,9 +446,7 @@ def _run(file: DiskFile, segment: Segment, position: int, header: Header) -> tup
     return count, cursor.offset, cursor.position
 
 
-def _good_batches(
-    file: DiskFile, segment: Segment, start: int, limit: int
-) -> Iterator[tuple[int, Header]]:
+def _good_batches(file: DiskFile, segment: Segment, start: int, limit: int) -> Iterator[tuple[int, Header]]:
     """All batches at or behind `start` that verify and lie between the segment's end offset and `limit`."""
     size = file.size()
     for position, chunk, at in _magics(file, start):

@@ -409,6 +409,15 @@ class LogModel:
         found = list(summary.epochs)
         needed = [i for i, one in enumerate(true) if one.start >= summary.log_start]
         first = max(0, needed[0] - 1) if needed else max(0, len(true) - 1)
+        holes = {lost.end: lost.start for lost in summary.damage}
+        # An epoch that begins within damage is known from the damage's end on, until it is repaired.
+        found = [
+            next(
+                (one for one in true if one.epoch == epoch and holes.get(start, start) <= one.start <= start),
+                EpochStart(epoch, start),
+            )
+            for epoch, start in found
+        ]
         if found[len(found) - len(true[first:]) :] != true[first:] or any(one not in true for one in found):
             return f"epoch history {found}, written was {true} with log start {summary.log_start}"
         return ""
