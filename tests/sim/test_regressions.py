@@ -142,7 +142,7 @@ def test_a_rebuild_is_not_repeated_while_a_slow_disk_still_works_on_it() -> None
 
 
 def test_a_rebuilt_copy_that_lost_more_than_its_leader_knows_is_not_taken_back_unseen() -> None:
-    world = new_world(6)
+    world = new_world(6, scrub_bytes_per_s=0)
     run(world, 8 * SECOND)
     victim = follower(world)
     machine = world.machines[victim]
@@ -161,7 +161,7 @@ def test_a_rebuilt_copy_that_lost_more_than_its_leader_knows_is_not_taken_back_u
 
 def test_copies_beside_the_elected_one_are_remembered_in_case_it_is_damaged() -> None:
     """All three fail at once, one of them with a rotten file: the sound ones must not be forgotten."""
-    world = new_world(8)
+    world = new_world(8, scrub_bytes_per_s=0)
     run(world, 8 * SECOND)
     newest = world.newest_metadata()
     assert newest is not None
