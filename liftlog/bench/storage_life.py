@@ -245,14 +245,19 @@ def measure_keys(folders: Folders, keys: int, progress: Progress) -> ManyKeys:
         write_keyed(folder, keys, keys + keys // 10, 16, segment_bytes=64 * 1024 * 1024)
         progress(f"{keys} keys: compacting")
         command = [sys.executable, "-m", "liftlog.bench.storage_life", str(folder)]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=KEYS_TIMEOUT_S, check=True
-            )
-        except subprocess.SubprocessError as error:
-            output = getattr(error, "stderr", "") or ""
-            raise LiftlogError(f"compacting {keys} keys failed: {output.strip() or error}") from None
-        found = json.loads(done.stdout)
+            output, errors = process.communicate(timeout=KEYS_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise LiftlogError(f"compacting {keys} keys failed: {error}") from None
+        finally:
+            # Also when interrupted: nothing of ours outlives us.
+            process.kill()
+            process.wait()
+        if process.returncode:
+            raise LiftlogError(f"compacting {keys} keys failed: {errors.strip()}")
+        found = json.loads(output)
         return ManyKeys(keys, found["memory_peak_mb"], Compaction(**found["compaction"]))
 
 
