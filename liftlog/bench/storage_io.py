@@ -24,6 +24,7 @@ from pathlib import Path
 from liftlog.bench.rounds import Figure, alternate
 from liftlog.bench.store import FIRST_MS, LOG, Folders, Store
 from liftlog.format import encode_messages
+from liftlog.real import interrupts
 from liftlog.types import Batch, Message
 
 SUBJECT = b"bench.storage"
@@ -183,13 +184,16 @@ def _drain() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(DRAIN_TIMEOUT_S)
         port = listener.getsockname()[1]
-        process = subprocess.Popen([sys.executable, "-c", _DRAIN, str(port)])
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with interrupts.held():
+                process = subprocess.Popen([sys.executable, "-c", _DRAIN, str(port)])
             connection, _ = listener.accept()
             with connection:
                 connection.setblocking(False)
                 yield connection
             process.wait(DRAIN_TIMEOUT_S)
         finally:
-            process.kill()
-            process.wait()
+            if process is not None:
+                process.kill()
+                process.wait()

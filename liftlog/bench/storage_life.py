@@ -29,6 +29,7 @@ from liftlog.bench.store import FIRST_MS, LOG, Folders, Store
 from liftlog.bench.usage import usage_of
 from liftlog.core.upkeep import SLICE_BYTES
 from liftlog.format import encode_messages, encode_records
+from liftlog.real import interrupts
 from liftlog.types import Batch, CompactionPolicy, LiftlogError, LogOptions, Message, Record
 
 LOOKUPS = 2000
@@ -246,15 +247,18 @@ def measure_keys(folders: Folders, keys: int, progress: Progress) -> ManyKeys:
         progress(f"{keys} keys: compacting")
         command = [sys.executable, "-m", "liftlog.bench.storage_life", str(folder)]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        process: subprocess.Popen[str] | None = None
         try:
+            with interrupts.held():
+                process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
             output, errors = process.communicate(timeout=KEYS_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise LiftlogError(f"compacting {keys} keys failed: {error}") from None
         finally:
             # Also when interrupted: nothing of ours outlives us.
-            process.kill()
-            process.wait()
+            if process is not None:
+                process.kill()
+                process.wait()
         if process.returncode:
             raise LiftlogError(f"compacting {keys} keys failed: {errors.strip()}")
         found = json.loads(output)

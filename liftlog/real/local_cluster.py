@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO
 
 from liftlog.config import DEFAULT_CLUSTER, ServerConfig
+from liftlog.real import interrupts
 from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
 from liftlog.types import LiftlogError
 
@@ -72,14 +73,15 @@ class LocalNode:
             self._log_offset = output.tell()
             # stdin is a pipe that we hold open: when we are gone, however, it ends, and the node stops by
             # itself.
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
+            with interrupts.held():
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                    start_new_session=True,
+                )
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until the node serves. Raises LiftlogError with its last words if it ends instead."""

@@ -15,6 +15,7 @@ import sysconfig
 import time
 from pathlib import Path
 
+from liftlog.real import interrupts
 from liftlog.types import LiftlogError
 
 MINIMUM_VERSION = (2, 10)
@@ -130,17 +131,24 @@ class NatsServer:
         ]
         # A session of its own keeps a Ctrl-C at the terminal from stopping NATS before the nodes have said
         # goodbye.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        try:
+            with interrupts.held():
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            self._wait_ready(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not accepts_connections(self.host, self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
+            if process.poll() is not None or time.monotonic() > deadline:
                 raise LiftlogError(
                     f"nats-server did not start on {self.url}: {self._last_words()}; see {self.log_path}"
                 )
