@@ -57,6 +57,12 @@ class EpochHistory:
         position = bisect_right(self.entries, offset - 1, key=lambda entry: entry.start) - 1
         return self.entries[position].epoch if position >= 0 else 0
 
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that begins at `offset`; 0 if none does."""
+        position = bisect_left(self.entries, offset, key=lambda entry: entry.start)
+        found = position < len(self.entries) and self.entries[position].start == offset
+        return self.entries[position].epoch if found else 0
+
     def floor(self, epoch: int, leo: int) -> tuple[int, int]:
         """(largest epoch not above `epoch`, its end offset); (0, log's first offset) if there is none.
 

@@ -201,6 +201,8 @@ class LogSummary(msgspec.Struct, frozen=True):
     """Offset below which this replica has compacted: of every key only the last record below it is left."""
     dropped_below: int = 0
     """Tombstones below this offset may be gone (C4)."""
+    late_epochs: tuple[int, ...] = ()
+    """Offsets at the end of damage at which an epoch seems to begin that may have begun inside it (R6)."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):

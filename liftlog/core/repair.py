@@ -23,7 +23,7 @@ over as soon as somebody else has joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import RequestId
@@ -46,6 +46,7 @@ class Repairs:
         "attempts",
         "ctx",
         "handed_over",
+        "late",
         "outstanding",
         "pause_ticks",
         "position",
@@ -61,6 +62,7 @@ class Repairs:
         self.replica = replica
         self.ctx = replica.ctx
         self.ranges: list[OffsetRange] = []
+        self.late: tuple[int, ...] = ()
         self.told = False
         """The metadata group knows, and has taken this copy out of the ISR."""
         self.report: RequestId | None = None
@@ -83,9 +85,10 @@ class Repairs:
 
     # -- what is damaged --------------------------------------------------------------------------
 
-    def opened(self, ranges: Sequence[OffsetRange], told: bool) -> None:
-        """The log was opened, or begun anew, with these ranges damaged."""
+    def opened(self, ranges: Sequence[OffsetRange], late: Sequence[int], told: bool) -> None:
+        """The log was opened, or begun anew, with these ranges damaged; `late`: see `_blurred`."""
         self.ranges = list(ranges)
+        self.late = tuple(late)
         self.told = told and bool(ranges)
         self.report = None
         self.forget_below(self.replica.log_start)
@@ -141,6 +144,38 @@ class Repairs:
             self.ctx.mark("D2.whole")
             if self.replica.following is not None:
                 self.replica.following.durable_moved()
+
+    # -- epochs that begin inside damage (R6) -------------------------------------------------------
+
+    # Where storage had to read past a range without an index, the epoch of the first record behind it may
+    # have begun inside it, and so may epochs of which nothing else is left. Our history says then, at the
+    # latest possible place: "E up to here, F from here on", and storage names the place.
+
+    def _blurred(self, offset: int) -> Iterator[tuple[int, int, int]]:
+        """(place, E, F) of each such place whose range begins below `offset`."""
+        history = self.replica.history
+        for one in self.ranges:
+            if one.start >= offset:
+                return
+            for place in self.late:
+                if one.start < place <= one.end and (epoch := history.epoch_at(place)):
+                    yield place, history.epoch_before(one.start), epoch
+
+    def hides(self, offset: int, last_epoch: int) -> bool:
+        """Whether a log that ends at `offset` in `last_epoch` is a prefix of ours, although the history does
+        not say so: it ends inside the range in F itself, and we have what F wrote behind that.
+        """
+        return any(offset <= place and last_epoch == epoch for place, _, epoch in self._blurred(offset))
+
+    def blur(self, offset: int, last_epoch: int) -> bool:
+        """Whether we cannot say if such a log is a prefix of ours, or where it ceases to be one.
+
+        Saying where to cut would make somebody throw away what may be the last good copy.
+        """
+        return any(
+            before <= last_epoch < epoch and (offset <= place or last_epoch > before)
+            for place, before, epoch in self._blurred(offset)
+        )
 
     # -- telling the group ------------------------------------------------------------------------
 

@@ -246,7 +246,7 @@ class Replica:
         self.shortfall = None
         self.state = READY
         self.upkeep.opened()
-        self.repairs.opened(summary.damage, told)
+        self.repairs.opened(summary.damage, summary.late_epochs, told)
         self.adopt()
 
     def adopt(self) -> None:
@@ -353,7 +353,7 @@ class Replica:
         self.checkpointed_hw = min(self.checkpointed_hw, start)
         self.clean_point = self.dropped_below = 0
         self.upkeep.outdated()
-        self.repairs.opened((), False)
+        self.repairs.opened((), (), False)
         self.readers.wake()
         # What was appended before counts for nothing any more, even if its sync is reported later.
         self.pending = deque((ticket, 0) for ticket, _ in self.pending)

@@ -6,6 +6,7 @@ A fetch is answered in one of these ways, in this order of questions:
     it begins below our log start      BELOW_START: the follower forgets what it has and begins there
     its last record is not ours        DIVERGED: our greatest epoch not above the follower's, and its end;
                                        or, if we do not know that far back, BELOW_START
+    whether it is ours lies in damage  DAMAGED: nothing until we know (`Repairs.blur`)
     otherwise                          OK: what follows, now or when there is something
 
 Batches go out as they lie here. The first may begin before the asked offset, because we have compacted and
@@ -63,7 +64,11 @@ class Serving:
             self._send_below_start(sender, fetch)
             return
         if not self._matches(fetch.offset, fetch.last_epoch):
-            self._send_divergence(sender, fetch)
+            if replica.repairs.blur(fetch.offset, fetch.last_epoch):
+                self.ctx.mark("R6.blurred")
+                replica.refuse_fetch(sender, fetch, FETCH_DAMAGED)
+            else:
+                self._send_divergence(sender, fetch)
             return
         progress = self.leadership.note(
             sender, fetch.incarnation, min(fetch.durable_leo, fetch.offset), fetch.log_start
@@ -106,7 +111,9 @@ class Serving:
             return True
         if self.ctx.mutants.end_of_requested_epoch:
             return offset <= replica.history.floor(last_epoch, replica.leo)[1]
-        return offset <= replica.leo and replica.history.epoch_before(offset) == last_epoch
+        if offset <= replica.leo and replica.history.epoch_before(offset) == last_epoch:
+            return not replica.repairs.blur(offset, last_epoch)
+        return replica.repairs.hides(offset, last_epoch)
 
     def _send_divergence(self, sender: int, fetch: Fetch) -> None:
         replica = self.replica

@@ -24,6 +24,7 @@ import msgspec
 from liftlog.ports import Disk
 from liftlog.queue.codes import InternalError, InvalidTopic
 from liftlog.queue.fronts import FRONTS, Fronts
+from liftlog.storage.creation import create_log
 from liftlog.storage.layout import (
     CLEAN,
     ENCRYPTION,
@@ -36,7 +37,7 @@ from liftlog.storage.layout import (
     log_directory,
     partitions_on_disk,
 )
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.log import Log
 from liftlog.storage.logstate import CleanLog
 from liftlog.storage.recovery import recover_log, remove_temporary_files
 from liftlog.storage.sealing import Sealer, check_key

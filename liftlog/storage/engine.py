@@ -53,6 +53,7 @@ from liftlog.messages import (
 )
 from liftlog.ports import Disk, SyncFailed
 from liftlog.storage import startup
+from liftlog.storage.creation import create_log
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     CLEAN,
@@ -65,7 +66,7 @@ from liftlog.storage.layout import (
     next_number,
     parent,
 )
-from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions, create_log
+from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions
 from liftlog.storage.retention import new_start
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes

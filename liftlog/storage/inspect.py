@@ -187,7 +187,7 @@ def _inspect_known_damage(disk: Disk, log: PartitionId, findings: list[Finding])
         findings.append(_of_state(error))
         return
     found = [finding.offsets for finding in findings if finding.offsets is not None]
-    for lost in known:
+    for lost in known.ranges:
         if not any(one.start <= lost.start and lost.end <= one.end for one in found):
             path = f"{log_directory(log)}/{DAMAGE_FILE}"
             findings.append(Finding(DAMAGE, path, 16, "noted as damaged by an earlier run", lost))

@@ -32,12 +32,14 @@ from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.index import prepare_index, write_index
 from liftlog.storage.indexes import CAPACITY_ENTRIES, Indexes
-from liftlog.storage.layout import TEMPORARY_SUFFIX, log_directory, make_directory_durable, segment_path
+from liftlog.storage.layout import TEMPORARY_SUFFIX, log_directory, segment_path
 from liftlog.storage.logfiles import finish_reset, remove_if_there, remove_segments_after
 from liftlog.storage.logstate import (
+    NO_DAMAGE,
     OS,
     SYNC,
     CleanLog,
+    DamageNote,
     LogStart,
     united,
     without,
@@ -96,15 +98,14 @@ class Log:
         segments: list[Segment],
         file: DiskFile,
         tail: TailState,
-        damage: tuple[OffsetRange, ...] = (),
+        damage: DamageNote = NO_DAMAGE,
     ) -> None:
         """Take over segments that are durable and follow one another; `file` is the last one's."""
         self.id = log
         self.tail = tail
         self.failure: Failure | None = None
         self.dirty = False
-        self.damage = damage
-        """Ranges that cannot be read, ascending (D2). Complete segments only."""
+        self._damage = damage
         self.options = options
         self._disk = disk
         self._directory = log_directory(log)
@@ -127,6 +128,11 @@ class Log:
         return self._start.log_start
 
     @property
+    def damage(self) -> tuple[OffsetRange, ...]:
+        """Ranges that cannot be read, ascending (D2). Complete segments only."""
+        return self._damage.ranges
+
+    @property
     def durable_leo(self) -> int:
         """What may be reported as durable (R5)."""
         return self.leo if self.options.durability == OS else self.synced_leo
@@ -143,8 +149,9 @@ class Log:
 
     def summary(self, hw: int) -> LogSummary:
         """What the core is told when the log was opened."""
+        epochs, late = self.epochs.as_tuple(), self._damage.late
         return LogSummary(
-            self.id, self.log_start, self.durable_leo, hw, self.epochs.as_tuple(), self.tail, self.damage
+            self.id, self.log_start, self.durable_leo, hw, epochs, self.tail, self.damage, late_epochs=late
         )
 
     def refresh(self) -> None:
@@ -420,7 +427,7 @@ class Log:
         self._segments = [segment]
         self._grow(segment, file)
         self.leo = self.synced_leo = segment.end_offset
-        self.damage = ()
+        self._damage = NO_DAMAGE
         self.dirty = False
         self._refused = ""
         self.refresh()
@@ -556,10 +563,11 @@ class Log:
         """These offsets can be read again, durably. Raises DiskError, SyncFailed."""
         self._set_damage(without(self.damage, repaired))
 
-    def _set_damage(self, damage: tuple[OffsetRange, ...]) -> None:
-        if damage != self.damage:
+    def _set_damage(self, ranges: tuple[OffsetRange, ...]) -> None:
+        if ranges != self.damage:
+            damage = self._damage.within(ranges)
             write_damage(self._disk, self.id, damage)
-            self.damage = damage
+            self._damage = damage
 
     def _set_start(self, start: LogStart) -> None:
         write_start(self._disk, self.id, start)
@@ -593,7 +601,7 @@ class Log:
         remove_if_there(self._disk, last.index_path)
         self._indexes.forget(old)
         file = replace_segment(self._disk, last.path, last.size, checksum=last.checksum)
-        damage = united(self.damage, self.log_start, last.end_offset)
+        damage = self._damage.within(united(self.damage, self.log_start, last.end_offset))
         write_damage(self._disk, self.id, damage)
         rebuilt = Log(
             self._disk, self.id, self.options, self._sealer, self._indexes, self._start,
@@ -622,27 +630,3 @@ def _base_offset(segment: Segment) -> int:
 
 def _end_offset(segment: Segment) -> int:
     return segment.end_offset
-
-
-def create_log(
-    disk: Disk,
-    log: PartitionId,
-    options: LogOptions,
-    sealer: Sealer | None = None,
-    indexes: Indexes | None = None,
-    start: LogStart | None = None,
-) -> Log:
-    """A new log, empty from `start` on, durable. Raises DiskError, SyncFailed.
-
-    Whatever an attempt that failed has left is made durable by the next one: it syncs every folder again. The
-    `start` file comes last: who finds it knows that the log was there.
-    """
-    start = start or LogStart(durability=options.durability)
-    directory = log_directory(log)
-    make_directory_durable(disk, directory)
-    indexes = indexes or Indexes(disk)
-    segment = Segment(log, segment_path(log, start.log_start), start.log_start, indexes)
-    file = create_empty(disk, segment.path)
-    disk.sync_directory(directory)
-    write_start(disk, log, start)
-    return Log(disk, log, options, sealer, indexes, start, [segment], file, TailState.CLEAN)

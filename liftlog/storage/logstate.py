@@ -35,6 +35,26 @@ class LogStart(msgspec.Struct, frozen=True):
     unfinished: bool = False
 
 
+class DamageNote(msgspec.Struct, frozen=True):
+    """The content of `damage`. Before version 0.1 was out it was the ranges alone; their ends then all count
+    as late.
+    """
+
+    ranges: tuple[OffsetRange, ...] = ()
+    """Ascending; they do not touch."""
+    late: tuple[int, ...] = ()
+    """Ends of ranges that were read past without an index: an epoch that seems to begin there may have begun
+    inside the range (R6)."""
+
+    def within(self, ranges: tuple[OffsetRange, ...]) -> DamageNote:
+        """These ranges instead, and what is known of them."""
+        late = (offset for offset in self.late if any(one.start < offset <= one.end for one in ranges))
+        return DamageNote(ranges, tuple(late))
+
+
+NO_DAMAGE = DamageNote()
+
+
 class CleanLog(msgspec.Struct, frozen=True, array_like=True):
     """What the clean-stop marker says about one log. `segments` = how many reach above the log start."""
 
@@ -61,22 +81,23 @@ def write_start(disk: Disk, log: PartitionId, start: LogStart) -> None:
     write_state(disk, start_path(log), msgspec.msgpack.encode(start))
 
 
-def read_damage(disk: Disk, log: PartitionId) -> tuple[OffsetRange, ...]:
-    """Ranges that are known to be damaged, ascending. Raises CorruptState, DiskError."""
+def read_damage(disk: Disk, log: PartitionId) -> DamageNote:
+    """What is known to be damaged. Raises CorruptState, DiskError."""
     path = f"{log_directory(log)}/{DAMAGE}"
     content = read_state(disk, path)
     if content is None:
-        return ()
+        return DamageNote()
     try:
-        return msgspec.msgpack.decode(content, type=tuple[OffsetRange, ...])
+        found = msgspec.msgpack.decode(content, type=DamageNote | tuple[OffsetRange, ...])
     except msgspec.MsgspecError as error:
         raise CorruptState(f"{path} byte 16: {error}") from error
+    return found if isinstance(found, DamageNote) else DamageNote(found, tuple(one.end for one in found))
 
 
-def write_damage(disk: Disk, log: PartitionId, damage: tuple[OffsetRange, ...]) -> None:
+def write_damage(disk: Disk, log: PartitionId, damage: DamageNote) -> None:
     """Durably; without any range the file goes. Raises DiskError, SyncFailed."""
     path = f"{log_directory(log)}/{DAMAGE}"
-    if damage:
+    if damage.ranges:
         write_state(disk, path, msgspec.msgpack.encode(damage))
     elif disk.exists(path):
         disk.remove(path)

@@ -34,6 +34,7 @@ import msgspec
 from liftlog.epochs import EpochHistory
 from liftlog.ports import Disk, DiskFile
 from liftlog.storage.copying import create_empty, replace_segment
+from liftlog.storage.creation import create_log
 from liftlog.storage.index import CorruptIndex, IndexHead, read_head, write_index
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
@@ -46,11 +47,13 @@ from liftlog.storage.layout import (
     segment_bases,
     segment_path,
 )
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.log import Log
 from liftlog.storage.logfiles import finish_reset, remove_if_there
 from liftlog.storage.logstate import (
+    NO_DAMAGE,
     OS,
     CleanLog,
+    DamageNote,
     LogStart,
     read_damage,
     read_start,
@@ -101,7 +104,7 @@ class _Found:
         """What ends the last segment before its file does."""
         self.lost: Damage = []
         """Damage that was found in complete segments."""
-        self.damage: tuple[OffsetRange, ...] = ()
+        self.damage = NO_DAMAGE
         """The same, and what had been known of before."""
         self.rebuilt: list[Segment] = []
         """Complete segments whose index has to be written again."""
@@ -171,7 +174,7 @@ def recover_log(
     verdict = _verdict(disk, found, clean)
     if mutants.damage_as_torn_tail and verdict is TailState.DAMAGED:
         verdict = TailState.INTACT
-    bad = TailState.DAMAGED if found.damage else verdict
+    bad = TailState.DAMAGED if found.damage.ranges else verdict
     _refuse_raft(log, bad, found.first_bad() or f"{directory}: entries are gone that the last stop recorded")
     remove_temporary_files(disk, directory)
     if log != RAFT_LOG:
@@ -180,7 +183,8 @@ def recover_log(
     recovered = Log(
         disk, log, options, sealer, indexes, found.start, found.segments, file, verdict, found.damage
     )
-    if found.damage and found.damage[-1].end > found.segments[-1].base_offset:
+    ranges = found.damage.ranges
+    if ranges and ranges[-1].end > found.segments[-1].base_offset:
         recovered.roll()
     return recovered
 
@@ -221,17 +225,19 @@ def _look(disk: Disk, log: PartitionId, indexes: Indexes, clean: CleanLog | None
     _look_at_sealed(disk, log, indexes, found, bases, trusted)
     if bases:
         _look_at_last(disk, log, indexes, found, bases[-1], clean is not None)
-    ranges = (*known, *(lost for lost, _ in found.lost))
-    found.damage = united(ranges, found.start.log_start, found.leo)
+    lost = [one for one, _ in found.lost]
+    late = sorted({*known.late, *(one.end for one in lost)})
+    ranges = united((*known.ranges, *lost), found.start.log_start, found.leo)
+    found.damage = DamageNote(late=tuple(late)).within(ranges)
     return found
 
 
-def _known_damage(disk: Disk, log: PartitionId) -> tuple[tuple[OffsetRange, ...], bool]:
+def _known_damage(disk: Disk, log: PartitionId) -> tuple[DamageNote, bool]:
     """What the `damage` file says; False if it cannot be read, so that everything has to be looked at."""
     try:
         return read_damage(disk, log), True
     except CorruptState:
-        return (), False
+        return NO_DAMAGE, False
 
 
 def _look_at_sealed(
@@ -370,7 +376,7 @@ def _settle(
     if last is None or found.leo < found.start.log_start:
         make_directory_durable(disk, log_directory(log))
         found.start, found.last, file = finish_reset(disk, log, found.start, indexes)
-        found.sealed, found.rebuilt, found.damage = [], [], ()
+        found.sealed, found.rebuilt, found.damage = [], [], NO_DAMAGE
         return file
     directory = log_directory(log)
     if found.start_lost or clean is None:
@@ -389,6 +395,9 @@ def _settle(
     renewed = found.bad is not None or clean is None
     if renewed:
         changed |= remove_if_there(disk, last.index_path)
+    if found.damage.ranges or found.rebuilt or clean is None:
+        # Before an index is written that knows no better than the scan did (`Damage.late`).
+        write_damage(disk, log, found.damage)
     for segment in found.rebuilt:
         if not disk.exists(segment.path):
             create_empty(disk, segment.path).close()
@@ -398,8 +407,6 @@ def _settle(
         changed = True
     if changed:
         disk.sync_directory(directory)
-    if found.damage or found.rebuilt or clean is None:
-        write_damage(disk, log, found.damage)
     if mutants.recovery_reports_unsynced:
         file = disk.open(last.path)
         file.truncate(last.size)

@@ -409,8 +409,13 @@ class LogModel:
         found = list(summary.epochs)
         needed = [i for i, one in enumerate(true) if one.start >= summary.log_start]
         first = max(0, needed[0] - 1) if needed else max(0, len(true) - 1)
-        holes = {lost.end: lost.start for lost in summary.damage}
-        # An epoch that begins within damage is known from the damage's end on, until it is repaired.
+        holes = {
+            place: lost.start
+            for place in summary.late_epochs
+            for lost in summary.damage
+            if lost.start < place <= lost.end
+        }
+        # Storage may know an epoch that begins within damage from the damage's end on only: it says where.
         found = [
             next(
                 (one for one in true if one.epoch == epoch and holes.get(start, start) <= one.start <= start),

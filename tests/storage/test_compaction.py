@@ -15,9 +15,10 @@ from liftlog.messages import AppendLog, Compacted, CompactLog, Durable, OpenLog,
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.storage.cleanstate import CleanState, Passed, load_clean_state
 from liftlog.storage.compaction import Compactor
+from liftlog.storage.creation import create_log
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.keymap import KeyMap
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
 from liftlog.types import NO_MUTANTS, Mutants, OffsetRange, Record, Ticket

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from liftlog.format import decode_records, encode_records, encode_sparse
 from liftlog.messages import AppendLog, LookupTime, MoveLogStart, ReadLog, TimeFound, TruncateLog
 from liftlog.storage import index as index_module
+from liftlog.storage.creation import create_log
 from liftlog.storage.index import (
     NO_TIME,
     CorruptIndex,
@@ -23,7 +24,7 @@ from liftlog.storage.index import (
 )
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import index_path
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
 from liftlog.types import NO_MUTANTS, Batch, EpochStart, LogOptions, OffsetRange, Record, Ticket
 from sim.disk import SimDisk

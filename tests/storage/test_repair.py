@@ -7,16 +7,19 @@ from collections.abc import Callable
 from itertools import count
 from random import Random
 
+import msgspec
 import pytest
 
 from liftlog.format import decode_records, encode_records, encode_sparse, slice_batch
 from liftlog.messages import CompactLog, LogRepaired, RepairLog
 from liftlog.storage.compaction import Compactor
+from liftlog.storage.layout import log_directory
 from liftlog.storage.log import Log
 from liftlog.storage.repair import Repairer, RepairRefused
 from liftlog.storage.segment import BadBytes, Segment
+from liftlog.storage.statefile import write_state
 from liftlog.storage.upkeep import Upkeep
-from liftlog.types import NO_MUTANTS, Batch, OffsetRange, PartitionId, Record
+from liftlog.types import NO_MUTANTS, Batch, EpochStart, OffsetRange, PartitionId, Record
 from sim.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.upkeep_harness import EAGER, LATER_MS, LOG, compact, contents, fill, new_log, put, reopened
@@ -147,6 +150,43 @@ def test_damage_found_by_a_start_is_repaired_with_its_epochs(harm: Harm) -> None
     found_damage(log)
     repair_all(disk, log, batches)
     assert contents(log) == before and log.epochs.as_tuple() == history
+    assert log.summary(0).late_epochs == ()
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_R6_a_start_says_which_epochs_may_have_begun_inside_damage(indexed: bool) -> None:
+    """Without its index a segment is read past the damage. Who leads on such a copy must know it, else it has
+    others cut what they hold of that epoch. It is known until the range is whole, whoever starts again."""
+    disk, log, batches = make(epochs=True, shift=2)
+    segment, history = log.sealed[2], log.epochs.as_tuple()
+    position, first = frames(log, segment)[2]
+    assert EpochStart(first.epoch, first.base_offset) in history
+    disk.flip(segment.path, position + 70, 3)
+    lost = OffsetRange(first.base_offset, first.end_offset)
+    if indexed:
+        log.note_damage(lost)
+    else:
+        disk.remove(segment.index_path)
+    for _ in range(3):
+        disk.kill()
+        log = reopened(disk)
+        summary = log.summary(0)
+        assert summary.damage == (lost,)
+        assert summary.late_epochs == (() if indexed else (lost.end,))
+        assert (EpochStart(first.epoch, lost.end) in summary.epochs) == (not indexed)
+    repair_all(disk, log, batches)
+    disk.kill()
+    assert reopened(disk).summary(0).late_epochs == ()
+    assert reopened(disk).epochs.as_tuple() == history
+
+
+def test_R6_a_note_of_damage_without_word_of_epochs_counts_as_late() -> None:
+    """The file as it was written before it said so."""
+    disk = make()[0]
+    write_state(disk, f"{log_directory(LOG)}/damage", msgspec.msgpack.encode([(4, 8), (20, 24)]))
+    disk.kill()
+    summary = reopened(disk).summary(0)
+    assert summary.damage == (OffsetRange(4, 8), OffsetRange(20, 24)) and summary.late_epochs == (8, 24)
 
 
 def test_the_damaged_bytes_are_in_quarantine() -> None:

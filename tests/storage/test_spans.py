@@ -12,8 +12,9 @@ from liftlog.api.spans import frames
 from liftlog.format import encode_values, parse_batch
 from liftlog.messages import AppendLog, Durable, LogRead, OpenLog, ReadLog
 from liftlog.ports import DiskError
+from liftlog.storage.creation import create_log
 from liftlog.storage.engine import StorageEngine
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.spans import find_spans
 from liftlog.types import Batch, FileSpan, LogOptions, OffsetRange, PartitionId, Ticket

@@ -8,7 +8,8 @@ from random import Random
 from liftlog.format import compress, decode_records, encode_records
 from liftlog.ports import Disk
 from liftlog.storage.compaction import Compactor
-from liftlog.storage.log import Log, create_log
+from liftlog.storage.creation import create_log
+from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
 from liftlog.types import NO_MUTANTS, CompactionPolicy, LogOptions, PartitionId, Record
 from sim.disk import SimDisk
