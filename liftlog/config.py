@@ -7,6 +7,7 @@
     data = "/var/lib/liftlog"
     listen = "127.0.0.1:4701"
     address = "10.0.0.1:4701"        # what others are told; the default is `listen`
+    trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/tracing.py
 
     [nats]
     url = "nats://127.0.0.1:4222"
@@ -79,7 +80,7 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
 
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
-    "node": {"id": int, "data": str, "listen": str, "address": str},
+    "node": {"id": int, "data": str, "listen": str, "address": str, "trace": str},
     "nats": {"url": str, "wait_at_start_ms": int},
     "storage": {"encryption_key_file": str},
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
@@ -102,6 +103,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     peers: dict[int, str]
     protocol: dict[str, int]
     encryption_key_file: Path | None = None
+    trace: Path | None = None
 
     def node_config(self) -> NodeConfig:
         """The core's part."""
@@ -112,7 +114,10 @@ class ServerConfig(msgspec.Struct, frozen=True):
         """As a file that `load` reads back to the same configuration."""
         lines = [f"cluster = {_quote(self.cluster)}", "", "[node]", f"id = {self.node}"]
         lines += [f"data = {_quote(str(self.data))}", f"listen = {_quote(self.listen)}"]
-        lines += [f"address = {_quote(self.address)}", "", "[nats]", f"url = {_quote(self.nats_url)}"]
+        lines += [f"address = {_quote(self.address)}"]
+        if self.trace is not None:
+            lines += [f"trace = {_quote(str(self.trace))}"]
+        lines += ["", "[nats]", f"url = {_quote(self.nats_url)}"]
         lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}", "", "[peers]"]
         lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
         if self.encryption_key_file is not None:
@@ -246,6 +251,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         peers=peers,
         protocol=protocol,
         encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),
+        trace=_path_or_none(settings.get(("node", "trace"))),
     )
 
 

@@ -339,6 +339,7 @@ class Mutants(msgspec.Struct, frozen=True):
     raft_ack_before_sync: bool = False  # 2
     raft_commit_old_term: bool = False  # 3
     raft_quorum_half: bool = False  # 4
+    raft_ack_whole_log: bool = False  # 7
     raft_length_before_term: bool = False  # 11
     raft_vote_forgotten: bool = False  # 12
     truncate_to_hw: bool = False  # 15
@@ -362,6 +363,7 @@ class Mutants(msgspec.Struct, frozen=True):
     pending_ended_by_timeout: bool = False  # R2
     late_addition_of_old_incarnation: bool = False  # R9
     answer_to_earlier_run: bool = False  # R6
+    commit_below_minimum: bool = False  # R2
     compacted_hole_out_of_range: bool = False  # 44
 
 

@@ -16,7 +16,9 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError, Mutants
+from sim.covering_command import add_cover
 from sim.kernel import SECOND
+from sim.refining import summary
 from sim.runner import Options, Result, run_seed
 from sim.world import World
 
@@ -48,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
     scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
     scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
     scenario.set_defaults(run=_scenario)
+    add_cover(verbs)
 
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:
@@ -87,6 +90,11 @@ def _add_world(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gear", choices=("step", "trio"), default="step", help="trio: run the production driver"
     )
+    parser.add_argument(
+        "--refine",
+        action="store_true",
+        help="check every step against the model (a sweep does so for a part of its seeds unasked)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -106,6 +114,7 @@ def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> Opti
         faults=arguments.faults,
         gear=arguments.gear,
         mutant=mutant,
+        refine=arguments.refine,
     )
 
 
@@ -207,6 +216,8 @@ def _print_verdict(result: Result) -> None:
     )
     print(f"happened: {counters}")
     print(f"checked: {', '.join(f'{name} {number}' for name, number in result.checks.items() if number)}")
+    for line in summary(result.refined):
+        print(line)
     print(f"trace hash {result.trace_hash}")
     if result.good:
         print("verdict: no invariant was violated")
@@ -300,6 +311,8 @@ def _print_sweep(result: Any) -> None:
         ("profiles", result.profiles),
     ):
         print(f"{title}: " + ", ".join(f"{name} {number:,}" for name, number in numbers.items()))
+    for line in summary(result.refined):
+        print(line)
     for failure in result.failed:
         print(f"seed {failure.seed} ({failure.profile}) violates {failure.invariant}: {failure.finding}")
         print(f"  replay with: {failure.replay}")

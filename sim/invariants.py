@@ -27,6 +27,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
+    Refinement           every step of a replica is a step of the model (spec/refine), where a run is refined
     NodeInvariant        no node finds a condition of its own violated
     NodeError            no node raises anything else
 
@@ -60,6 +61,7 @@ STEP_INVARIANTS = (
     "RaftLogMatching",
     "LeaderCompleteness",
     "StateMachineSafety",
+    "Refinement",
 )
 COMPACTION_INVARIANTS = (
     "ReaderSawEveryLastValue",

@@ -178,6 +178,7 @@ class Machine:
             world.knobs.tune,
         )
         self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
+        world.observer.created(self)
         self.process = world.gear(self)
         self.process.start()
 

@@ -28,6 +28,8 @@ class Mutant(msgspec.Struct, frozen=True):
     row: str
     breaks: str
     profiles: tuple[str, ...]
+    refine: bool = False
+    """Nothing that can be seen at once: the model has to look (`sim/refining.py`)."""
 
 
 class Caught(msgspec.Struct, kw_only=True):
@@ -58,6 +60,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ("terms", "elections"),
     ),
     Mutant("raft_quorum_half", "4", "half of the voters are a quorum (M1)", ("partitions", "terms")),
+    Mutant(
+        "raft_ack_whole_log",
+        "7",
+        "an acknowledgement names the whole log, not what the request covers (M1)",
+        ("terms", "elections", "partitions"),
+        refine=True,
+    ),
     Mutant(
         "raft_length_before_term",
         "11",
@@ -151,6 +160,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "an answer to a fetch of the node's earlier run is taken for one of this run's",
         ("reorder",),
     ),
+    Mutant(
+        "commit_below_minimum",
+        "R2",
+        "the HW moves although too few replicas are in sync",
+        ("disk", "shrinking"),
+        refine=True,
+    ),
 )
 
 
@@ -170,8 +186,9 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
         if profile_of(seed) not in mutant.profiles:
             continue
         searched += 1
-        result = run_seed(Options(seed=seed, mutant=mutant.name))
-        if result.good or result.invariant in OWN_CHECKS or not run_seed(Options(seed=seed)).good:
+        result = run_seed(Options(seed=seed, mutant=mutant.name, refine=mutant.refine))
+        clean = Options(seed=seed, refine=mutant.refine)
+        if result.good or result.invariant in OWN_CHECKS or not run_seed(clean).good:
             continue
         return Caught(
             name=mutant.name,

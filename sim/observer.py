@@ -48,6 +48,7 @@ from sim.kernel import MILLISECOND
 
 if TYPE_CHECKING:
     from sim.machine import Machine
+    from sim.refining import Refining
     from sim.world import World
 
 Durable = tuple[Sequence[EpochStart], int, int]
@@ -105,6 +106,8 @@ class Observer:
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
         }
+        self.refining: Refining | None = None
+        """Checks each step against the model, if this run is refined."""
         self.watched: dict[str, Callable[[Machine], None]] = {}
         """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
@@ -175,6 +178,11 @@ class Observer:
                     self._must_be_struck(machine, summary.log, "its end")
         except Violation as violation:
             self.fail(violation)
+
+    def created(self, machine: Machine) -> None:
+        """The process has its node, which is not started yet."""
+        if self.refining is not None:
+            self.refining.created(machine)
 
     def _summary(self, machine: Machine, summary: LogSummary) -> None:
         """Storage says what it found when it opened a log."""
@@ -263,6 +271,8 @@ class Observer:
                 if handler is not None:
                     handler(machine, effect)
             self._look_at(machine)
+            if self.refining is not None:
+                self.refining.stepped(machine, event, effects)
         except Violation as violation:
             self.fail(violation)
 

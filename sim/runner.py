@@ -41,6 +41,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     faults: str = "all"
     gear: str = "step"
     mutant: str = ""
+    refine: bool = False
+    """Check every step against the model (`sim/refining.py`)."""
 
     def replay_command(self) -> str:
         """The command line that runs exactly this again."""
@@ -58,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"--gear {self.gear}")
         if self.mutant:
             parts.append(f"--mutant {self.mutant}")
+        if self.refine:
+            parts.append("--refine")
         return " ".join(parts)
 
 
@@ -81,6 +85,8 @@ class Result(msgspec.Struct, kw_only=True):
     marks: dict[str, int]
     checks: dict[str, int]
     replay: str
+    refined: dict[str, int] = {}
+    """What was checked against the model (`sim/refining.py`); empty if the run was not refined."""
 
     @property
     def good(self) -> bool:
@@ -118,6 +124,8 @@ def run_world(
 ) -> Result:
     """Run a stated world to its verdict."""
     mutants = mutants_of(options.mutant)
+    if options.refine:
+        watch = _refining(watch)
     if options.gear == "trio":
         from sim.trio_gear import run_on_trio
 
@@ -133,6 +141,18 @@ def run_world(
     except Violation as found:
         violation = found
     return verdict(options, world, violation, time.process_time() - started)
+
+
+def _refining(watch: Watch | None) -> Watch:
+    """The model watches as well."""
+    from sim.refining import Refining
+
+    def both(world: World) -> None:
+        world.observer.refining = Refining(world.observer.checks.counts)
+        if watch is not None:
+            watch(world)
+
+    return both
 
 
 def phases(world: World) -> Iterator[int]:
@@ -175,6 +195,7 @@ def verdict(options: Options, world: World, violation: Violation | None, seconds
         marks=dict(sorted({**observer.marks, **observer.metadata_counts}.items())),
         checks=dict(observer.checks.counts),
         replay=options.replay_command(),
+        refined=observer.refining.counters() if observer.refining is not None else {},
     )
 
 

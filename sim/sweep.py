@@ -18,6 +18,7 @@ import msgspec
 
 from sim.faults import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
+from sim.refining import BASIC_ACTIONS, is_sampled, required_actions
 from sim.runner import Options, Result, run_seed
 
 BASIC_SEEDS = 50
@@ -159,6 +160,7 @@ class SweepResult(msgspec.Struct, kw_only=True):
     marks: dict[str, int]
     checks: dict[str, int]
     profiles: dict[str, int]
+    refined: dict[str, int]
 
 
 Progress = Callable[[int, int, Result], None]
@@ -166,19 +168,29 @@ Progress = Callable[[int, int, Result], None]
 
 
 def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None = None) -> SweepResult:
-    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
+    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`.
+
+    One seed in `SAMPLED_ONE_IN` is refined whether or not its options ask for it, unless a bug is planted.
+    """
+    options = [_refined(each) if is_sampled(each.seed) and not each.mutant else each for each in options]
     started = time.monotonic()
     failed: list[Result] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
     checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS), 0)
     profiles: dict[str, int] = {}
+    refined: dict[str, int] = {}
     simulated_s = cpu_s = 0.0
     events = 0
     for done, result in enumerate(results_of(options, jobs), 1):
         if not result.good:
             failed.append(result)
-        for total, found in ((counters, result.counters), (marks, result.marks), (checks, result.checks)):
+        for total, found in (
+            (counters, result.counters),
+            (marks, result.marks),
+            (checks, result.checks),
+            (refined, result.refined),
+        ):
             for name, number in found.items():
                 total[name] = total.get(name, 0) + number
         profiles[result.profile] = profiles.get(result.profile, 0) + 1
@@ -187,7 +199,7 @@ def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None =
         events += result.events
         if progress is not None:
             progress(done, len(options), result)
-    unreached = _unreached(options, counters, marks, checks)
+    unreached = _unreached(options, counters, marks, checks) + _not_refined(options, refined)
     failed.sort(key=lambda result: result.seed)
     return SweepResult(
         seeds=len(options),
@@ -202,7 +214,12 @@ def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None =
         marks=dict(sorted(marks.items())),
         checks=checks,
         profiles=dict(sorted(profiles.items())),
+        refined=dict(sorted(refined.items())),
     )
+
+
+def _refined(options: Options) -> Options:
+    return msgspec.structs.replace(options, refine=True)
 
 
 def _unreached(
@@ -226,6 +243,18 @@ def _unreached(
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
     return missing
+
+
+def _not_refined(options: Sequence[Options], refined: dict[str, int]) -> list[str]:
+    """Actions of the model that no step was. All of them are wanted where all of a full sweep is refined."""
+    if any(each.profile or each.duration_s or each.mutant or each.faults != "all" for each in options):
+        return []
+    wanted: Sequence[str] = ()
+    if len(options) >= FULL_SEEDS and all(each.refine for each in options):
+        wanted = required_actions()
+    elif len(options) >= BASIC_SEEDS:
+        wanted = BASIC_ACTIONS
+    return [f"action {name}" for name in wanted if not refined.get(name)]
 
 
 def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:

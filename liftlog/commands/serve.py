@@ -23,6 +23,7 @@ from liftlog.real.server import StoppableNode, run_server
 from liftlog.real.storage_runner import Engine
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
+from liftlog.tracing import TracedNode, TraceFile
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -40,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--listen", metavar="HOST:PORT")
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
+    serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
     add_json_option(serve)
     serve.set_defaults(run=_serve)
@@ -53,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dev.add_argument(
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
     )
+    dev.add_argument("--trace", metavar="DIR", help="write the nodes' protocol traces there")
     dev.add_argument("--cluster", metavar="NAME", default=configuration.DEFAULT_CLUSTER)
     add_json_option(dev)
     dev.set_defaults(run=_dev)
@@ -68,6 +71,7 @@ def _serve(args: argparse.Namespace) -> int:
         ("node", "id"): args.id,
         ("node", "data"): args.data,
         ("node", "listen"): args.listen,
+        ("node", "trace"): args.trace,
         ("nats", "url"): args.nats,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
@@ -79,7 +83,11 @@ def _serve(args: argparse.Namespace) -> int:
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
-        return Node(config.node_config(), recovered), engine
+        node = Node(config.node_config(), recovered)
+        if config.trace is None:
+            return node, engine
+        disk_id = recovered.identity.disk_id
+        return TracedNode(node, config.cluster, disk_id, TraceFile(config.trace)), engine
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
@@ -118,6 +126,7 @@ def _dev(args: argparse.Namespace) -> int:
         nats_port=args.nats_port,
         base_port=args.port,
         cluster=args.cluster,
+        traces=Path(args.trace) if args.trace else None,
     )
     try:
         cluster.start()

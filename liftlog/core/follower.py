@@ -124,8 +124,7 @@ class Following:
         self.verified = True
         batches = self._continuation(reply.batches)
         if batches:
-            replica.copied(batches)
-            replica.append(batches)
+            replica.append(batches, replica.copied(batches, reply.dropped_below))
         hw = min(reply.hw, replica.leo)
         if hw > replica.hw:
             replica.raise_hw(hw)

@@ -252,7 +252,7 @@ class Leadership:
     def advance(self) -> None:
         """Move the HW to the least durable LEO over the maximal ISR, if enough replicas are in sync."""
         record, replica = self.record, self.replica
-        if len(record.isr) < record.min_insync:
+        if len(record.isr) < record.min_insync and not self.ctx.mutants.commit_below_minimum:
             self.ctx.mark("R13.below-minimum")
             return
         lowest = replica.durable_leo

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from liftlog.core.commands import RegisterNode, decode_command
+from liftlog.core.commands import Command, RegisterNode, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata import Metadata, Result
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
 from liftlog.core.replica import OPENING, Replica, range_refusal, refusal
@@ -101,6 +101,8 @@ class Node:
         self.replicas: dict[PartitionId, Replica] = {}
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._stopping = False
+        self.on_applied: Callable[[int, Command, Result], None] | None = None
+        """Called after each applied command, for whoever records what happens (`steps.py`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             Received: self._on_received,
             TimerFired: self._on_timer,
@@ -274,6 +276,8 @@ class Node:
         result = self.metadata.apply(entry.index, command)
         self.proposals.applied(command)
         self.requests.applied(command, result)
+        if self.on_applied is not None:
+            self.on_applied(entry.index, command, result)
         if isinstance(command, RegisterNode) and command.node == self.config.node:
             self.session.registered(command)
 

@@ -535,6 +535,8 @@ class Raft:
         else:
             # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
             acknowledged = min(matched, log.durable_index)
+        if self.mutants.raft_ack_whole_log:
+            acknowledged = log.last_index
         # M1g: never above what will be durable when the reply leaves.
         after = log.ticket_for(acknowledged)
         if self.mutants.raft_ack_before_sync:

@@ -268,7 +268,7 @@ class Repairs:
         elif reply.status == FETCH_OK:
             batches = self._fitting(reply.batches)
             if batches:
-                self._hand_over(batches)
+                self._hand_over(batches, reply.dropped_below)
         # DAMAGED, UNKNOWN, FENCED: ask again at the next tick; the metadata will tell.
 
     def _fitting(self, frames: list[bytes]) -> list[Batch]:
@@ -288,12 +288,12 @@ class Repairs:
             self.ctx.mark("D1.corrupt-on-wire")
         return batches
 
-    def _hand_over(self, batches: list[Batch]) -> None:
+    def _hand_over(self, batches: list[Batch], dropped_below: int) -> None:
         self.handed_over = True
-        self.replica.copied(batches)
+        dropped_below = self.replica.copied(batches, dropped_below)
         for batch in batches:
             self.replica.history.learn(batch.epoch, batch.base_offset)
-        self.replica.upkeep.repair(self.ranges[0], batches)
+        self.replica.upkeep.repair(self.ranges[0], batches, dropped_below)
 
     def repaired(self, event: LogRepaired) -> None:
         """Storage has put batches in place, or could not; it may have met more damage.

@@ -296,8 +296,11 @@ class Replica:
 
     # -- the log ----------------------------------------------------------------------------------
 
-    def append(self, batches: list[Batch]) -> None:
-        """Append in memory and hand to storage; durability comes back through `durable`."""
+    def append(self, batches: list[Batch], dropped_below: int = -1) -> None:
+        """Append in memory and hand to storage; durability comes back through `durable`.
+
+        `dropped_below`: what `copied` has said of them.
+        """
         for batch in batches:
             invariant(
                 batch.base_offset == self.leo, f"{self.id}: batch {batch.base_offset} at LEO {self.leo}"
@@ -307,13 +310,20 @@ class Replica:
         self.cache.add(batches)
         ticket = self.ctx.new_ticket(self.id)
         self.pending.append((ticket, self.leo))
-        self.ctx.effects.append(AppendLog(self.id, batches, ticket))
+        self.ctx.effects.append(AppendLog(self.id, batches, ticket, dropped_below))
 
-    def copied(self, batches: list[Batch]) -> None:
-        """Batches of the leader are taken in: where it has thinned them, tombstones may be gone (C4)."""
-        for batch in batches:
-            if batch.end_offset > self.dropped_below and read_header(batch.data).sparse:
-                self.dropped_below = batch.end_offset
+    def copied(self, batches: list[Batch], dropped_below: int) -> int:
+        """Batches of the leader are taken in, which may have dropped tombstones below an offset (C4).
+
+        Returns below which offset tombstones may be missing here now; -1 if these batches are whole. Never
+        more than the leader has dropped: a reader that begins here remembers it, and would not be told of
+        what is dropped below it later.
+        """
+        end = max((batch.end_offset for batch in batches if read_header(batch.data).sparse), default=-1)
+        if end < 0:
+            return -1
+        self.dropped_below = max(self.dropped_below, min(end, dropped_below))
+        return self.dropped_below
 
     def cached(self, offset: int, limit: int, max_bytes: int) -> list[Batch] | None:
         """Batches from the one that holds `offset`, cut at `limit` (C5); None if not in memory."""

@@ -173,6 +173,7 @@ class Serving:
             end,
             frames,
             self.leadership.tombstones_below(),
+            replica.dropped_below,
         )
         self.ctx.effects.append(Send(node, reply))
 
@@ -210,6 +211,7 @@ class Serving:
             status,
             replica.log_start,
             [batch.data for batch in batches],
+            replica.dropped_below,
         )
         self.ctx.effects.append(Send(node, reply))
 

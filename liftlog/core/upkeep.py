@@ -72,7 +72,7 @@ class Upkeep:
         self.job_outdated = False
         """The log was reset after the job in work was given out: its answer means nothing any more."""
         self.wanted_start = 0
-        self.to_repair: tuple[OffsetRange, list[Batch]] | None = None
+        self.to_repair: tuple[OffsetRange, list[Batch], int] | None = None
         self.retain_ticks = 0
         self.compact_ticks = 0
         self.compacting = False
@@ -103,9 +103,9 @@ class Upkeep:
             self.wanted_start = offset
             self._next()
 
-    def repair(self, damaged: OffsetRange, batches: list[Batch]) -> None:
+    def repair(self, damaged: OffsetRange, batches: list[Batch], dropped_below: int) -> None:
         """D2: hand refetched batches to storage; `Repairs.repaired` gets the answer."""
-        self.to_repair = (damaged, batches)
+        self.to_repair = (damaged, batches, dropped_below)
         self._next()
 
     # -- time -------------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ class Upkeep:
     def _repair(self) -> StorageJob | None:
         if self.to_repair is None:
             return None
-        damaged, batches = self.to_repair
+        damaged, batches, dropped_below = self.to_repair
         self.to_repair = None
         # What comes from the leader may be less compacted than what was here (C2).
         self.replica.clean_point = min(self.replica.clean_point, damaged.start)
-        return RepairLog(self.replica.id, damaged, batches)
+        return RepairLog(self.replica.id, damaged, batches, dropped_below)
 
     def _retain(self) -> StorageJob | None:
         if self.replica.leading is None:

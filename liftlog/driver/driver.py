@@ -155,9 +155,13 @@ class NodeDriver:
             event = inbox.popleft()
             kind = type(event)
             if kind is Durable:
+                # What the node does about it comes first, so that its trace knows what is on its way.
+                effects = step(event)
                 for send in self._outbox.durable(event.ticket):  # type: ignore[attr-defined]
                     self._network.send(send.to, send.message)
-            elif kind is StorageFailed:
+                execute(effects)
+                continue
+            if kind is StorageFailed:
                 self._outbox.failed(event.ticket)  # type: ignore[attr-defined]
             execute(step(event))
         now_ms = self._clock.monotonic_ms()

@@ -67,11 +67,16 @@ class ConfigureLog(StorageJob):
 
 
 class AppendLog(StorageJob):
-    """Append at the LEO, then sync -> `Durable(ticket)` or `StorageFailed(ticket)`. Group-committed."""
+    """Append at the LEO, then sync -> `Durable(ticket)` or `StorageFailed(ticket)`. Group-committed.
+
+    `dropped_below`: the batches come from a replica that has thinned them, and that may have dropped
+    tombstones below this offset (C4): to be remembered durably first. -1 = they are whole.
+    """
 
     log: PartitionId
     batches: list[Batch]
     ticket: Ticket
+    dropped_below: int = -1
 
 
 class TruncateLog(StorageJob):
@@ -149,12 +154,14 @@ class RepairLog(StorageJob):
     """D2: put refetched `batches` into the damaged range they belong to -> `LogRepaired` once durable.
 
     They begin where the range begins, or where the last such job ended, and are cut to the range. When the
-    whole range is covered, the segment is replaced and the damaged bytes are in quarantine/.
+    whole range is covered, the segment is replaced and the damaged bytes are in quarantine/. `dropped_below`
+    as in `AppendLog`.
     """
 
     log: PartitionId
     range: OffsetRange
     batches: list[Batch]
+    dropped_below: int = -1
 
 
 class CheckpointHw(StorageJob):

@@ -157,6 +157,8 @@ class FetchReply(Struct):
     batches: list[bytes]
     tombstones_below: int = 0
     """Every replica has compacted past this offset: tombstones below it may go (C2)."""
+    dropped_below: int = 0
+    """Tombstones below this offset may be missing from the batches (C4)."""
 
 
 FETCH_OK, FETCH_DIVERGED, FETCH_FENCED, FETCH_UNKNOWN, FETCH_DAMAGED, FETCH_BELOW_START = 0, 1, 2, 3, 4, 5
@@ -186,6 +188,7 @@ class RangeReply(Struct):
     status: int
     log_start: int
     batches: list[bytes]
+    dropped_below: int = 0
 
 
 PeerMessage = (

@@ -149,7 +149,9 @@ class LocalCluster:
         base_port: int = 0,
         cluster: str = DEFAULT_CLUSTER,
         protocol: dict[str, int] | None = None,
+        traces: Path | None = None,
     ) -> None:
+        """`traces`: folder of the nodes' protocol traces; by default there are none."""
         self.folder = folder
         self.nats = None if nats_url else NatsServer(folder / "nats", nats_port)
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
@@ -168,6 +170,7 @@ class LocalCluster:
                 nats_wait_at_start_ms=5000,
                 peers=self.addresses,
                 protocol=protocol or {},
+                trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
             )
             self.nodes[node] = LocalNode(folder / f"node-{node}", config)
 

@@ -12,9 +12,11 @@ makes tombstones live longer.
 
 If the file is lost, nothing is clean, which is true of any log. `dropped_below` must not be forgotten with
 it, or a slow reader would miss a deletion (C4). Its witness is the log itself: who drops a record leaves a
-segment with fewer records than offsets. So whatever segment has too few, and was not thinned by a run of this
-replica that is on record, counts as a place where tombstones may be gone. That also covers what was copied
-from a leader that had compacted it.
+segment with fewer records than offsets. So whatever segment has too few counts as a place where tombstones
+may be gone. That is the best guess without the file and no more than one: it must not be made while there is
+a file, since a reader that begins at a mark that is too high is not told of what is dropped below it later.
+Therefore what is copied from a leader that has compacted it brings the leader's mark along, and the file is
+there before its holes are.
 """
 
 from __future__ import annotations
@@ -96,34 +98,38 @@ class CleanState(msgspec.Struct, frozen=True):
 
 
 def load_clean_state(disk: Disk, log: Log) -> CleanState:
-    """What the file says, corrected by what the segments show. A file that cannot be read counts as lost.
+    """What the file says; if it is lost, what the segments show.
 
     One that speaks of more than the log has is from an earlier log in this folder; it is replaced before this
     log grows so far. Raises DiskError, SyncFailed.
     """
-    state = CleanState()
-    try:
-        content = read_state(disk, _path(log.id))
-        if content is not None:
-            state = msgspec.msgpack.decode(content, type=CleanState)
-    except (CorruptState, msgspec.MsgspecError, OSError):
-        pass
+    state = read_clean_state(disk, log.id)
+    if state is None:
+        return CleanState().dropped(thinned_end(log))
     if state.clean_point > log.leo:
         state = CleanState()
         save_clean_state(disk, log.id, state)
-    return state.dropped(thinned_end(log, state))
+    return state
 
 
-def thinned_end(log: Log, state: CleanState) -> int:
-    """End of the last segment that lacks records although no run on record has thinned it; 0 = none."""
+def read_clean_state(disk: Disk, log: PartitionId) -> CleanState | None:
+    """None if there is no file, or it cannot be read."""
+    try:
+        content = read_state(disk, _path(log))
+        return None if content is None else msgspec.msgpack.decode(content, type=CleanState)
+    except (CorruptState, msgspec.MsgspecError, OSError):
+        return None
+
+
+def thinned_end(log: Log) -> int:
+    """End of the last segment that lacks records that are not damaged; 0 = none."""
     end = 0
     for segment in (*log.sealed, log.segment_of(log.leo)):
-        if segment.end_offset > max(state.rewritten_below, state.dropped_below):
-            missing = segment.end_offset - segment.base_offset - segment.records
-            for one in log.damage:
-                missing -= max(0, min(one.end, segment.end_offset) - max(one.start, segment.base_offset))
-            if missing > 0:
-                end = segment.end_offset
+        missing = segment.end_offset - segment.base_offset - segment.records
+        for one in log.damage:
+            missing -= max(0, min(one.end, segment.end_offset) - max(one.start, segment.base_offset))
+        if missing > 0:
+            end = segment.end_offset
     return end
 
 

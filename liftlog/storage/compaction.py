@@ -33,8 +33,8 @@ from liftlog.ports import Disk
 from liftlog.storage.cleanstate import (
     CleanState,
     load_clean_state,
+    read_clean_state,
     save_clean_state,
-    thinned_end,
 )
 from liftlog.storage.keymap import KeyMap
 from liftlog.storage.log import Log
@@ -98,7 +98,7 @@ class _Run:
 class Compactor:
     """Compacts one open log, slice by slice. Owned by whoever owns the log."""
 
-    __slots__ = ("_disk", "_goal", "_log", "_mutants", "_run", "_state")
+    __slots__ = ("_disk", "_goal", "_log", "_mutants", "_on_disk", "_run", "_state")
 
     def __init__(self, log: Log, disk: Disk, mutants: Mutants = NO_MUTANTS) -> None:
         """Read what earlier runs have left. Raises DiskError."""
@@ -106,6 +106,7 @@ class Compactor:
         self._disk = disk
         self._mutants = mutants
         self._state = load_clean_state(disk, log)
+        self._on_disk = read_clean_state(disk, log.id) is not None
         self._run: _Run | None = None
         self._goal = 0
         """Where a run was to go that ended because its map was full."""
@@ -162,17 +163,17 @@ class Compactor:
         if lowered != self._state:
             self._save(lowered)
 
-    def note_thinned(self, end: int) -> None:
-        """Before records below `end` come from a replica that may have dropped tombstones, durably (C4)."""
-        if end > self._state.dropped_below:
-            self._save(self._state.dropped(end))
+    def note_copied(self, dropped_below: int) -> None:
+        """Before records come from a replica that may have dropped tombstones below an offset, durably (C4).
+
+        Also if that is nothing new: a file that says so tells their holes from those of a lost file.
+        """
+        if dropped_below > self._state.dropped_below or not self._on_disk:
+            self._save(self._state.dropped(dropped_below))
 
     # ----- when a run begins and ends -----
 
     def _begin(self, policy: CompactionPolicy, below: int, tombstones_below: int, now_ms: int) -> _Run | None:
-        copied = thinned_end(self._log, self._state)
-        if copied > self._state.dropped_below:
-            self._save(self._state.dropped(copied))
         ready = self._ready(policy, below, now_ms)
         if not ready:
             return None
@@ -228,6 +229,7 @@ class Compactor:
     def _save(self, state: CleanState) -> None:
         save_clean_state(self._disk, self._log.id, state)
         self._state = state
+        self._on_disk = True
 
     # ----- mapping -----
 

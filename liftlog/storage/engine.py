@@ -291,6 +291,8 @@ class StorageEngine:
         if isinstance(log, Failure):
             return self._failed(job.log, job.ticket, log)
         try:
+            if job.dropped_below >= 0:
+                self._upkeep.copied(log, job.dropped_below)
             log.append(job.batches)
         except SyncFailed as error:
             return self._fail(log, job.ticket, error)

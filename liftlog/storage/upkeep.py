@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from liftlog.format import CorruptBatch, read_header
+from liftlog.format import CorruptBatch
 from liftlog.messages import Compacted, CompactLog, LogRepaired, RepairLog, Scrubbed, ScrubLog
 from liftlog.ports import Disk
 from liftlog.storage.compaction import Compactor
@@ -44,6 +44,10 @@ class Upkeep:
         return msgspec.structs.replace(
             log.summary(hw), clean_point=compactor.clean_point, dropped_below=compactor.dropped_below
         )
+
+    def copied(self, log: Log, dropped_below: int) -> None:
+        """Before batches are appended that others have thinned (C4). Raises DiskError, SyncFailed."""
+        self._compactor(log).note_copied(dropped_below)
 
     def cut(self, log: Log, offset: int) -> None:
         """Before what lies at or above `offset` is cut off. Raises DiskError, SyncFailed."""
@@ -97,8 +101,8 @@ class Upkeep:
             compactor = self._compactor(log)
             if repairer.begins(job.range):
                 compactor.lower(job.range.start, cut=False)
-            if any(read_header(batch.data).sparse for batch in job.batches):
-                compactor.note_thinned(job.range.end)
+            if job.dropped_below >= 0:
+                compactor.note_copied(job.dropped_below)
             reached = repairer.repair(job.range, job.batches)
             return LogRepaired(log.id, job.range, reached, damage=repairer.take_found())
         except _REFUSED as refused:

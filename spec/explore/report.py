@@ -6,14 +6,35 @@ from typing import Any
 
 import msgspec
 
+from spec.run.compiled import as_text
+
+MEMORY_MB = 2048
+DEADLOCK = "Deadlock"
+"""Named as the invariant, where a state without a successor is a violation."""
+
 
 class Bounds(msgspec.Struct, frozen=True):
-    """Limits of a search. 0 = none."""
+    """Limits of a search. 0 = none.
+
+    `memory`: MB for what grows with the number of states, in all processes together; what does not fit is
+    left on disk. `deadlock`: a state without a successor is a violation, unless a `@terminal` property allows
+    it.
+    """
 
     jobs: int = 1
     symmetry: bool = False
     states: int = 0
     depth: int = 0
+    memory: int = MEMORY_MB
+    deadlock: bool = False
+
+
+class Walks(msgspec.Struct, frozen=True):
+    """A simulation: so many random walks, of at most so many steps each, chosen by the seed."""
+
+    number: int
+    depth: int
+    seed: int
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -26,6 +47,10 @@ class Step(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, kw_only=True):
     """`verdict`: "holds", "violated", "vacuous" (nothing was violated, but a "sometimes" property never came
     true), or "bounded" (a limit ended the search before it was complete; nothing was violated so far).
+
+    `deadlocks`: states without a successor that no `@terminal` property allows. `actions`: how many steps
+    each action made, `never`: those that made none. `spills`: how often what was seen was left to the disk
+    alone. `walks`: of a simulation, which counts `generated_states` alone; `depth` is its longest walk.
     """
 
     model: str
@@ -38,10 +63,16 @@ class Report(msgspec.Struct, kw_only=True):
     generated_states: int = 0
     deadlocks: int = 0
     unreached: list[str] = []
+    actions: dict[str, int] = {}
+    never: list[str] = []
     seconds: float = 0.0
     states_per_second: int = 0
     symmetry: bool = False
     jobs: int = 1
+    memory: int = 0
+    spills: int = 0
+    walks: int = 0
+    seed: int = 0
     collision_probability: float = 0.0
     trace: list[Step] = []
 
@@ -54,7 +85,7 @@ def show_trace(trace: list[Step]) -> list[str]:
         lines.append(f"{number}: {step.action or 'first state'}")
         for path, value in _flat(step.state):
             if before.get(path, _ABSENT) != value:
-                lines.append(f"     {path} = {_text(value)}")
+                lines.append(f"     {path} = {as_text(value)}")
         gone = [path for path in before if path not in dict(_flat(step.state))]
         lines += [f"     {path} is gone" for path in gone]
         before = dict(_flat(step.state))
@@ -74,11 +105,3 @@ def _flat(state: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         else:
             found.append((path, value))
     return found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{name}: {_text(item)}" for name, item in value.items()) + ")"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    return "none" if value is None else str(value)

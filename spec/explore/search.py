@@ -3,7 +3,7 @@
 The states of one depth lie in chunks; each worker takes the next chunk, writes down the fingerprint of every
 successor that no worker has seen (one shared table), and keeps the new states as chunks of the next depth.
 All workers finish a depth before any begins the next, so that the first violation found is one of the
-shortest.
+shortest. Where the table is too small for a depth, it is expanded in several rounds (see visited.py).
 
     depth 1: first states       depth d + 1: what one step makes of depth d, less what was seen
 """
@@ -12,179 +12,33 @@ from __future__ import annotations
 
 import tempfile
 import time
-from array import array
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from spec.explore.report import Bounds, Report, Step
-from spec.explore.visited import FIRST_BITS, FULL, Chunks, State, Table, ancestry, fingerprint, read_chunk
+from spec.explore.visited import FULL, GROWTH_BITS, Dropped, ancestry, fingerprint
+from spec.explore.worker import (
+    CHUNK_STATES,
+    LEAST_CHUNK_STATES,
+    Chunk,
+    Found,
+    Order,
+    Take,
+    Tally,
+    Worker,
+    table_bits,
+)
 from spec.lang.types import SpecError
 from spec.run.compiled import CompiledModel, compile_model
 
-CHUNK_STATES = 5000
-TYPE_CHECKED = 20_000
-"""So many of each worker's first states are checked against their variables' types."""
-RECENT_STATES = 1_000_000
-"""Fingerprints that a worker keeps at hand, since most successors were seen a moment ago."""
-
-Take = Callable[[], "tuple[str, set[int]] | None"]
-"""The next chunk, with the fingerprints in it that turned out to be another worker's; None = no more."""
+SLACK = 64
+"""A chunk has at most one state for so many slots of the table, so that what it leads to finds room."""
+Progress = Callable[[str], None]
 
 
-class Found(msgspec.Struct):
-    """A violation as the worker saw it."""
-
-    invariant: str
-    mark: int
-
-
-class Tally(msgspec.Struct):
-    """What a worker did at one depth. `dropped`: of its new states, those that another worker owns."""
-
-    worker: int = 0
-    new: int = 0
-    generated: int = 0
-    deadlocks: int = 0
-    found: Found | None = None
-    unseen: list[str] = []
-    chunks: list[str] = []
-    dropped: set[int] = set()
-
-
-class Worker:
-    """Expands chunks and keeps what is new."""
-
-    def __init__(self, compiled: CompiledModel, number: int, bounds: Bounds, folder: Path) -> None:
-        self._compiled = compiled
-        self._number = number
-        self._alone = bounds.jobs == 1
-        self._symmetry = bounds.symmetry
-        self._folder = folder
-        self._table = Table(folder, FIRST_BITS, number)
-        self._pairs_file = (folder / f"predecessors-{number}").open("wb")
-        self._recent: set[int] = set()
-        self._unseen = list(compiled.sometimes)
-        self._checked_types = 0
-        self._depth = 0
-        self._begin_depth(CHUNK_STATES)
-
-    def _begin_depth(self, chunk_states: int) -> None:
-        self._depth += 1
-        self._chunks = Chunks(self._folder, f"depth-{self._depth}-{self._number}", chunk_states)
-        self._marks = array("Q")
-        self._places = array("Q")
-        self._parents = array("Q")
-        self._tally = Tally(worker=self._number)
-
-    def start(self) -> Tally:
-        """The first states, which one worker takes in."""
-        for state in self._compiled.initial():
-            state = self._compiled.canonical(state) if self._symmetry else state
-            mark = fingerprint(state)
-            self._take(state, mark, mark)
-        return self._finish(CHUNK_STATES)
-
-    def expand(self, take: Take, chunk_states: int, bits: int) -> Tally:
-        """Expand chunks until `take` has none left."""
-        if bits != self._table.bits:
-            self._table.close()
-            self._table = Table(self._folder, bits, self._number)
-        self._chunks.most = chunk_states
-        constrained = bool(self._compiled.model.constraints)
-        while (chunk := take()) is not None:
-            if self._tally.found is None:
-                path, dropped = chunk
-                states = read_chunk(path)
-                if dropped:
-                    states = [state for state in states if fingerprint(state) not in dropped]
-                if constrained:
-                    states = [state for state in states if self._compiled.allowed(state)]
-                self._expand(states)
-        return self._finish(chunk_states)
-
-    def _expand(self, states: list[State]) -> None:
-        next_states, canonical = self._compiled.next_states, self._compiled.canonical
-        symmetry, recent, tally = self._symmetry, self._recent, self._tally
-        for state in states:
-            found = next_states(state)
-            tally.generated += len(found)
-            if not found:
-                tally.deadlocks += 1
-            parent = 0
-            for successor in found:
-                if symmetry:
-                    successor = canonical(successor)
-                mark = hash(successor) & 0xFFFFFFFFFFFFFFFF or 1
-                if mark not in recent:
-                    parent = parent or fingerprint(state)
-                    self._take(successor, mark, parent)
-            if tally.found is not None:
-                return
-
-    def _take(self, state: State, mark: int, parent: int) -> None:
-        recent = self._recent
-        if len(recent) >= RECENT_STATES:
-            recent.clear()
-        recent.add(mark)
-        place = self._table.insert(mark)
-        if place < 0:
-            return
-        self._marks.append(mark)
-        self._places.append(place)
-        self._parents.append(parent)
-        self._chunks.append(state)
-        if self._checked_types < TYPE_CHECKED:
-            self._checked_types += 1
-            wrong = self._compiled.wrong_type(state)
-            if wrong:
-                raise SpecError(f"model {self._compiled.name}: {wrong}, in {self._compiled.show(state)}")
-        for name, holds in self._compiled.invariants:
-            if not holds(state):
-                self._tally.found = self._tally.found or Found(name, mark)
-        if self._unseen:
-            self._unseen = [(name, seen) for name, seen in self._unseen if not seen(state)]
-
-    def _finish(self, chunk_states: int) -> Tally:
-        """This depth is expanded as far as we are concerned; nobody reads our files before all are done."""
-        self._chunks.flush()
-        pairs = array("Q", bytes(16 * len(self._marks)))
-        pairs[0::2] = self._marks
-        pairs[1::2] = self._parents
-        pairs.tofile(self._pairs_file)
-        self._pairs_file.flush()
-        tally = self._tally
-        tally.new = len(self._marks)
-        tally.chunks = self._chunks.paths
-        tally.unseen = [name for name, _ in self._unseen]
-        self._last = (self._marks, self._places)
-        self._begin_depth(chunk_states)
-        return tally
-
-    def settle(self) -> tuple[set[int], list[int]]:
-        """When all are done: what turned out to be another's, and what must be inserted again."""
-        return self._table.settle(*self._last)
-
-    def reinsert(self, mark: int) -> bool:
-        """True if it is ours after all."""
-        return self._table.insert(mark) >= 0
-
-    def grow(self) -> int:
-        """Enlarge the table, alone; returns its size in bits."""
-        larger = self._table.grown(self._folder)
-        self._table.close()
-        self._table = larger
-        return larger.bits
-
-    def close(self) -> None:
-        self._pairs_file.close()
-        self._table.close()
-
-
-def check(model: Any, bounds: Bounds, progress: Callable[[str], None] | None = None) -> Report:
+def check(model: Any, bounds: Bounds, progress: Progress | None = None) -> Report:
     """Explore a model. Raises SpecError if it makes no sense."""
     compiled = compile_model(model)
     started = time.monotonic()
@@ -195,36 +49,63 @@ def check(model: Any, bounds: Bounds, progress: Callable[[str], None] | None = N
         verdict="holds",
         symmetry=bounds.symmetry,
         jobs=bounds.jobs,
+        memory=bounds.memory,
+        actions=dict.fromkeys(compiled.actions, 0),
     )
     with tempfile.TemporaryDirectory(prefix="liftlog-spec-") as name:
-        folder = Path(name)
-        crew = Crew(model, compiled, bounds, folder)
+        crew = Crew(model, compiled, bounds, Path(name), Ticker(report, progress or _silent, started))
         try:
-            found = _depths(crew, bounds, report, progress or (lambda text: None), started)
+            found = _depths(crew, bounds, report)
+            if found is not None:
+                report.verdict, report.invariant = "violated", found.invariant
+                marks = ancestry(crew.links[: found.depth], found.mark)
+                report.trace = _retrace(compiled, marks, bounds.symmetry)
         finally:
             crew.close()
-        if found is not None:
-            report.verdict, report.invariant = "violated", found.invariant
-            marks = ancestry(sorted(folder.glob("predecessors-*")), found.mark)
-            report.trace = _retrace(compiled, marks, bounds.symmetry)
     if report.verdict == "holds" and report.unreached:
         report.verdict = "vacuous"
+    report.never = [action for action, steps in report.actions.items() if not steps]
     report.seconds = round(time.monotonic() - started, 3)
     report.states_per_second = int(report.distinct_states / max(report.seconds, 0.001))
     report.collision_probability = report.distinct_states**2 / 2.0**65
     return report
 
 
-def _depths(
-    crew: Crew, bounds: Bounds, report: Report, progress: Callable[[str], None], started: float
-) -> Found | None:
+def _silent(text: str) -> None:
+    """Nobody looks."""
+
+
+class Ticker:
+    """Tells how far a search is: after each depth, and after each chunk of worker 0."""
+
+    def __init__(self, report: Report, progress: Progress, started: float) -> None:
+        self._report = report
+        self._progress = progress
+        self._started = started
+
+    def show(self, frontier: int, done: float, more: int) -> None:
+        """`frontier`: states of this depth; `done`: what share is expanded; `more`: found meanwhile."""
+        states = self._report.distinct_states + more
+        rate = states / max(0.001, time.monotonic() - self._started)
+        self._progress(
+            f"depth {self._report.depth}: {states:,} distinct states, "
+            f"{frontier:,} to expand ({done:.0%} done), {rate:,.0f}/s"
+        )
+
+
+def _depths(crew: Crew, bounds: Bounds, report: Report) -> Found | None:
     unseen: dict[str, None] = dict.fromkeys(found.name for found in crew.model.sometimes)
+    names = list(report.actions)
     tallies = crew.start()
     while True:
-        new = sum(tally.new - len(tally.dropped) for tally in tallies)
+        new = sum(tally.states() for tally in tallies)
         report.distinct_states += new
         report.generated_states += sum(tally.generated for tally in tallies)
         report.deadlocks += sum(tally.deadlocks for tally in tallies)
+        report.spills = crew.spills
+        for tally in tallies:
+            for name, steps in zip(names, tally.taken, strict=True):
+                report.actions[name] += steps
         for name in list(unseen):
             if any(name not in tally.unseen for tally in tallies):
                 del unseen[name]
@@ -232,70 +113,137 @@ def _depths(
         report.depth += 1 if new else 0
         found = [tally.found for tally in tallies if tally.found is not None]
         if found:
-            return found[0]
-        seconds = max(0.001, time.monotonic() - started)
-        rate = report.distinct_states / seconds
-        progress(f"depth {report.depth}: {report.distinct_states:,} states, {new:,} to expand, {rate:,.0f}/s")
+            return min(found, key=lambda violation: violation.depth)
+        crew.ticker.show(new, 0.0, 0)
+        if not report.distinct_states:
+            raise SpecError(f"model {report.model} has no first state: a guard of @initial is never true")
         if not new:
             return None
         if (bounds.states and report.distinct_states >= bounds.states) or report.depth == bounds.depth:
             report.verdict = "bounded"
             return None
-        tallies = crew.advance(tallies, new, report.distinct_states)
+        tallies = crew.advance(tallies, new)
 
 
 class Crew:
-    """One worker in this process and `jobs - 1` in processes of their own."""
+    """One worker in this process and `jobs - 1` in processes of their own.
 
-    def __init__(self, model: Any, compiled: CompiledModel, bounds: Bounds, folder: Path) -> None:
+    `links`: for each depth the files of links. `spills`: how often the table was emptied.
+    """
+
+    def __init__(
+        self, model: Any, compiled: CompiledModel, bounds: Bounds, folder: Path, ticker: Ticker
+    ) -> None:
         self.model = model
+        self.ticker = ticker
+        self.links: list[list[Path]] = []
+        self.spills = 0
         self._worker = Worker(compiled, 0, bounds, folder)
         self._jobs = bounds.jobs
-        self._bits = FIRST_BITS
+        self._bits, self._most_bits = table_bits(bounds)
+        self._filled = 0
+        self._emptied: list[Path] = []
         context = get_context("fork")
         self._next_chunk = context.Value("q", 0)
+        self._progress = context.Array("q", bounds.jobs, lock=False)
         self._pipes = []
         self._processes = []
         for number in range(1, bounds.jobs):
             ours, theirs = context.Pipe()
-            arguments = (model, number, bounds, folder, theirs, self._next_chunk)
+            arguments = (model, number, bounds, folder, theirs, self._next_chunk, self._progress)
             process = context.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             self._pipes.append(ours)
             self._processes.append(process)
 
     def start(self) -> list[Tally]:
-        return [self._worker.start()]
+        """Depth 1."""
+        self.links.append([])
+        tally = self._worker.start(self._chunk_states(0))
+        self._record([tally])
+        return [tally]
 
-    def advance(self, tallies: list[Tally], new: int, distinct: int) -> list[Tally]:
-        """Expand one depth."""
-        if distinct + 8 * new > FULL * (1 << self._bits):
-            self._bits = self._worker.grow()
-        chunks = [(path, tally.dropped) for tally in tallies for path in tally.chunks]
-        chunk_states = max(50, min(CHUNK_STATES, new // (4 * self._jobs)))
-        self._next_chunk.value = 0
-        order = (chunks, chunk_states, self._bits)
-        for pipe in self._pipes:
-            pipe.send(("expand", order))
-        found = [self._worker.expand(_taker(chunks, self._next_chunk), chunk_states, self._bits)]
-        found += [self._answer(pipe) for pipe in self._pipes]
-        if self._jobs > 1:
-            self._settle(found)
+    def advance(self, tallies: list[Tally], new: int) -> list[Tally]:
+        """Expand one depth, in as many rounds as it takes."""
+        chunks: list[Chunk] = [(path, tally.dropped) for tally in tallies for path in tally.chunks]
+        self.links.append([])
+        found: list[Tally] = []
+        while chunks:
+            self._make_room(new)
+            order = Order(
+                depth=len(self.links),
+                round=len(found) // self._jobs,
+                chunks=chunks,
+                chunk_states=self._chunk_states(new),
+                bits=self._bits,
+                generation=self.spills,
+                filled=self._filled,
+            )
+            of_round = self._round(order, new)
+            found += of_round
+            chunks = chunks[self._next_chunk.value :]
+            if any(tally.found is not None for tally in of_round):
+                break
         return found
 
+    def _chunk_states(self, new: int) -> int:
+        least = LEAST_CHUNK_STATES if new else CHUNK_STATES
+        wanted = max(least, min(CHUNK_STATES, new // (4 * self._jobs)))
+        return max(LEAST_CHUNK_STATES, min(wanted, (1 << self._bits) // SLACK // self._jobs))
+
+    def _make_room(self, new: int) -> None:
+        """Enlarge the table for what a depth of this size may lead to, or empty it."""
+        while self._filled + 8 * new > FULL * (1 << self._bits) and self._bits < self._most_bits:
+            self._bits = min(self._most_bits, self._bits + GROWTH_BITS)
+            self._worker.grow(self._bits)
+        if self._filled > FULL / 2 * (1 << self._bits) and self._filled + 2 * new > FULL * (1 << self._bits):
+            self._worker.empty()
+            self._filled = 0
+            self.spills += 1
+            self._emptied = [path for paths in self.links for path in paths]
+
+    def _round(self, order: Order, new: int) -> list[Tally]:
+        self._next_chunk.value = 0
+        for number in range(self._jobs):
+            self._progress[number] = 0
+        for pipe in self._pipes:
+            pipe.send(("expand", order))
+
+        def progress(found: int) -> None:
+            self._progress[0] = found
+            done = min(1.0, self._next_chunk.value / len(order.chunks))
+            self.ticker.show(new, done, sum(self._progress))
+
+        found = [self._worker.expand(_taker(order.chunks, self._next_chunk), order, progress)]
+        found += [self._answer(pipe) for pipe in self._pipes]
+        self._settle(found)
+        self._record(found)
+        return found
+
+    def _record(self, tallies: list[Tally]) -> None:
+        self._filled += sum(tally.new for tally in tallies)
+        self.links[-1] += [Path(tally.links) for tally in tallies if tally.new]
+
     def _answer(self, pipe: Any) -> Any:
-        answer = pipe.recv()
+        try:
+            answer = pipe.recv()
+        except EOFError:
+            raise SpecError("a worker process ended without an answer; try fewer jobs") from None
         if isinstance(answer, str):
             raise SpecError(answer)
         return answer
 
     def _settle(self, tallies: list[Tally]) -> None:
         """Nobody writes now: find who owns what two have found, and put back what was overwritten."""
+        if self._jobs == 1 and not self._emptied:
+            return
         for pipe in self._pipes:
-            pipe.send(("settle", None))
-        outcomes = [self._worker.settle(), *(self._answer(pipe) for pipe in self._pipes)]
-        for tally, (others, lost) in zip(tallies, outcomes, strict=True):
-            tally.dropped = others | {mark for mark in lost if not self._worker.reinsert(mark)}
+            pipe.send(("settle", self._emptied))
+        outcomes = [self._worker.settle(self._emptied), *(self._answer(pipe) for pipe in self._pipes)]
+        for tally, (settled, again) in zip(tallies, outcomes, strict=True):
+            not_ours = {mark for mark in settled.lost if not self._worker.reinsert(mark)}
+            tally.twice = settled.twice
+            tally.dropped = Dropped(again, settled.others | not_ours)
 
     def close(self) -> None:
         for process in self._processes:
@@ -306,27 +254,33 @@ class Crew:
         self._worker.close()
 
 
-def _taker(chunks: list[tuple[str, set[int]]], counter: Any) -> Take:
-    def take() -> tuple[str, set[int]] | None:
+def _taker(chunks: list[Chunk], counter: Any) -> Take:
+    def take() -> Chunk | None:
         with counter.get_lock():
             number = counter.value
-            counter.value += 1
+            if number < len(chunks):
+                counter.value += 1
         return chunks[number] if number < len(chunks) else None
 
     return take
 
 
-def _serve(model: Any, number: int, bounds: Bounds, folder: Path, pipe: Any, counter: Any) -> None:
+def _serve(
+    model: Any, number: int, bounds: Bounds, folder: Path, pipe: Any, counter: Any, found: Any
+) -> None:
     """A worker process."""
+
+    def progress(states: int) -> None:
+        found[number] = states
+
     try:
         worker = Worker(compile_model(model), number, bounds, folder)
         while True:
             word, order = pipe.recv()
             if word == "expand":
-                chunks, chunk_states, bits = order
-                pipe.send(worker.expand(_taker(chunks, counter), chunk_states, bits))
+                pipe.send(worker.expand(_taker(order.chunks, counter), order, progress))
             else:
-                pipe.send(worker.settle())
+                pipe.send(worker.settle(order))
     except SpecError as error:
         pipe.send(str(error))
     except EOFError:
@@ -336,7 +290,7 @@ def _serve(model: Any, number: int, bounds: Bounds, folder: Path, pipe: Any, cou
 def _retrace(compiled: CompiledModel, marks: list[int], symmetry: bool) -> list[Step]:
     """The states behind the fingerprints, found again by walking from a first state."""
 
-    def mark_of(state: State) -> int:
+    def mark_of(state: tuple[Any, ...]) -> int:
         return fingerprint(compiled.canonical(state) if symmetry else state)
 
     state = next(state for state in compiled.initial() if mark_of(state) == marks[0])

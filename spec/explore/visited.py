@@ -4,13 +4,17 @@ A fingerprint is Python's 64-bit hash of a state, which is the same in every pro
 numbers and tuples alone. Two states with one fingerprint would be taken for one; with n states that happens
 with a probability of about n^2 / 2^65 (one in forty million for a million states), which every report names.
 
-Everything that grows lies in files which the kernel keeps in memory as far as there is room: the table of
-fingerprints (8 bytes a slot, shared by all workers), the states to expand, and the predecessors (16 bytes a
-state).
+Everything that grows lies in files: the table of fingerprints (9 bytes a slot, shared by all workers), the
+states to expand, and the links (24 bytes a state: its fingerprint, its predecessor's, its slot).
 
 The table is shared without locks. Two workers that find the same state at the same instant may both think
 that they were first, and one may overwrite the other's slot. Each therefore looks once more at the end of a
-depth, when nobody writes: `Table.settle`. A slot names its worker, so that exactly one keeps the state.
+round, when nobody writes: `Table.settle`. A slot names its worker, so that exactly one keeps the state.
+
+The table may grow as far as the memory that it was given allows. When it is full, it is emptied: what it held
+stands in the links of earlier rounds, which from then on are read through at the end of each round, and what
+turns up there was no new state (delayed duplicate detection: Stern and Dill, "Using magnetic disk instead of
+main memory in the Murphi verifier", 1998). A round ends when the table is full, or with the depth.
 """
 
 from __future__ import annotations
@@ -18,16 +22,27 @@ from __future__ import annotations
 import marshal
 import mmap
 from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
+
+from spec.lang.types import SpecError
 
 State = tuple[Any, ...]
 MASK = (1 << 64) - 1
 SPREAD = 0x9E3779B97F4A7C15
 """Multiplying by it spreads what differs in few bits (Knuth's multiplicative hashing)."""
+SLOT_BYTES = 9
 FIRST_BITS = 21
+LEAST_BITS = 12
 GROWTH_BITS = 2
 FULL = 0.6
+LINK = 3
+"""Numbers in a link."""
+BLOCK_LINKS = 1 << 16
 
 
 def fingerprint(state: State) -> int:
@@ -35,14 +50,28 @@ def fingerprint(state: State) -> int:
     return hash(state) & MASK or 1
 
 
+def most_bits(memory_bytes: int) -> int:
+    """Bits of the largest table that fits."""
+    return max(LEAST_BITS, (max(memory_bytes // SLOT_BYTES, 1)).bit_length() - 1)
+
+
+class Settled(msgspec.Struct):
+    """Of what one worker inserted: another's after all, overwritten, and written down twice (how many)."""
+
+    others: set[int]
+    lost: set[int]
+    twice: int
+
+
 class Table:
     """Open addressing in a mapped file. `worker`: who writes through this object."""
 
-    def __init__(self, folder: Path, bits: int, worker: int) -> None:
+    def __init__(self, folder: Path, bits: int, worker: int, generation: int = 0) -> None:
         self.bits = bits
+        self.generation = generation
         self._worker = worker
-        self._path = folder / f"table-{bits}"
-        self._owner_path = folder / f"owners-{bits}"
+        self._path = folder / f"table-{generation}-{bits}"
+        self._owner_path = folder / f"owners-{generation}-{bits}"
         self._shift = 64 - bits
         self._mask = (1 << bits) - 1
         self._map = _mapped(self._path, 8 << bits)
@@ -51,7 +80,7 @@ class Table:
         self.owners = memoryview(self._owner_map)
 
     def insert(self, mark: int) -> int:
-        """The slot, or -1 if the fingerprint is known."""
+        """The slot, or -1 if the fingerprint is known. There must be a free slot."""
         slots = self.slots
         place = (mark * SPREAD & MASK) >> self._shift
         while True:
@@ -64,27 +93,39 @@ class Table:
                 return place
             place = (place + 1) & self._mask
 
-    def settle(self, marks: array[int], places: array[int]) -> tuple[set[int], list[int]]:
-        """(those that another worker owns, those whose slot was overwritten) among what was inserted."""
+    def settle(self, links: Callable[[], Iterable[tuple[int, int]]]) -> Settled:
+        """Look again at what was inserted: (fingerprint, slot) of each."""
         slots, owners, worker = self.slots, self.owners, self._worker
-        others: set[int] = set()
-        lost: list[int] = []
-        for mark, place in zip(marks, places, strict=True):
+        found = Settled(set(), set(), 0)
+        for mark, place in links():
             if slots[place] != mark:
-                lost.append(mark)
+                found.lost.add(mark)
             elif owners[place] != worker:
-                others.add(mark)
-        return others, lost
+                found.others.add(mark)
+        if found.lost:
+            # Overwritten, forgotten, found again and inserted once more: it is ours, but written down twice.
+            kept = {m for m, place in links() if m in found.lost and slots[place] == m}
+            found.twice = len(kept - found.others)
+            found.lost -= kept
+        return found
 
-    def grown(self, folder: Path) -> Table:
+    def grown(self, folder: Path, bits: int) -> Table:
         """A larger table with the same content; this one is to be closed by everybody."""
-        larger = Table(folder, self.bits + GROWTH_BITS, self._worker)
+        larger = Table(folder, bits, self._worker, self.generation)
         for mark in self.slots:
             if mark:
                 larger.insert(mark)
+        self._unlink()
+        return larger
+
+    def emptied(self, folder: Path) -> Table:
+        """A new table without content; this one is to be closed by everybody."""
+        self._unlink()
+        return Table(folder, self.bits, self._worker, self.generation + 1)
+
+    def _unlink(self) -> None:
         self._path.unlink()
         self._owner_path.unlink()
-        return larger
 
     def close(self) -> None:
         self.slots.release()
@@ -100,7 +141,7 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
 
 
 class Chunks:
-    """Writes the states that one worker found at one depth, in files of at most `most` states."""
+    """Writes the states that one worker found in one round, in files of at most `most` states."""
 
     def __init__(self, folder: Path, name: str, most: int) -> None:
         self._folder = folder
@@ -130,14 +171,97 @@ def read_chunk(path: str) -> list[State]:
     return states
 
 
-def ancestry(paths: list[Path], mark: int) -> list[int]:
-    """Fingerprints from a first state to this one. A first state is its own predecessor."""
-    parents: dict[int, int] = {}
-    for path in paths:
-        pairs = array("Q")
-        pairs.frombytes(path.read_bytes())
-        parents.update(zip(pairs[0::2], pairs[1::2], strict=True))
+class Dropped:
+    """Fingerprints that are no new states after all. `parts`: sorted, by the remainder of the fingerprint."""
+
+    def __init__(self, parts: list[array[int]], more: set[int]) -> None:
+        for number, part in enumerate(parts):
+            of_part = {mark for mark in more if mark % len(parts) == number}
+            if of_part:
+                parts[number] = array("Q", sorted(of_part.union(part)))
+        self._parts = parts
+        self.size = sum(map(len, parts))
+
+    def __contains__(self, mark: int) -> bool:
+        part = self._parts[mark % len(self._parts)]
+        place = bisect_left(part, mark)
+        return place < len(part) and part[place] == mark
+
+
+class Links:
+    """Writes the links of one worker in one round."""
+
+    def __init__(self, folder: Path, depth: int, round_: int, worker: int) -> None:
+        self.path = folder / f"links-{depth}-{round_}-{worker}"
+        self._file = self.path.open("wb")
+        self._block = array("Q")
+        self.size = 0
+
+    def append(self, mark: int, parent: int, place: int) -> None:
+        self._block.extend((mark, parent, place))
+        self.size += 1
+        if len(self._block) >= LINK * BLOCK_LINKS:
+            self._write()
+
+    def _write(self) -> None:
+        self._block.tofile(self._file)
+        self._block = array("Q")
+
+    def close(self) -> None:
+        """Write down what is left; nothing if it is closed already."""
+        if not self._file.closed:
+            self._write()
+            self._file.close()
+
+
+def link_blocks(path: Path) -> Iterator[array[int]]:
+    """The links of a file, some at a time: a[0::3] are the fingerprints."""
+    with path.open("rb") as file:
+        while data := file.read(8 * LINK * BLOCK_LINKS):
+            block = array("Q")
+            block.frombytes(data)
+            yield block
+
+
+def places_of(path: Path) -> Iterator[tuple[int, int]]:
+    """(fingerprint, slot) of each link."""
+    for block in link_blocks(path):
+        yield from zip(block[0::LINK], block[2::LINK], strict=True)
+
+
+def seen_before(links: Path, earlier: list[Path], parts: int) -> list[array[int]]:
+    """Which fingerprints of one file stand in earlier ones, sorted and by remainder.
+
+    One part is held in memory at a time; for each, the earlier files are read through once.
+    """
+    found: list[array[int]] = []
+    for part in range(parts):
+        marks = {mark for block in link_blocks(links) for mark in block[0::LINK] if mark % parts == part}
+        again: set[int] = set()
+        for path in earlier:
+            for block in link_blocks(path):
+                again |= marks.intersection(block[0::LINK])
+        found.append(array("Q", sorted(again)))
+    return found
+
+
+def ancestry(depths: list[list[Path]], mark: int) -> list[int]:
+    """Fingerprints from a first state to this one; `depths`: the files of each depth up to this one's.
+
+    A state stands in the file of the depth where it was found first; there its predecessor is of the depth
+    before. (Later files may name it again, where it was not known to have been seen.)
+    """
     chain = [mark]
-    while parents[chain[-1]] != chain[-1]:
-        chain.append(parents[chain[-1]])
-    return list(reversed(chain))
+    for depth, paths in reversed(list(enumerate(depths, 1))):
+        parents = [found for path in paths for found in _parents(path, chain[-1])]
+        if not parents:
+            raise SpecError(f"no predecessor of a state is on record at depth {depth}")
+        chain.append(parents[0])
+    return list(reversed(chain[:-1]))
+
+
+def _parents(path: Path, mark: int) -> Iterator[int]:
+    for block in link_blocks(path):
+        marks = block[0::LINK]
+        if mark in marks:
+            yield block[LINK * marks.index(mark) + 1]

@@ -38,7 +38,8 @@ def domain_of(domain: object) -> tuple[Term, Type]:
         domain = bound(domain)
         if not domain.whole:
             raise SpecError(f"{caller_line()}: {domain} has too many values to go through")
-        return make("all", (), Set(domain), domain.key()), domain
+        # Equal terms are one object: what is printed must not depend on which model was read first.
+        return make("all", (), Set(domain), (domain.key(), domain.tla())), domain
     if isinstance(domain, Term) and isinstance(domain.type, Set):
         return domain, domain.type.of
     raise SpecError(f"{caller_line()}: {domain!r} is no domain: a type, a set or numbers(lo, hi)")
@@ -283,6 +284,17 @@ def prefix(sequence: Term, length: object) -> Term:
     """The first `length` elements, or all if there are fewer."""
     _seq(sequence)
     return make("prefix", (sequence, number(length)), sequence.type)
+
+
+def rest(sequence: Term, start: object) -> Term:
+    """What comes behind the first `start` elements."""
+    _seq(sequence)
+    return make("rest", (sequence, number(start)), sequence.type)
+
+
+def concat(left: Term, right: Term) -> Term:
+    """One sequence and then the other."""
+    return make("concat", (left, coerce(right, _seq(left))), left.type)
 
 
 def last(sequence: Term) -> Term:

@@ -35,6 +35,7 @@ from spec.lang.terms import (
     Recording,
     Term,
     bound_variable,
+    caller,
     caller_line,
     coerce,
     constant,
@@ -79,7 +80,10 @@ class Setting:
 
 
 class Action:
-    """A recorded action. `steps`: ("choose", variable, domain) and ("guard", term), in the order written."""
+    """A recorded action. `steps`: ("choose", variable, domain) and ("guard", term), in the order written.
+
+    `places`: for each step (file, line of the call, which of the call's arguments), to show its text.
+    """
 
     def __init__(self, name: str, line: str, doc: str, fair: bool) -> None:
         self.name = name
@@ -88,6 +92,7 @@ class Action:
         self.fair = fair
         self.parameters: list[Term] = []
         self.steps: list[tuple[Any, ...]] = []
+        self.places: list[tuple[str, int, int]] = []
         self.updates: dict[str, Term] = {}
 
 
@@ -152,6 +157,11 @@ def constraint(function: Any) -> Any:
     return _mark(function, "constraint")
 
 
+def terminal(function: Any) -> Any:
+    """States in which the system has done all that it is for: there may be no further step."""
+    return _mark(function, "terminal")
+
+
 def definition(function: Any) -> Any:
     """A named operator: `s.Name(arguments)` in other functions."""
     return _mark(function, "definition")
@@ -164,14 +174,16 @@ class Recorder:
         self.into = into
         self.assigned: list[Term] = []
 
-    def guard(self, condition: object) -> None:
+    def guard(self, condition: object, argument: int) -> None:
         self.into.steps.append(("guard", truth(condition)))
+        self.into.places.append((*caller(), argument))
 
     def choose(self, domain: object, name: str) -> Term:
         where, kind = domain_of(domain)
         variable = bound_variable(kind, name)
         VARIABLES[variable.data[0]] = variable
         self.into.steps.append(("choose", variable, where))
+        self.into.places.append((*caller(), 0))
         return variable
 
     def assign(self, target: Term, value: object) -> None:
@@ -213,8 +225,8 @@ def _recorder(word: str) -> Recorder:
 def when(*conditions: object) -> None:
     """The action is possible only if all of these hold."""
     recorder = _recorder("when")
-    for condition in conditions:
-        recorder.guard(condition)
+    for argument, condition in enumerate(conditions):
+        recorder.guard(condition, argument)
 
 
 def some(domain: object, name: str = "chosen") -> Term:
@@ -261,6 +273,11 @@ class Model:
     declared: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
+        for name in ("call", "declared"):
+            if name in vars(cls):
+                raise SpecError(
+                    f"model {cls.__name__}: {name!r} is a word of the language; choose another name"
+                )
         found: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             if issubclass(base, Model):
@@ -295,6 +312,7 @@ class Model:
         self.invariants = [self._property(name, f) for name, f in self._functions("invariant")]
         self.sometimes = [self._property(name, f) for name, f in self._functions("sometimes")]
         self.constraints = [self._property(name, f) for name, f in self._functions("constraint")]
+        self.terminals = [self._property(name, f) for name, f in self._functions("terminal")]
         self.axioms = [self._property(name, f) for name, f in self._functions("axiom")]
         for changed in (*self.initials, *self.actions):
             for name in changed.updates:
@@ -424,5 +442,6 @@ __all__ = [
     "only",
     "some",
     "sometimes",
+    "terminal",
     "when",
 ]

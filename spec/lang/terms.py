@@ -31,15 +31,21 @@ from spec.lang.types import (
     Type,
 )
 
-LANGUAGE_FILES = ("terms.py", "build.py", "model.py")
+_LANGUAGE = __file__.rpartition("/")[0] + "/"
+
+
+def caller() -> tuple[str, int]:
+    """(file, line) of the innermost frame outside the language. Of a call over several lines, the first."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LANGUAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def caller_line() -> str:
     """file:line of the innermost frame outside the language."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.endswith(LANGUAGE_FILES):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+    path, line = caller()
+    return f"{path.rpartition('/')[2]}:{line}"
 
 
 class Term:

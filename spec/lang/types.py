@@ -8,7 +8,7 @@ that states can be hashed, compared and copied cheaply. What a value looks like 
     Enum("a", "b")         the number of the name
     Sort                   the number of the element
     Option(T)              T whole numbers: -1 for none; else () for none and (value,) for some
-    Fn(D, T)               a tuple with one T for each element of D; several D are nested
+    Fn(D, T)               a tuple with one T for each element of D; several D are nested (see sparse.py)
     Set(T)                 T whole numbers: a bit mask; else a sorted tuple
     Seq(T, n)              a tuple of at most n
     Record(a=A, b=B)       a tuple in the order of the fields
@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from spec.lang.sparse import WRITTEN_OUT, Sparse
 
 Bindings = Mapping[str, int]
 
@@ -345,12 +347,21 @@ class Fn(Type):
         return ("fn", self.domain.key(), self.to.key())
 
     def show(self, value: Any) -> Any:
+        if isinstance(value, Sparse):
+            low = self.domain.low
+            return {
+                self.domain.show(low + place): self.to.show(found)
+                for place, found in sorted(value.changed.items())
+            }
         return {
             self.domain.show(element): self.to.show(value[position])
             for position, element in enumerate(self.domain.values())
         }
 
     def holds(self, value: Any) -> bool:
+        if isinstance(value, Sparse):
+            within = all(0 <= place < self.domain.size for place in value.changed)
+            return within and all(self.to.holds(item) for item in (value.default, *value.changed.values()))
         return (
             isinstance(value, tuple)
             and len(value) == self.domain.size
@@ -358,6 +369,8 @@ class Fn(Type):
         )
 
     def initial(self) -> Any:
+        if self.domain.size > WRITTEN_OUT:
+            return Sparse(self.domain.size, self.to.initial())
         return (self.to.initial(),) * self.domain.size
 
     def tla(self) -> str:

@@ -28,10 +28,8 @@ from spec.lang import (
     Var,
     action,
     definition,
-    elements,
     function,
     get,
-    initial,
     intersection,
     is_none,
     is_some,
@@ -72,9 +70,8 @@ class IsrGroup(Model):
     Changes = Constant(2)
     Crashes = Constant(1)
     Damages = Constant(1)
-    Delays = Constant(0)
     """Changes: commands that the group applies. Crashes: of all replicas. Damages: crashes that cost
-    something durable. Delays: messages that arrive at any later time."""
+    something durable."""
 
     Replica = Sort(Replicas)
     Epoch = Range(0, Epochs)
@@ -96,19 +93,6 @@ class IsrGroup(Model):
     """A change of the ISR on its way: conditioned on the present version, and gone with it."""
     Known = Record(epoch=Epoch, leo=Offset, lost=Bool)
     """R14: what a copy that may have lost something still had."""
-    Late = Record(
-        kind=Enum("records", "cut", "report"),
-        follower=Replica,
-        leader=Replica,
-        epoch=Epoch,
-        run=Run,
-        at=Offset,
-        to=Offset,
-        entry=Option(Entry),
-        hw=Offset,
-    )
-    """A message on its way. at: the LEO of the question. to: where to cut, or what is durable."""
-
     # The metadata group.
     now = Var(View)
     index = Var(Index)
@@ -134,26 +118,10 @@ class IsrGroup(Model):
     progress = Var(Fn(Replica, Fn(Replica, Range(UNHEARD, Records))))
     pending = Var(Fn(Replica, Option(Replica)))
 
-    # Budgets, a late message, and what was ever committed.
+    # Budgets, and what was ever committed.
     crashes = Var(Range(0, Crashes))
     damages = Var(Range(0, Damages))
-    delays = Var(Range(0, Delays))
-    late = Var(Option(Late))
     committed = Var(Log)
-
-    @initial
-    def Begin(s, leader: Replica):
-        """R12: all are live and in sync; everybody knows who leads."""
-        first = {
-            "leader": leader,
-            "epoch": 1,
-            "version": 0,
-            "isr": elements(s.Replica),
-            "runs": 0,
-            "live": elements(s.Replica),
-        }
-        s.now = first
-        s.view = first
 
     # -- the metadata group --------------------------------------------------------------------------------
 
@@ -225,7 +193,7 @@ class IsrGroup(Model):
     def ExpireMember(s, r: Replica):
         """R15: a lost session ends ISR membership and leadership in one command."""
         now = s.now
-        when(member(r, now.live), member(r, now.isr))
+        when(member(r, now.isr))
         isr = without(now.isr, r)
         s.forget_outsiders(s.at_minimum(isr), with_member(s.eligible, r))
         leader = If(now.leader == r, None, now.leader)
@@ -236,13 +204,6 @@ class IsrGroup(Model):
         now = s.now
         when(member(r, now.live), ~member(r, now.isr))
         s.publish(False, now.leader, now.epoch, now.isr, now.runs, without(now.live, r))
-
-    @action
-    def ElectAnother(s, to: Replica):
-        """R15, R16: after reports of followers, a resignation, or to spread leaders evenly."""
-        now = s.now
-        when(is_some(now.leader), now.leader != to, member(to, now.isr), member(to, now.live))
-        s.begin_epoch(to, now.isr, "isr")
 
     @action
     def ElectFromIsr(s, to: Replica):
@@ -282,17 +243,6 @@ class IsrGroup(Model):
         s.elected = how
         s.publish(True, to, s.now.epoch + 1, isr, s.now.runs, s.now.live)
 
-    def rise(s, r, touched, leader, isr):
-        """A new run is registered and has applied all that was decided until then."""
-        now = s.now
-        runs = function(s.Replica, lambda o: If(o == r, s.run[r] + 1, now.runs[o]))
-        view = s.publish(touched, leader, now.epoch, isr, runs, with_member(now.live, r))
-        s.up[r] = True
-        s.run[r] = s.run[r] + 1
-        s.tail[r] = "clean"
-        s.view[r] = view
-        s.applied[r] = s.index + 1
-
     def report(s, r, lost):
         """What the disk of `r` still has."""
         epoch = If(size(s.log[r]) == 0, 0, last(s.log[r]).epoch)
@@ -311,7 +261,7 @@ class IsrGroup(Model):
     def Register(s, r: Replica):
         """R1: no leadership of the old run lasts."""
         now, before = s.now, s.known[r]
-        when(~s.up[r], ~s.Doubtful(r))
+        when(~s.present(r), ~s.Doubtful(r))
         reports = And(is_some(before), ~get(before).lost)
         s.known[r] = If(reports, s.report(r, False), before)
         led = now.leader == r
@@ -325,7 +275,7 @@ class IsrGroup(Model):
     def RegisterAfterDamage(s, r: Replica):
         """I2, R14: it leaves ISR and eligible in the same command, and what it still has is remembered."""
         now, before, lost = s.now, s.known[r], s.tail[r] == "wiped"
-        when(~s.up[r], s.Doubtful(r))
+        when(~s.present(r), s.Doubtful(r))
         isr = without(now.isr, r)
         was = Or(member(r, now.isr), member(r, s.eligible), is_some(before))
         enough = And(was, s.at_minimum(isr))

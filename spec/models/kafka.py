@@ -15,10 +15,26 @@ hole of the one before; four of the five lose committed records, and the checker
     kip-320           every request names the current epoch, and a leader admits nobody before its watermark
                       has reached its own epoch. Holds. Our rules R2, R6 and R10 descend from this one.
 
+Three more are `kip-320` with restarts. "When a failed replica is restarted, it recovers the latest HW from
+stable storage and truncates its log up to the HW", says Building a Distributed Log from Scratch, part 5. A
+follower hears of a watermark only with the fetch after the one that brought the record:
+
+    restart-to-hw             a restart cuts to the own watermark. What the last fetch brought lies above it:
+                              it is committed because this replica has it, it is gone, and the replica is
+                              still in the ISR and may lead next. Nothing else in KIP-320 prevents that.
+    restart-to-hw-out-of-isr  the kindest reading: a replica is thought dead, and out of the ISR, before it
+                              restarts. But somebody is the last in the ISR, and restarts, and cuts.
+    restart-keeps-log         what is there is kept, and cut by epochs when a leader is found (R6, R7). Holds.
+
+The first two are kind in another way too: the watermark on disk is the newest that the replica has heard of
+("replicas periodically checkpoint the HW" lets it be older), and it is exclusive, where the text begins with
+a watermark of 0 that means offset 0 is committed.
+
 The controller's state is read and written in one step, requests to replicas (leader, epoch, ISR) are never
-lost for good, may be late, and may be read twice. There are no crashes in this model: leaving and entering
-the ISR stands for them. The same abstraction, at the same bounds, has published results of TLC: see
-tests/spec/test_kafka.py.
+lost for good, may be late, and may be read twice. The five have no crashes: leaving and entering the ISR
+stands for them. Who restarts remembers the epoch that it has heard of, and neither leads nor follows until it
+hears of a newer one; logs are on disk at once. The same abstraction of the five, at the same bounds, has
+published results of TLC: see tests/spec/test_kafka.py.
 """
 
 from __future__ import annotations
@@ -49,6 +65,7 @@ from spec.lang import (
     indexes,
     invariant,
     is_none,
+    is_some,
     last,
     least,
     member,
@@ -65,7 +82,9 @@ from spec.lang import (
     without,
 )
 
-FETCH_FENCED = ("kip-320",)
+CUTS_AT_RESTART = ("restart-to-hw", "restart-to-hw-out-of-isr")
+RESTARTS = (*CUTS_AT_RESTART, "restart-keeps-log")
+FETCH_FENCED = ("kip-320", *RESTARTS)
 NOT_FENCED = ("truncate-to-hw", "kip-101", "kip-279")
 FIRST_TRY = ("kip-320-first-try",)
 
@@ -73,7 +92,7 @@ FIRST_TRY = ("kip-320-first-try",)
 class Kafka(Model):
     """One partition, its replicas and the controller."""
 
-    variant = Setting("kip-320", "kip-320-first-try", "kip-279", "kip-101", "truncate-to-hw")
+    variant = Setting("kip-320", "kip-320-first-try", "kip-279", "kip-101", "truncate-to-hw", *RESTARTS)
     Replicas = Constant(3)
     LogSize = Constant(2)
     Records = Constant(2)
@@ -316,6 +335,22 @@ class Kafka(Model):
         when(end < size(theirs))
         s.log[follower] = append(mine, theirs[end])
         s.hw[follower] = minimum(s.hw[leader], end + 1)
+
+    # -- restarts ------------------------------------------------------------------------------------------
+
+    @only("variant", *RESTARTS)
+    @action
+    def Restart(s, replica: Replica):
+        """It is nobody until it hears of a newer epoch. It has its log, or what its watermark leaves."""
+        view, log = s.view[replica], s.log[replica]
+        if s.variant == "restart-to-hw-out-of-isr":
+            when(~member(replica, s.quorum.isr) | (s.quorum.isr == {replica}))
+        s.view[replica] = {"leader": None, "epoch": view.epoch, "isr": []}
+        if s.variant in CUTS_AT_RESTART:
+            when(is_some(view.leader) | (s.hw[replica] < size(log)))
+            s.log[replica] = prefix(log, s.hw[replica])
+        else:
+            when(is_some(view.leader))
 
     # -- properties ----------------------------------------------------------------------------------------
 

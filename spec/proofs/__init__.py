@@ -20,7 +20,6 @@ class Proof(msgspec.Struct, frozen=True):
     """`safety`: the invariants that are wanted; the others help. `scenario` leads to `reaches`.
 
     `follows`: wanted ones that follow from the others, in this order, in one and the same state.
-    `lemmas`: others that do, which spare z3 long ways; they are no part of the minimum.
     """
 
     name: str
@@ -31,7 +30,6 @@ class Proof(msgspec.Struct, frozen=True):
     scenario: tuple[str, ...]
     reaches: str
     follows: tuple[str, ...] = ()
-    lemmas: tuple[str, ...] = ()
 
     def load(self, **settings: str) -> Model:
         kind: type[Model] = getattr(importlib.import_module(self.module), self.classname)
@@ -69,8 +67,9 @@ PROOFS: dict[str, Proof] = {
             "Isr",
             ("CommittedStays", "OneCommittedRecord", "LogsMatch"),
             (
-                "Elect", "Hear", "Begin", "Append", "Fetch", "Hear", "Fetch", "Remove", "Forget", "Commit",
-                "Elect", "Hear", "Begin", "Hear", "Fetch", "Ask", "Grant",
+                "Elect", "Hear", "Begin", "Append", "Sync", "Acknowledge", "Hear", "Fetch", "Sync",
+                "Acknowledge", "Remove", "Forget", "Commit", "Crash", "Elect", "Hear", "Begin", "Hear",
+                "Fetch", "Sync", "Acknowledge", "Ask", "Grant",
             ),
             "ANewLeaderKeepsARecord",
         ),
@@ -86,7 +85,6 @@ PROOFS: dict[str, Proof] = {
             ),
             "ANewLeaderHasACommittedEntry",
             ("OneLeader", "LogsMatch", "LeadersAreComplete", "OneCommittedEntry"),
-            ("ANewerLogHasTheEntry",),
         ),
         Proof(
             "compaction",
@@ -95,7 +93,7 @@ PROOFS: dict[str, Proof] = {
             "Compaction",
             ("KeepsTheLast", "NothingComesBack", "OnlyTombstonesAreDropped"),
             (
-                "Append", "Fetch", "Append", "Fetch", "Compact", "Compact", "Learn", "Drop",
+                "Append", "Fetch", "Append", "Fetch", "Thin", "Pass", "Thin", "Pass", "Learn", "Drop",
                 "Wipe", "Fetch", "Fetch",
             ),
             "ATombstoneIsGone",

@@ -11,8 +11,10 @@ follows from that is true for ever, even if a disk is wiped afterwards: nobody i
 record from.
 
 Abstracted: only committed offsets; a leader is whoever has reached all of them; `superseded` and
-`dropped` are kept for the proof and read by no step. Retention times are not in it (C4 is about slow
-readers), nor are log starts, slices and crashes inside a run, whose order of syncs the simulator tests.
+`dropped` are kept for the proof and read by no step. What a leader knows of clean points is true at that
+moment: how such knowledge gets old is in the model (spec/models/compaction.py), whose steps are checked
+against these by spec/mappings/compaction.py. Retention times are not in it (C4 is about slow readers), nor
+are log starts, and the order of syncs inside a run, which the simulator tests.
 """
 
 # mypy: ignore-errors
@@ -46,7 +48,7 @@ from spec.proofs.orders import is_total_order
 class Compaction(Model):
     """One partition with keys."""
 
-    variant = Setting("right", "own-clean-point", "repair-keeps-clean-point")
+    variant = Setting("right", "own-clean-point", "repair-keeps-clean-point", "clean-before-rewritten")
     Nodes = Constant(2)
     Offsets = Constant(2)
     Keys = Constant(1)
@@ -107,26 +109,35 @@ class Compaction(Model):
         s.has[n][i] = s.has[source][i]
 
     @action
-    def Compact(s, n: Node, c: Offset):
-        """Up to and with c, the last record of each key stays."""
+    def Thin(s, n: Node, i: Offset, j: Offset):
+        """A record goes because the copy has a later one of its key. A run of compaction may end at any time."""
+        when(s.has[n][i], s.has[n][j], s.before(i, j), s.key[i] == s.key[j])
+        s.has[n][i] = False
+
+    @action
+    def Pass(s, n: Node, c: Offset):
+        """Up to and with c there is one record of each key: the clean point moves behind it."""
         when(s.reached[n][c], s.complete(n, c))
 
-        def outdated(i):
-            return Exists(
-                s.Offset,
-                lambda j: And(s.before(i, j), s.upto[j][c], s.has[n][j], s.key[j] == s.key[i]),
-            )
+        def one(i, j):
+            both = And(s.has[n][i], s.has[n][j], s.before(i, j), s.upto[j][c])
+            return Implies(both, s.key[i] != s.key[j])
 
-        s.has[n] = function(s.Offset, lambda i: And(s.has[n][i], Not(outdated(i))))
+        if s.variant != "clean-before-rewritten":
+            when(Forall(s.Offset, s.Offset, one))
         s.passed[n] = function(s.Offset, lambda i: Or(s.passed[n][i], And(s.written[i], s.upto[i][c])))
 
     @action
     def Learn(s, i: Offset):
-        """The least clean point over all replicas has passed i."""
+        """All clean points have passed i, but for those of copies that begin anew and are not there yet."""
+
+        def empty(n):
+            return Forall(s.Offset, lambda j: Implies(s.upto[j][i], Not(s.reached[n][j])))
+
         if s.variant == "own-clean-point":
             when(Exists(s.Node, lambda n: s.passed[n][i]))
         else:
-            when(Forall(s.Node, lambda n: s.passed[n][i]))
+            when(s.written[i], Forall(s.Node, lambda n: Or(s.passed[n][i], empty(n))))
         s.horizon[i] = True
 
     @action

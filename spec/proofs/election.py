@@ -94,6 +94,13 @@ class Election(Model):
         s.vote[n] = function(s.Node, lambda other: other == to)
 
     @action
+    def Hear(s, n: Node, t: Term):
+        """A later term, in whatever message, or in one's own log after a crash: no vote in it yet."""
+        when(s.below(s.term[n], t))
+        s.term[n] = t
+        s.vote[n] = function(s.Node, lambda other: False)
+
+    @action
     def Sync(s, n: Node):
         s.disk_term[n] = s.term[n]
         s.disk_vote[n] = s.vote[n]

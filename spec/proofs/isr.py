@@ -10,19 +10,22 @@ for ever. ALostRecordIsBlocked says exactly that; the rest supports it.
 
 Abstracted, and why that leaves out no harm:
   - a log is the relation "node, offset, epoch in which the record was written"; (epoch, offset) names a
-    record, since an epoch has one leader, which writes an offset once. Only what is durable is in it
-    (R7), so that a crash is nothing;
+    record, since an epoch has one leader, which writes an offset once. What of it is durable is a second
+    relation: only that is acknowledged (R7), and a crash leaves that and any part of the rest;
+  - a node that has crashed leads none of its epochs any more (R1), though it may not know it yet;
   - an answer to a fetch is the leader's log up to any offset. The follower first cuts what differs, in
-    any number of rounds, but nothing that agrees (R6); `Fetch` replaces its log behind that, at any time,
-    and acknowledges;
+    any number of rounds, but nothing that agrees (R6); `Fetch` replaces its log behind that, at any time;
   - of compare-and-set (R9) only this is left: a proposed addition may be granted while its epoch is the
     newest, until it lapses. The committed ISR may lose anybody at any time, its leader too;
+  - whoever is out of the ISR but eligible (R13) counts as in it here: it has everything, and may be elected.
+    `Remove` is then the moment at which eligibility ends;
   - gaps between offsets, empty ISRs and elections without reason are all allowed: more can happen here
     than there;
   - a leader may take up its office late, when others were elected meanwhile, and commit after that.
 
-Not in it: unclean elections, eligible replicas outside the ISR, wiped or damaged disks, log starts, the
-policies that do not wait for the ISR, and the high watermark's way to followers and readers.
+Not in it: unclean elections, wiped or damaged disks and what is done about them (R14), log starts, the
+policies that do not wait for the ISR, and the high watermark's way to followers and readers. That the
+model of the protocol (spec/models/isr.py) does nothing else is checked by spec/mappings/isr.py.
 """
 
 # mypy: ignore-errors
@@ -57,7 +60,14 @@ from spec.proofs.orders import is_total_order
 class Isr(Model):
     """One partition. `zero` is the epoch before the first, whose ISR are the founders."""
 
-    variant = Setting("right", "committed-isr-only", "join-without-start", "cut-what-agrees")
+    variant = Setting(
+        "right",
+        "committed-isr-only",
+        "join-without-start",
+        "cut-what-agrees",
+        "report-before-sync",
+        "leads-on-after-a-crash",
+    )
     Nodes = Constant(3)
     Epochs = Constant(3)
     Offsets = Constant(1)
@@ -81,8 +91,11 @@ class Isr(Model):
     heard = Var(Fn(Node, Epoch, Bool), init=False)
     left = Var(Fn(Node, Epoch, Bool), init=False)
     holds = Var(Fn(Node, Offset, Epoch, Bool), init=False)
-    # An epoch: whether its leader has begun, its log, its maximal ISR, acknowledgements, what it committed.
+    durable = Var(Fn(Node, Offset, Epoch, Bool), init=False)
+    # An epoch: whether its leader has begun, whether it has crashed, its log, its maximal ISR,
+    # acknowledgements, what it committed.
     begun = Var(Fn(Epoch, Bool), init=False)
+    over = Var(Fn(Epoch, Bool), init=False)
     log = Var(Fn(Epoch, Offset, Epoch, Bool), init=False)
     maximal = Var(Fn(Epoch, Node, Bool), init=False)
     acked = Var(Fn(Node, Epoch, Offset, Epoch, Bool), init=False)
@@ -143,14 +156,14 @@ class Isr(Model):
     @action
     def Begin(s, n: Node, e: Epoch):
         """The leader takes up its office, perhaps late, with the log it has."""
-        when(s.leads[e][n], s.is_in(n, e), Not(s.begun[e]))
+        when(s.leads[e][n], s.is_in(n, e), Not(s.begun[e]), Not(s.over[e]))
         s.begun[e] = True
         s.log[e] = s.holds[n]
         s.maximal[e] = s.isr[e]
 
     @action
     def Append(s, n: Node, e: Epoch, i: Offset):
-        when(s.leads[e][n], s.is_in(n, e), s.begun[e])
+        when(s.leads[e][n], s.is_in(n, e), s.begun[e], Not(s.over[e]))
         when(Forall(s.Offset, s.Epoch, lambda j, w: Implies(s.log[e][j][w], s.before(j, i))))
         s.log[e][i][e] = True
         s.holds[n][i][e] = True
@@ -204,12 +217,12 @@ class Isr(Model):
                     lambda i, w: Implies(And(s.holds[n][i][w], s.log[e][i][w]), s.upto[i][k]),
                 )
             )
-        s.holds[n] = function(
+        answer = function(
             s.Offset, lambda i: function(s.Epoch, lambda w: And(s.upto[i][k], s.log[e][i][w]))
         )
-        s.acked[n][e] = function(
-            s.Offset,
-            lambda i: function(s.Epoch, lambda w: Or(s.acked[n][e][i][w], And(s.upto[i][k], s.log[e][i][w]))),
+        s.holds[n] = answer
+        s.durable[n] = function(
+            s.Offset, lambda i: function(s.Epoch, lambda w: And(s.durable[n][i][w], answer[i][w]))
         )
 
     @action
@@ -223,9 +236,50 @@ class Isr(Model):
                 lambda i, w: Implies(And(s.holds[n][i][w], s.log[e][i][w]), s.upto[i][k]),
             )
         )
+        s.keep(n, k)
+        s.durable[n] = function(
+            s.Offset, lambda i: function(s.Epoch, lambda w: And(s.upto[i][k], s.durable[n][i][w]))
+        )
+
+    def keep(s, n, k):
+        """What lies behind k goes."""
         s.holds[n] = function(
             s.Offset, lambda i: function(s.Epoch, lambda w: And(s.upto[i][k], s.holds[n][i][w]))
         )
+
+    # -- disks ---------------------------------------------------------------------------------------------
+
+    @action
+    def Sync(s, n: Node, k: Offset):
+        s.durable[n] = function(
+            s.Offset,
+            lambda i: function(
+                s.Epoch, lambda w: Or(s.durable[n][i][w], And(s.upto[i][k], s.holds[n][i][w]))
+            ),
+        )
+
+    @action
+    def Acknowledge(s, n: Node, e: Epoch, k: Offset):
+        """All of the leader's log up to k is durable; the leader acknowledges to itself, too."""
+        when(s.is_in(n, e), s.begun[e])
+        mine = s.holds if s.variant == "report-before-sync" else s.durable
+
+        def there(i, w):
+            return Implies(And(s.upto[i][k], s.log[e][i][w]), mine[n][i][w])
+
+        when(Forall(s.Offset, s.Epoch, there))
+        s.acked[n][e] = function(
+            s.Offset,
+            lambda i: function(s.Epoch, lambda w: Or(s.acked[n][e][i][w], And(s.upto[i][k], s.log[e][i][w]))),
+        )
+
+    @action
+    def Crash(s, n: Node, k: Offset):
+        """What is durable is found, and any part of the rest; whatever n led, it leads no more (R1)."""
+        when(Forall(s.Offset, s.Epoch, lambda i, w: Implies(s.durable[n][i][w], s.upto[i][k])))
+        s.keep(n, k)
+        if s.variant != "leads-on-after-a-crash":
+            s.over = function(s.Epoch, lambda e: Or(s.over[e], s.leads[e][n]))
 
     # -- what is wanted ------------------------------------------------------------------------------------
 
@@ -335,7 +389,7 @@ class Isr(Model):
     @invariant
     def TheLeaderHoldsItsLog(s):
         def holds(e, n, i, w):
-            leading = And(s.leads[e][n], s.begun[e], Not(s.left[n][e]))
+            leading = And(s.leads[e][n], s.begun[e], Not(s.left[n][e]), Not(s.over[e]))
             return Implies(leading, s.holds[n][i][w] == s.log[e][i][w])
 
         return Forall(s.Epoch, s.Node, s.Offset, s.Epoch, holds)
@@ -394,13 +448,19 @@ class Isr(Model):
         return Forall(s.Epoch, s.Node, lambda e, n: Implies(s.asked[e][n], s.heard[n][e]))
 
     @invariant
-    def AckedIsHeld(s):
+    def DurableIsHeld(s):
+        return Forall(
+            s.Node, s.Offset, s.Epoch, lambda n, i, w: Implies(s.durable[n][i][w], s.holds[n][i][w])
+        )
+
+    @invariant
+    def AckedIsDurable(s):
         """As long as the replica stays in the epoch in which it acknowledged."""
 
-        def held(n, e, i, w):
-            return Implies(And(s.acked[n][e][i][w], Not(s.left[n][e])), s.holds[n][i][w])
+        def there(n, e, i, w):
+            return Implies(And(s.acked[n][e][i][w], Not(s.left[n][e])), s.durable[n][i][w])
 
-        return Forall(s.Node, s.Epoch, s.Offset, s.Epoch, held)
+        return Forall(s.Node, s.Epoch, s.Offset, s.Epoch, there)
 
     @invariant
     def CommittedIsLogged(s):
@@ -482,7 +542,7 @@ class Isr(Model):
 
         def lacks(e, f, i, w, m):
             missing = And(s.below(e, f), s.candidate(f, m), s.left[m][e], s.log[e][i][w])
-            return Implies(And(missing, Not(s.holds[m][i][w])), s.blocked(e, i, w))
+            return Implies(And(missing, Not(s.durable[m][i][w])), s.blocked(e, i, w))
 
         return Forall(s.Epoch, s.Epoch, s.Offset, s.Epoch, s.Node, lacks)
 

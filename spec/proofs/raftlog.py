@@ -245,13 +245,6 @@ class RaftLog(Model):
         return Forall(s.Node, s.Term, s.Term, leaves)
 
     @invariant
-    def LeavingIsForGood(s):
-        def leaves(n, t, u):
-            return Implies(And(s.left[n][u], s.below(t, u)), s.left[n][t])
-
-        return Forall(s.Node, s.Term, s.Term, leaves)
-
-    @invariant
     def ZeroWasHeard(s):
         return Forall(s.Node, lambda n: s.heard[n][s.zero])
 
@@ -318,10 +311,6 @@ class RaftLog(Model):
     def ElectedLeads(s):
         return Forall(s.Term, s.Node, s.Quorum, lambda t, n, q: Implies(s.elected[t][n][q], s.led[t]))
 
-    @invariant
-    def LeadersHeard(s):
-        return Forall(s.Term, s.Node, s.Quorum, lambda t, n, q: Implies(s.elected[t][n][q], s.heard[n][t]))
-
     # -- why: entries --------------------------------------------------------------------------------------
 
     @invariant
@@ -386,15 +375,6 @@ class RaftLog(Model):
 
         return Forall(s.Node, s.Index, s.Term, s.Index, s.Term, same)
 
-    @invariant
-    def TermsRise(s):
-        """A leader's own entries come behind those it took over."""
-
-        def rise(t, i, w, j):
-            return Implies(And(s.log[t][i][w], s.log[t][j][t], w != t), s.before(i, j))
-
-        return Forall(s.Term, s.Index, s.Term, s.Index, rise)
-
     # -- why: commits --------------------------------------------------------------------------------------
 
     def blocked(s, t, i):
@@ -406,35 +386,11 @@ class RaftLog(Model):
         return Forall(s.Quorum, without)
 
     @invariant
-    def AckedIsLogged(s):
-        return Forall(s.Node, s.Term, s.Index, lambda n, t, i: Implies(s.acked[n][t][i], s.log[t][i][t]))
-
-    @invariant
-    def AckedInTheTerm(s):
-        return Forall(s.Node, s.Term, s.Index, lambda n, t, i: Implies(s.acked[n][t][i], s.heard[n][t]))
-
-    @invariant
     def AQuorumAcked(s):
         def acked(t, i, q, n):
             return Implies(And(s.committed[t][i][q], s.within[q][n]), s.acked[n][t][i])
 
         return Forall(s.Term, s.Index, s.Quorum, s.Node, acked)
-
-    @invariant
-    def CommittedIsLogged(s):
-        return Forall(
-            s.Term, s.Index, s.Quorum, lambda t, i, q: Implies(s.committed[t][i][q], s.log[t][i][t])
-        )
-
-    @invariant
-    def ALaterLeaderHasAQuorum(s):
-        """So nothing new is committed in t."""
-
-        def gone(t, u, q):
-            left = Exists(s.Node, lambda m: And(s.within[q][m], s.left[m][t]))
-            return Implies(And(s.below(t, u), s.begun(u)), left)
-
-        return Forall(s.Term, s.Term, s.Quorum, gone)
 
     @invariant
     def ALostEntryIsBlocked(s):
@@ -461,17 +417,6 @@ class RaftLog(Model):
             return Implies(And(voted, Not(as_new)), s.blocked(t, i))
 
         return Forall(s.Node, s.Term, s.Term, s.Index, s.Node, s.Index, s.Term, newer)
-
-    @invariant
-    def ANewerLogHasTheEntry(s):
-        """Whatever log reaches as far, or into a later term, has the entry, or the entry is blocked."""
-
-        def has(n, j, v, t, i):
-            as_new = Or(s.below(t, v), And(v == t, s.upto[i][j]))
-            missing = And(s.holds[n][j][v], s.log[t][i][t], as_new, Not(s.holds[n][i][t]))
-            return Implies(missing, s.blocked(t, i))
-
-        return Forall(s.Node, s.Index, s.Term, s.Term, s.Index, has)
 
     # -- signs of life -------------------------------------------------------------------------------------
 

@@ -22,16 +22,17 @@ import z3
 from spec.lang.model import Model
 from spec.lang.types import Sort, SpecError
 from spec.prover.translate import Moment, Step, Translator, mentions, sorts_of
+from spec.prover.values import Elements
 
 BEGINNING = "(first state)"
 FOLLOWS = "(any state)"
 """In place of an action: a conjunct that the others imply needs no induction of its own."""
-MOST_ELEMENTS = 5
-"""Counterexamples are sought with so many elements of each sort, smaller ones first."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Of one query. `core`: the conjuncts that the proof needed; `model`: z3's counterexample."""
+    """Of one query. `core`: the conjuncts that the proof needed; `model`: z3's counterexample, and what there
+    is in it, and the step, if it was sought in a finite universe.
+    """
 
     action: str
     conjunct: str
@@ -39,16 +40,15 @@ class Answer(msgspec.Struct, frozen=True):
     seconds: float
     core: frozenset[str] = frozenset()
     model: Any = None
+    elements: Elements | None = None
+    step: Step | None = None
 
 
 class Induction:
     """The queries of one model. Its conjuncts are its invariants."""
 
-    def __init__(
-        self, model: Model, timeout_s: float, follows: tuple[str, ...] = (), lemmas: tuple[str, ...] = ()
-    ) -> None:
-        self.follows = lemmas + follows
-        self.lemmas = lemmas
+    def __init__(self, model: Model, timeout_s: float, follows: tuple[str, ...] = ()) -> None:
+        self.follows = follows
         check_names(model, self.follows)
         self.model = model
         self.timeout_s = timeout_s
@@ -62,12 +62,12 @@ class Induction:
                     f"model {model.name}, {found.name} ({found.line}): an axiom speaks of rigid parts only, "
                     f"not of {', '.join(sorted(loose))}"
                 )
-        self._axioms = [self.translator.property(found, self.before) for found in model.axioms]
-        self._assumed = {n: self.translator.property(p, self.before) for n, p in self.conjuncts.items()}
+        self.axioms = [self.translator.property(found, self.before) for found in model.axioms]
+        self.assumed = {n: self.translator.property(p, self.before) for n, p in self.conjuncts.items()}
         self.steps: dict[str, Step] = {}
         for action in model.actions:
             self.steps[action.name] = self.translator.step(action, self.before)
-        self._first_guards, self.first = self._begin()
+        self.first_guards, self.first = self._begin()
 
     def _begin(self) -> tuple[list[Any], Moment]:
         moment, guards = self.translator.first(), []
@@ -98,15 +98,15 @@ class Induction:
         """One query. `most`: at most so many elements of these sorts."""
         solver = z3.Solver()
         solver.set("timeout", int((timeout_s or self.timeout_s) * 1000))
-        solver.add(*self._axioms)
+        solver.add(*self.axioms)
         for name, number in (most or {}).items():
             solver.add(self._at_most(self.sorts[name], number))
         if action == BEGINNING:
-            solver.add(*self._first_guards)
+            solver.add(*self.first_guards)
             after = self.first
         else:
-            for name in self._usable(action, conjunct, given):
-                solver.assert_and_track(self._assumed[name], f"given {name}")
+            for name in self.usable(action, conjunct, given):
+                solver.assert_and_track(self.assumed[name], f"given {name}")
             after = self.before
             if action != FOLLOWS:
                 solver.add(*self.steps[action].guards)
@@ -122,9 +122,9 @@ class Induction:
             return Answer(action, conjunct, "refuted", seconds, model=solver.model())
         return Answer(action, conjunct, "unknown", seconds)
 
-    def _usable(self, action: str, conjunct: str, given: list[str]) -> list[str]:
-        """What follows is not needed, except for what follows later, unless it is a lemma: a help for z3."""
-        first = self.follows.index(conjunct) if action == FOLLOWS else len(self.lemmas)
+    def usable(self, action: str, conjunct: str, given: list[str]) -> list[str]:
+        """What follows is not needed, except for what follows later."""
+        first = self.follows.index(conjunct) if action == FOLLOWS else 0
         later = self.follows[first:]
         return [name for name in given if name not in later]
 
@@ -133,23 +133,6 @@ class Induction:
         names = [z3.Const(f"{sort.name} {position + 1}", kind) for position in range(number)]
         anyone = z3.Const(f"any {sort.name}", kind)
         return z3.ForAll([anyone], z3.Or(*(anyone == name for name in names)))
-
-    def small_counterexample(self, action: str, conjunct: str, given: list[str]) -> Answer | None:
-        """With few elements: the least number for all sorts together, then less of each if that will do."""
-        quick = min(self.timeout_s, 5.0)
-        for number in range(1, MOST_ELEMENTS + 1):
-            most = dict.fromkeys(self.sorts, number)
-            found = self.ask(action, conjunct, given, most, quick)
-            if found.verdict != "refuted":
-                continue
-            for name in self.sorts:
-                for fewer in range(1, number):
-                    smaller = self.ask(action, conjunct, given, {**most, name: fewer}, quick)
-                    if smaller.verdict == "refuted":
-                        found, most = smaller, {**most, name: fewer}
-                        break
-            return found
-        return None
 
 
 def check_names(model: Model, names: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ class Picture:
         self._translator = translator
         self._values = translator.values
         self._found = found
-        self._universe = universe
+        self._universe = {name: list(elements) for name, elements in universe.items()}
         self._names: dict[str, str] = {}
         self.orders: list[str] = []
         self._number()

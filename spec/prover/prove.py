@@ -9,8 +9,10 @@ import msgspec
 
 from spec.lang.model import Model
 from spec.proofs import Proof
+from spec.prover.fragment import Fragment, fragment_of
 from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction, check_names
 from spec.prover.picture import Picture, changes, lines_of, universe_of
+from spec.prover.queries import FEW, Queries
 from spec.prover.scenario import find_run
 
 TIMEOUT_S = 60.0
@@ -27,7 +29,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """What happens without one conjunct: "needed", with the query that fails, "redundant" or "unknown"."""
+    """What happens without one conjunct.
+
+    "needed", with a query that fails then; "redundant"; "unknown"; "wanted": the others are proved without
+    it, but it is one of the claims for whose sake there is a proof.
+    """
 
     conjunct: str
     verdict: str
@@ -43,6 +49,7 @@ class Report(msgspec.Struct):
     holds: bool
     conjuncts: list[str]
     safety: list[str]
+    fragment: Fragment
     queries: int
     seconds: float
     slowest_seconds: float
@@ -64,31 +71,32 @@ def prove(
     started = time.monotonic()
     model = model or proof.load()
     check_names(model, proof.safety)
-    induction = Induction(model, timeout_s, proof.follows, proof.lemmas)
+    induction = Induction(model, timeout_s, proof.follows)
+    queries = Queries(induction, timeout_s)
     names = list(induction.conjuncts)
     answers: list[Answer] = []
     failures: list[Failure] = []
     for action, conjunct in induction.cases(names):
         progress(f"{proof.name}: {action}, {conjunct}")
-        answer = induction.ask(action, conjunct, names)
+        answer = queries.answer(action, conjunct, names)
         answers.append(answer)
         if answer.verdict != "proved":
-            failures.append(_failure(induction, answer, names))
+            failures.append(_failure(queries, answer, names))
     run, steps = find_run(induction, proof.scenario, proof.reaches, timeout_s)
     deletions: list[Deletion] = []
     if minimal and not failures:
         for name in names:
-            if name not in proof.safety + proof.lemmas:
-                progress(f"{proof.name}: without {name}")
-                deletions.append(_without(induction, name, names, answers))
-    holds = not failures and run == "found" and all(d.verdict == "needed" for d in deletions)
+            progress(f"{proof.name}: without {name}")
+            deletions.append(_without(queries, name, names, answers, name in proof.safety))
+    fine = all(deletion.verdict in ("needed", "wanted") for deletion in deletions)
     return Report(
         proof=proof.name,
         model=model.name,
         settings=model.settings,
-        holds=holds,
+        holds=not failures and run == "found" and fine,
         conjuncts=names,
         safety=list(proof.safety),
+        fragment=fragment_of(induction),
         queries=len(answers),
         seconds=time.monotonic() - started,
         slowest_seconds=max((answer.seconds for answer in answers), default=0.0),
@@ -99,36 +107,48 @@ def prove(
     )
 
 
-def _failure(induction: Induction, answer: Answer, given: list[str]) -> Failure:
+def _failure(queries: Queries, answer: Answer, given: list[str]) -> Failure:
     """With the smallest states that can be found."""
-    small = induction.small_counterexample(answer.action, answer.conjunct, given)
+    small = queries.counterexample(answer.action, answer.conjunct, given)
     if small is not None:
         answer = small
     if answer.verdict == "unknown":
         return Failure(answer.action, answer.conjunct, "unknown", [])
-    return Failure(answer.action, answer.conjunct, "refuted", show(induction, answer))
+    return Failure(answer.action, answer.conjunct, "refuted", show(queries.induction, answer))
 
 
-def _without(induction: Induction, name: str, names: list[str], answers: list[Answer]) -> Deletion:
-    """Only proofs that needed the conjunct can fail without it."""
+def _without(
+    queries: Queries, name: str, names: list[str], answers: list[Answer], wanted: bool
+) -> Deletion:
+    """Only proofs that needed the conjunct can fail without it: those that needed least are tried first."""
     rest = [other for other in names if other != name]
     concerned = [answer for answer in answers if name in answer.core and answer.conjunct != name]
+    concerned.sort(key=lambda answer: len(answer.core))
+    few = queries.finite(dict.fromkeys(queries.induction.sorts, FEW))
+    for answer in concerned:
+        again = few.ask(answer.action, answer.conjunct, rest, queries.timeout_s)
+        if again.verdict == "refuted":
+            shown = show(queries.induction, queries.smaller(again, rest))
+            return Deletion(name, "needed", Failure(answer.action, answer.conjunct, "refuted", shown))
     undecided = False
-    for answer in sorted(concerned, key=lambda answer: (len(answer.core), answer.seconds)):
-        again = induction.ask(answer.action, answer.conjunct, rest, timeout_s=min(induction.timeout_s, 5.0))
+    for answer in concerned:
+        again = queries.answer(answer.action, answer.conjunct, rest)
         if again.verdict == "proved":
             continue
-        failure = _failure(induction, again, rest)
-        if failure.verdict == "refuted":
-            return Deletion(name, "needed", failure)
+        found = queries.large(answer.action, answer.conjunct, rest)
+        if found is not None or again.verdict == "refuted":
+            shown = show(queries.induction, found or again)
+            return Deletion(name, "needed", Failure(answer.action, answer.conjunct, "refuted", shown))
         undecided = True
-    return Deletion(name, "unknown" if undecided else "redundant")
+    if undecided:
+        return Deletion(name, "unknown")
+    return Deletion(name, "wanted" if wanted else "redundant")
 
 
 def show(induction: Induction, answer: Answer) -> list[str]:
     """The state before, the action, and what it changes."""
     translator = induction.translator
-    universe = universe_of(answer.model, translator, induction.sorts)
+    universe = answer.elements or universe_of(answer.model, translator, induction.sorts)
     translator.values.universe = universe
     try:
         picture = Picture(translator, answer.model, universe)
@@ -139,7 +159,7 @@ def show(induction: Induction, answer: Answer) -> list[str]:
         if answer.action == FOLLOWS:
             head = f"with {sizes}, in a state where every other claim holds, {answer.conjunct} does not:"
             return [head, *lines_of(picture.facts(induction.before))]
-        step = induction.steps[answer.action]
+        step = answer.step or induction.steps[answer.action]
         before, after = picture.facts(induction.before), picture.facts(step.after)
         return [
             f"with {sizes}, in a state where every other claim holds:",

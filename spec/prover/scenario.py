@@ -12,11 +12,11 @@ from typing import Any
 import z3
 
 from spec.lang.model import Action, Property
-from spec.lang.types import Fn, Option, Record, Set, Sort, SpecError, Type
+from spec.lang.types import SpecError
 from spec.prover.induction import Induction
 from spec.prover.picture import Picture, changes, lines_of
 from spec.prover.translate import Moment, Step
-from spec.prover.values import Value
+from spec.prover.universe import Universe
 
 
 def find_run(
@@ -50,51 +50,39 @@ class _Run:
         self.translator = induction.translator
         self.values = induction.translator.values
         self.solver = z3.Solver()
-        self.values.universe = {
-            name: [z3.Const(f"{name} {n + 1}", self.values.sort(sort)) for n in range(sort.size)]
-            for name, sort in induction.sorts.items()
-        }
-        self._universe = self.values.universe
-        try:
+        self.universe = Universe(
+            self.values, induction.sorts, {name: sort.size for name, sort in induction.sorts.items()}
+        )
+        with self.universe:
             self._begin(induction)
-        finally:
-            self.values.universe = None
         self.steps: list[Step] = []
 
     def _begin(self, induction: Induction) -> None:
         model = induction.model
-        for elements in self._universe.values():
-            self.solver.add(z3.Distinct(*elements))
-            self._inside(elements[0].sort())
+        self.solver.add(*self.universe.differ())
         first = self.translator.first()
         for action in model.initials:
             step = self.translator.step(action, first)
             for variable, value in zip(step.chosen, step.parameters, strict=True):
-                self._exists(variable.type, value)
+                self.solver.add(*self.universe.inside(variable.type, value))
             self.solver.add(*step.guards)
             first = step.after
         self.moments: list[Moment] = [self._named(first, list(model.types), 0)]
         self.solver.add(*(self.translator.property(found, self.moments[0]) for found in model.axioms))
 
     def take(self, action: Action, number: int) -> None:
-        self.values.universe = self._universe
-        try:
+        with self.universe:
             step = self.translator.step(action, self.moments[-1])
             self.solver.add(*step.guards)
             for variable, value in zip(step.chosen, step.parameters, strict=True):
-                self._exists(variable.type, value)
+                self.solver.add(*self.universe.inside(variable.type, value))
             self.steps.append(step)
             self.moments.append(self._named(step.after, list(action.updates), number))
-        finally:
-            self.values.universe = None
 
     def demand(self, goal: Property) -> None:
         """It holds at the end."""
-        self.values.universe = self._universe
-        try:
+        with self.universe:
             self.solver.add(self.translator.property(goal, self.moments[-1]))
-        finally:
-            self.values.universe = None
 
     def _named(self, moment: Moment, names: list[str], number: int) -> Moment:
         """The moment with new symbols for these variables, defined by what they were."""
@@ -102,42 +90,18 @@ class _Run:
         for name, symbol in self.translator.unknown(f"@{number}").items():
             if name in names:
                 kind = self.translator.model.types[name]
-                self._exists(kind, symbol)
+                self.solver.add(*self.universe.inside(kind, symbol))
                 if name not in self.translator.rigid:
                     self.solver.add(self.values.equal(kind, symbol, moment[name]))
                 named[name] = symbol
         return named
 
-    def _exists(self, kind: Type, value: Value) -> None:
-        """Every element that the value gives is one of the universe."""
-        match kind:
-            case Fn(domain=domain, to=to):
-                for key in self.values.every(domain):
-                    self._exists(to, value(key))
-            case Option(of=of):
-                self._exists(of, value.value)
-            case Record(fields=fields):
-                for name, field in fields.items():
-                    self._exists(field, value[name])
-            case Sort(name=name):
-                self.solver.add(z3.Or(*(value == element for element in self._universe[name])))
-            case Set():
-                pass
-
-    def _inside(self, sort: Any) -> None:
-        """The element that stands for nothing, too."""
-        elements = self._universe[sort.name()]
-        self.solver.add(z3.Or(*(z3.Const(f"no_{sort.name()}", sort) == element for element in elements)))
-
     def text(self, found: Any) -> list[str]:
-        self.values.universe = self._universe
-        try:
-            picture = Picture(self.translator, found, self._universe)
+        with self.universe:
+            picture = Picture(self.translator, found, self.universe.elements)
             facts = [picture.facts(moment) for moment in self.moments]
             rigid = {n: f for n, f in facts[0].items() if n in self.translator.rigid}
             lines = lines_of(rigid)
             for step, before, after in zip(self.steps, facts, facts[1:], strict=False):
                 lines += [picture.step(step), *(f"  {line}" for line in changes(before, after))]
-        finally:
-            self.values.universe = None
         return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spec.proofs import Proof
+from spec.prover.fragment import Fragment
 from spec.prover.prove import Deletion, Failure, Report
 
 
@@ -10,8 +11,9 @@ def lines_of_report(proof: Proof, report: Report, show: bool) -> list[str]:
     """One line if all is well; what failed in full. `show`: also the run and what each deletion does."""
     settings = "".join(f" ({value})" for value in report.settings.values())
     verdict = "holds" if report.holds else "does not hold"
-    needed = sum(deletion.verdict == "needed" for deletion in report.deletions)
-    left_out = f", {needed} of {len(report.deletions)} others needed" if report.deletions else ""
+    others = [deletion for deletion in report.deletions if deletion.conjunct not in report.safety]
+    needed = sum(deletion.verdict == "needed" for deletion in others)
+    left_out = f", {needed} of {len(others)} others needed" if others else ""
     lines = [
         f"{report.proof}{settings}: {verdict}. {len(report.conjuncts)} conjuncts, {len(report.safety)} wanted"
         f"{left_out}; {report.queries} queries, slowest {report.slowest_seconds:.2f} s; "
@@ -19,7 +21,7 @@ def lines_of_report(proof: Proof, report: Report, show: bool) -> list[str]:
     ]
     for failure in report.failures:
         lines += ["", *_failure(failure)]
-    lines += _run(proof, report, show)
+    lines += [*_run(proof, report, show), _fragment(report.fragment)]
     for deletion in report.deletions:
         lines += _deletion(deletion, show)
     return lines
@@ -37,6 +39,15 @@ def _run(proof: Proof, report: Report, show: bool) -> list[str]:
         return [head + ":", *_indented(report.run_steps)] if show else [head]
     why = "z3 ran out of time" if report.run == "unknown" else "there is none"
     return [f"  no run {' '.join(proof.scenario)} reaches {proof.reaches}: {why}"]
+
+
+def _fragment(fragment: Fragment) -> str:
+    if not fragment.decidable:
+        way = " -> ".join(fragment.cycle)
+        where = f"{fragment.action}, {fragment.conjunct}"
+        return f"  not in EPR: {way} in {where}; whether z3 comes to an end there is not known beforehand"
+    ways = "; ".join(f"{start} -> {', '.join(ends)}" for start, ends in fragment.edges.items())
+    return f"  every query is in EPR, hence decidable: {ways or 'no sort gives rise to elements of another'}"
 
 
 def _deletion(deletion: Deletion, show: bool) -> list[str]:

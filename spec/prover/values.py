@@ -56,6 +56,7 @@ class Values:
     def __init__(self) -> None:
         self.universe: Elements | None = None
         self._fresh = 0
+        self._applied: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def check(self, kind: Type) -> None:
         """Raises SpecError for a type that has no place in a proof."""
@@ -101,9 +102,15 @@ class Values:
                 return Maybe(there, self.variable(of, name, *given))
             case Record(fields=fields):
                 return {part: self.variable(k, f"{name}.{part}", *given) for part, k in fields.items()}
-        if not given:
-            return z3.Const(name, self.sort(kind))
-        return z3.Function(name, *(arg.sort() for arg in given), self.sort(kind))(*given)
+        key = (name, tuple([arg.get_id() for arg in given]))
+        found = self._applied.get(key)
+        if found is None:
+            if given:
+                found = z3.Function(name, *(arg.sort() for arg in given), self.sort(kind))(*given)
+            else:
+                found = z3.Const(name, self.sort(kind))
+            self._applied[key] = found
+        return found
 
     def constant(self, kind: Type, held: Any) -> Value:
         """A value as a state holds it."""

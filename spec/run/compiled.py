@@ -11,27 +11,47 @@ needed twice is computed once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from itertools import permutations, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spec.lang.model import Action, Model, Property
+from spec.lang.model import Action, Model, Property, Rigid
 from spec.lang.terms import Term
-from spec.lang.types import Enum, Fn, Option, Record, Seq, Set, Sort, SpecError, Type
+from spec.lang.types import SpecError
 from spec.run.expressions import (
     CACHED,
     RUNTIME,
     Env,
     Expressions,
+    Known,
     everywhere,
     literal,
     partial,
+    subterms,
     unconditional,
 )
+from spec.run.symmetry import Symmetry
+from spec.run.writer import Writer
+
+if TYPE_CHECKING:
+    from spec.run.stepwise import Stepper
 
 State = tuple[Any, ...]
+LONG_CHARACTERS = 2000
+"""An expression so long is not written twice."""
+_PART = re.compile(r" *# (\w+ \(.*\))$|def (?:invariant|sometimes)_(\w+)")
+"""How the part of an action or of a property begins in generated code."""
 WRITTEN_OUT = 100
 """Combinations of parameters of one action that are written out; more become loops."""
+
+
+def as_text(value: Any) -> str:
+    """A shown value on one line."""
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name}: {as_text(item)}" for name, item in value.items()) + ")"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_text, value)) + "]"
+    return "none" if value is None else str(value)
 
 
 class CompiledModel:
@@ -43,14 +63,44 @@ class CompiledModel:
         self.source = source
         self.variables = tuple(model.vars)
         self.actions = tuple(action.name for action in model.actions)
+        self.first: Callable[[], State] = namespace["first"]
+        """Every variable's own first value, before any `@initial`."""
         self.initial: Callable[[], list[State]] = namespace["initial"]
         self.next_states: Callable[[State], list[State]] = namespace["next_states"]
         self.successors: Callable[[State], list[tuple[int, tuple[Any, ...], State]]] = namespace["successors"]
-        self.canonical: Callable[[State], State] = namespace["canonical"]
+        self._canonical: Callable[[State], State] | None = None
+        self.final: Callable[[State], bool] = namespace["final"]
+        """Whether some `@terminal` property allows that nothing follows."""
+        self.taken: list[int] = namespace["taken"]
+        """How many steps each action has made in `next_states` so far."""
         self.allowed: Callable[[State], bool] = namespace["allowed"]
         self.invariants = tuple((p.name, namespace[f"invariant_{p.name}"]) for p in model.invariants)
         self.sometimes = tuple((p.name, namespace[f"sometimes_{p.name}"]) for p in model.sometimes)
         self._types = list(model.types.values())
+        self._steps: Stepper | None = None
+
+    @property
+    def steps(self) -> Stepper:
+        """One step at a time, of actions that are named: see spec/run/stepwise.py."""
+        if self._steps is None:
+            from spec.run.stepwise import Stepper
+
+            self._steps = Stepper(self.model)
+        return self._steps
+
+    @property
+    def canonical(self) -> Callable[[State], State]:
+        """The one state that stands for all that differ from a state by names only. Raises SpecError."""
+        if self._canonical is None:
+            symmetry = Symmetry(self.model)
+            namespace: dict[str, Any] = {}
+            exec(compile(symmetry.source(), f"<symmetry of {self.name}>", "exec"), namespace)
+            self._canonical = namespace["canonical"]
+        return self._canonical
+
+    def apply(self, action: str, parameters: Any, state: State) -> Any:
+        """The state after this step, or stepwise.Refused."""
+        return self.steps.apply(action, parameters, state)
 
     def show(self, state: State) -> dict[str, Any]:
         """The state as a person reads it."""
@@ -66,22 +116,31 @@ class CompiledModel:
                 return f"{name} = {value!r} is no {kind}"
         return ""
 
+    def blame(self, error: Exception, state: State) -> str:
+        """What to say when generated code fails: the action or property, and the state."""
+        number = 0
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == f"<model {self.name}>":
+                number = trace.tb_lineno
+            trace = trace.tb_next
+        where = ""
+        for line in reversed(self.source.splitlines()[:number]):
+            found = _PART.match(line)
+            if found is not None:
+                where = ", " + (found[1] or found[2])
+                break
+        return (
+            f"model {self.name}{where}: a term has no value ({type(error).__name__}: {error}), "
+            f"in {self.show(state)}"
+        )
+
     def show_step(self, action: int, parameters: tuple[Any, ...]) -> str:
         """`Name(a, b)`."""
         recorded = self.model.actions[action]
         chosen = [step[1] for step in recorded.steps if step[0] == "choose"]
-        values = [str(v.type.show(value)) for v, value in zip(chosen, parameters, strict=True)]
+        values = [as_text(v.type.show(value)) for v, value in zip(chosen, parameters, strict=True)]
         return f"{recorded.name}({', '.join(values)})"
-
-
-class _Writer:
-    """Writes one function."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def add(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
 
 
 class Generator:
@@ -90,62 +149,80 @@ class Generator:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.write = Expressions(model.bindings)
-        self.out = _Writer()
+        self.out = Writer()
         self._named = False
+        self._counted = False
 
     def source(self) -> str:
         out = self.out
         self._initial()
         for named in (False, True):
-            self._named = named
+            self._named, self._counted = named, not named
             out.add(0, f"def {'successors' if named else 'next_states'}(state):")
-            self._unpack(1)
+            self.unpack(1)
             out.add(1, "out = []")
             for number, action in enumerate(self.model.actions):
                 out.add(1, f"# {action.name} ({action.line})")
                 self._action(number, action)
             out.add(1, "return out")
             out.add(0, "")
-        for kind, properties in (("invariant", self.model.invariants), ("sometimes", self.model.sometimes)):
+        for kind, properties in (
+            ("invariant", self.model.invariants),
+            ("sometimes", self.model.sometimes),
+            ("axiom", self.model.axioms),
+        ):
             for found in properties:
                 self._property(f"{kind}_{found.name}", [found])
         self._property("allowed", self.model.constraints)
-        symmetry = Symmetry(self.model)
-        symmetry.write(out)
-        tables = {**self.write.tables, **symmetry.tables}
-        head = [RUNTIME, *(f"{name} = {text}" for name, text in tables.items()), ""]
+        self._property("final", self.model.terminals, enough=True)
+        tables = dict(self.write.tables)
+        head = [
+            RUNTIME,
+            f"taken = [0] * {len(self.model.actions)}",
+            *(f"{name} = {text}" for name, text in tables.items()),
+            "",
+        ]
         return "\n".join(head + out.lines) + "\n"
 
-    def _unpack(self, depth: int) -> None:
+    def unpack(self, depth: int) -> None:
+        """Write the state's variables into locals."""
         names = ", ".join(f"v_{name}" for name in self.model.vars)
         self.out.add(depth, f"({names},) = state")
 
-    def _property(self, name: str, properties: list[Property]) -> None:
+    def _property(self, name: str, properties: list[Property], enough: bool = False) -> None:
+        """Whether all of them are true; with `enough`, whether one is."""
         self.out.add(0, f"def {name}(state):")
-        self._unpack(1)
-        bodies = [self.write.write(found.body, {}, {}) for found in properties]
-        self.out.add(1, "return " + (" and ".join(bodies) or "True"))
+        self.unpack(1)
+        for found in properties:
+            cached = self.cache([found.body], [found.body], {}, Known(), 1)
+            text = self.write.write(found.body, {}, cached)
+            self.out.add(1, f"if {'' if enough else 'not '}{text}:")
+            self.out.add(2, f"return {enough}")
+        self.out.add(1, f"return {not enough}")
         self.out.add(0, "")
 
     def _initial(self) -> None:
         """First states: the variables' own first values, then every way through each initial function."""
         out = self.out
-        first = [self.write.write(term, {}, {}) for term in self.model.first.values()]
+        first = [self.write.write(term, {}, Known()) for term in self.model.first.values()]
+        out.add(0, "def first():")
+        out.add(1, "return (" + "".join(f"{text}, " for text in first) + ")")
+        out.add(0, "")
         out.add(0, "def initial():")
-        out.add(1, "states = [(" + "".join(f"{text}, " for text in first) + ")]")
+        out.add(1, "states = [first()]")
         for action in self.model.initials:
             out.add(1, "found, states = states, []")
             out.add(1, "for state in found:")
-            self._unpack(2)
+            self.unpack(2)
             out.add(2, "out = states")
-            self._steps(0, action, self._ordered(action), {}, {}, 2, [])
+            self._steps(0, action, self._ordered(action), {}, Known(), 2, [])
         out.add(1, "return states")
         out.add(0, "")
 
     # -- actions -------------------------------------------------------------------------------------------
 
     def _action(self, number: int, action: Action) -> None:
-        self._steps(number, action, self._ordered(action), {}, {}, 1, [])
+        self._steps(number, action, self._ordered(action), {}, Known(), 1, [])
 
     def _ordered(self, action: Action) -> list[tuple[Any, ...]]:
         """Guards split into their conjuncts, each as early as its variables allow."""
@@ -182,7 +259,7 @@ class Generator:
         total = 1
         for step in steps:
             if step[0] == "choose":
-                known = self.write.known_values(step[2], {}, {}) if not step[2].free else None
+                known = self.write.known_values(step[2], {}, Known()) if not step[2].free else None
                 total *= len(known) if known is not None else 1
         return total
 
@@ -192,7 +269,7 @@ class Generator:
         action: Action,
         steps: list[tuple[Any, ...]],
         env: Env,
-        cached: Env,
+        cached: Known,
         depth: int,
         chosen: list[str],
     ) -> None:
@@ -202,7 +279,7 @@ class Generator:
         step, rest = steps[0], steps[1:]
         out = self.out
         if step[0] == "guard":
-            cached = self._cache([step[1]], action, env, cached, depth)
+            cached = self.cache([step[1]], _terms(action), env, cached, depth)
             condition = self.write.write(step[1], env, cached)
             if condition == "False":
                 return
@@ -235,14 +312,12 @@ class Generator:
         if len(out.lines) == before:
             out.lines.pop()
 
-    def _cache(self, terms: list[Term], action: Action, env: Env, cached: Env, depth: int) -> Env:
-        """Put what these terms surely compute, and what is needed again, into locals."""
+    def cache(self, terms: list[Term], of: list[Term], env: Env, cached: Known, depth: int) -> Known:
+        """Put what these terms surely compute, and what is needed again in all these, into locals."""
         uses: dict[int, int] = {}
-        for step in action.steps:
-            everywhere(step[-1], uses)
-        for update in action.updates.values():
-            everywhere(update, uses)
-        cached = dict(cached)
+        for term in of:
+            everywhere(term, uses)
+        cached = Known(cached)
         for term in terms:
             for part in unconditional(term):
                 if part.op not in CACHED or uses.get(part.number, 0) < 2 or part.number in cached:
@@ -255,12 +330,27 @@ class Generator:
                 name = self.write.fresh("c")
                 self.out.add(depth, f"{name} = {text}")
                 cached[part.number] = name
+                cached.texts.clear()
+        for term in terms:
+            self._name_long_parts(term, uses, env, cached, depth)
         return cached
 
+    def _name_long_parts(self, term: Term, uses: dict[int, int], env: Env, cached: Known, depth: int) -> None:
+        """What is long, needed often and not surely computed is written, and computed, once at most."""
+        for part in subterms(term):
+            if uses.get(part.number, 0) < 2 or part.number in cached or not part.free <= set(env):
+                continue
+            text = self.write.write(part, env, cached)
+            if len(text) > LONG_CHARACTERS:
+                name = self.write.fresh("f")
+                self.out.add(depth, f"{name} = once(lambda: {text})")
+                cached[part.number] = f"{name}()"
+                cached.texts.clear()
+
     def _emit(
-        self, number: int, action: Action, env: Env, cached: Env, depth: int, chosen: list[str]
+        self, number: int, action: Action, env: Env, cached: Known, depth: int, chosen: list[str]
     ) -> None:
-        cached = self._cache(list(action.updates.values()), action, env, cached, depth)
+        cached = self.cache(list(action.updates.values()), _terms(action), env, cached, depth)
         parts = []
         for name in self.model.vars:
             update = action.updates.get(name)
@@ -269,7 +359,13 @@ class Generator:
         if self._named:
             parameters = "(" + "".join(f"{value}, " for value in chosen) + ")"
             state = f"({number}, {parameters}, {state})"
+        if self._counted:
+            self.out.add(depth, f"taken[{number}] += 1")
         self.out.add(depth, f"out.append({state})")
+
+
+def _terms(action: Action) -> list[Term]:
+    return [*(step[-1] for step in action.steps), *action.updates.values()]
 
 
 def _conjuncts(term: Term) -> list[Term]:
@@ -278,105 +374,23 @@ def _conjuncts(term: Term) -> list[Term]:
     return [term]
 
 
-class Symmetry:
-    """Writes `canonical`: the least of a state's images under permutations of the symmetric sorts."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.tables: dict[str, str] = {}
-        used: dict[str, Sort] = {}
-        for kind in model.types.values():
-            for sort in _sorts(kind):
-                if sort.symmetric and sort.size > 1:
-                    used[sort.name] = sort
-        self.sorts = list(used.values())
-
-    def write(self, out: _Writer) -> None:
-        out.add(0, "def canonical(state):")
-        if not self.sorts:
-            out.add(1, "return state")
-            out.add(0, "")
-            return
-        names = ", ".join(f"v_{name}" for name in self.model.vars)
-        out.add(1, f"({names},) = state")
-        out.add(1, "least = state")
-        choices = [list(permutations(range(sort.size))) for sort in self.sorts]
-        for number, combination in enumerate(product(*choices)):
-            if all(list(p) == sorted(p) for p in combination):
-                continue
-            chosen = {sort.name: p for sort, p in zip(self.sorts, combination, strict=True)}
-            parts = [
-                self._image(kind, f"v_{name}", chosen, number) for name, kind in self.model.types.items()
-            ]
-            out.add(1, "image = (" + "".join(f"{part}, " for part in parts) + ")")
-            out.add(1, "if image < least: least = image")
-        out.add(1, "return least")
-        out.add(0, "")
-
-    def _image(self, kind: Type, text: str, chosen: dict[str, tuple[int, ...]], number: int) -> str:
-        if not any(sort.name in chosen for sort in _sorts(kind)):
-            return text
-        match kind:
-            case Sort():
-                return f"{self._table('P', kind, chosen, number)}[{text}]"
-            case Option(of=of):
-                if kind.flat:
-                    return f"{self._table('P', of, chosen, number)}[{text}]"
-                return f"(({self._image(of, f'{text}[0]', chosen, number)},) if {text} else ())"
-            case Set(of=of):
-                if kind.mask:
-                    return f"{self._table('M', of, chosen, number)}[{text}]"
-                return f"tuple(sorted([{self._image(of, 'x', chosen, number)} for x in {text}]))"
-            case Seq(of=of):
-                return f"tuple([{self._image(of, 'x', chosen, number)} for x in {text}])"
-            case Fn(domain=domain, to=to):
-                order = list(range(domain.size))
-                if isinstance(domain, Sort) and domain.name in chosen:
-                    order = [chosen[domain.name].index(position) for position in order]
-                parts = [self._image(to, f"{text}[{position}]", chosen, number) for position in order]
-                return "(" + "".join(f"{part}, " for part in parts) + ")"
-            case Record(fields=fields):
-                parts = [
-                    self._image(field, f"{text}[{position}]", chosen, number)
-                    for position, field in enumerate(fields.values())
-                ]
-                return "(" + "".join(f"{part}, " for part in parts) + ")"
-        raise SpecError(f"{kind} has no image")
-
-    def _table(self, prefix: str, sort: Type, chosen: dict[str, tuple[int, ...]], number: int) -> str:
-        """P: the permutation, with -1 for itself at the end; M: the images of all sets."""
-        assert isinstance(sort, Sort)
-        permutation = chosen[sort.name]
-        name = f"{prefix}_{sort.name}_{number}"
-        if prefix == "P":
-            self.tables[name] = repr((*permutation, -1))
-        else:
-            images = [
-                sum(1 << permutation[i] for i in range(sort.size) if mask >> i & 1)
-                for mask in range(1 << sort.size)
-            ]
-            self.tables[name] = repr(tuple(images))
-        return name
-
-
-def _sorts(kind: Type) -> list[Sort]:
-    match kind:
-        case Sort():
-            return [kind]
-        case Option(of=of) | Set(of=of) | Seq(of=of):
-            return _sorts(of)
-        case Fn(domain=domain, to=to):
-            return _sorts(domain) + _sorts(to)
-        case Record(fields=fields):
-            return [sort for field in fields.values() for sort in _sorts(field)]
-        case Enum():
-            return []
-    return []
-
-
 def compile_model(model: Model) -> CompiledModel:
     """Generate and load a model's Python. Raises SpecError."""
     source = Generator(model).source()
     namespace: dict[str, Any] = {}
     exec(compile(source, f"<model {model.name}>", "exec"), namespace)
-    return CompiledModel(model, source, namespace)
+    compiled = CompiledModel(model, source, namespace)
+    if model.axioms:
+        check_axioms(model, lambda name: bool(namespace[f"axiom_{name}"](compiled.first())))
+    return compiled
+
+
+def check_axioms(model: Model, holds: Callable[[str], bool]) -> None:
+    """Raises SpecError if the instance of the model's rigid parts is none that the axioms speak of."""
+    for found in model.axioms:
+        if not holds(found.name):
+            rigid = ", ".join(name for name, var in model.vars.items() if isinstance(var, Rigid))
+            raise SpecError(
+                f"model {model.name}: the instance of its rigid parts ({rigid}) is against the axiom "
+                f"{found.name} ({found.line}): correct the function in Rigid(...), or the axiom"
+            )

@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from spec.lang.sparse import WRITTEN_OUT
 from spec.lang.terms import Term
 from spec.lang.types import Bindings, Fn, Option, Record, Set, SpecError, Type
 
 UNROLL_VALUES = 5
 """Domains of at most so many values are written out."""
+CANDIDATES = 100
+"""A domain of more values is never taken apart: it becomes a loop."""
+TABLE_VALUES = 12
+"""Sets of at most so many values find their members in a table."""
 SIMPLE_CHARACTERS = 40
 """An expression so short may be written several times."""
 
@@ -47,12 +52,41 @@ def mask_of(numbers):
         mask |= 1 << number
     return mask
 
+def once(compute):
+    kept = []
+    def value():
+        if not kept:
+            kept.append(compute())
+        return kept[0]
+    return value
+
+def members(mask):
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
 def members_table(size):
     return tuple(tuple(i for i in range(size) if mask >> i & 1) for mask in range(1 << size))
 """
 """What generated code may call."""
+RUNTIME_SPARSE = """
+def put(values, position, value):
+    if isinstance(values, Sparse):
+        return values.put(position, value)
+    return values[:position] + (value,) + values[position + 1:]
+"""
+"""Instead, where functions may be held as Sparse."""
 
 Env = dict[int, str]
+
+
+class Known(dict[int, str]):
+    """Terms that a local holds, by number. `texts`: what was written with just these, to write it once."""
+
+    def __init__(self, held: dict[int, str] | None = None) -> None:
+        super().__init__(held or {})
+        self.texts: dict[tuple[object, ...], str] = {}
 
 
 def literal(text: str) -> bool:
@@ -72,7 +106,7 @@ class Expressions:
         self.bindings = bindings
         self.tables: dict[str, str] = {}
         self._temporaries = 0
-        self._writers: dict[str, Callable[[Term, Env, Env], str]] = {
+        self._writers: dict[str, Callable[[Term, Env, Known], str]] = {
             "forall": self._forall,
             "exists": self._exists,
             "count": self._count,
@@ -90,17 +124,24 @@ class Expressions:
             "numbers": lambda t, e, c: f"tuple({self.loop(t, e, c)})",
         }
 
-    def write(self, term: Term, env: Env, cached: Env) -> str:
+    def write(self, term: Term, env: Env, cached: Known) -> str:
         """The expression. `env`: names or literals of bound variables; `cached`: locals that hold a term."""
         known = cached.get(term.number)
         if known is not None:
             return known
-        writer = self._writers.get(term.op)
-        if writer is not None:
-            return fold(writer(term, env, cached))
-        return fold(self._plain(term, env, cached))
+        if not term.args:
+            return fold(self._write(term, env, cached))
+        key = (term.number, *(env[variable] for variable in sorted(term.free)))
+        text = cached.texts.get(key)
+        if text is None:
+            text = cached.texts[key] = fold(self._write(term, env, cached))
+        return text
 
-    def _plain(self, term: Term, env: Env, cached: Env) -> str:
+    def _write(self, term: Term, env: Env, cached: Known) -> str:
+        writer = self._writers.get(term.op)
+        return writer(term, env, cached) if writer is not None else self._plain(term, env, cached)
+
+    def _plain(self, term: Term, env: Env, cached: Known) -> str:
         match term.op:
             case "const":
                 return repr(term.data)
@@ -153,6 +194,10 @@ class Expressions:
                 return f"({parts[0]} + ({parts[1]},))"
             case "prefix":
                 return f"{parts[0]}[:{parts[1]}]"
+            case "rest":
+                return f"{parts[0]}[{parts[1]}:]"
+            case "concat":
+                return f"({parts[0]} + {parts[1]})"
             case "size":
                 return f"({parts[0]}).bit_count()" if mask else f"len({parts[0]})"
             case "union":
@@ -173,7 +218,7 @@ class Expressions:
             return f"set_add({parts[0]}, {parts[1].strip()[1:-2]})"
         return f"set_union({parts[0]}, {parts[1]})"
 
-    def _logic(self, term: Term, env: Env, cached: Env) -> str:
+    def _logic(self, term: Term, env: Env, cached: Known) -> str:
         parts = [self.write(arg, env, cached) for arg in term.args]
         match term.op:
             case "not":
@@ -190,19 +235,21 @@ class Expressions:
 
     # -- domains -------------------------------------------------------------------------------------------
 
-    def known_values(self, domain: Term, env: Env, cached: Env) -> list[tuple[str, str]] | None:
+    def known_values(self, domain: Term, env: Env, cached: Known) -> list[tuple[str, str]] | None:
         """(value, condition) of a domain's candidates if they are few and known; None if they are not."""
         if domain.op == "all":
             assert isinstance(domain.type, Set)
+            if domain.type.of.size > CANDIDATES:
+                return None
             return [(repr(value), "True") for value in domain.type.of.values()]
         if domain.op == "numbers":
             lo, hi = (self.write(arg, env, cached) for arg in domain.args)
-            if literal(lo) and literal(hi):
+            if literal(lo) and literal(hi) and int(hi) - int(lo) <= CANDIDATES:
                 return [(str(value), "True") for value in range(int(lo), int(hi))]
             return None
         kind = domain.type
         assert isinstance(kind, Set)
-        if not kind.mask or domain.op == "filter":
+        if not kind.mask or domain.op == "filter" or kind.of.size > CANDIDATES:
             return None
         text = self.write(domain, env, cached)
         if len(text) > SIMPLE_CHARACTERS:
@@ -212,7 +259,7 @@ class Expressions:
             for value in kind.of.values()
         ]
 
-    def loop(self, domain: Term, env: Env, cached: Env) -> str:
+    def loop(self, domain: Term, env: Env, cached: Known) -> str:
         """An expression to iterate over."""
         if domain.op == "numbers":
             lo, hi = (self.write(arg, env, cached) for arg in domain.args)
@@ -220,16 +267,18 @@ class Expressions:
         kind = domain.type
         assert isinstance(kind, Set)
         if domain.op == "all":
-            return repr(tuple(kind.of.values()))
+            return _values_text(kind.of)
         text = self.write(domain, env, cached)
         if not kind.mask:
             return text
         if kind.of.low:
             raise SpecError(f"{domain.line}: sets of {kind.of} to go through must count from 0")
+        if kind.of.size > TABLE_VALUES:
+            return f"members({text})"
         self.tables[f"MEMBERS_{kind.of.size}"] = f"members_table({kind.of.size})"
         return f"MEMBERS_{kind.of.size}[{text}]"
 
-    def _few(self, term: Term, env: Env, cached: Env) -> list[tuple[str, str]] | None:
+    def _few(self, term: Term, env: Env, cached: Known) -> list[tuple[str, str]] | None:
         known = self.known_values(term.args[0], env, cached)
         return known if known is not None and len(known) <= UNROLL_VALUES else None
 
@@ -237,14 +286,14 @@ class Expressions:
         self._temporaries += 1
         return f"{prefix}{self._temporaries}"
 
-    def _body(self, term: Term, env: Env, cached: Env) -> tuple[str, str]:
+    def _body(self, term: Term, env: Env, cached: Known) -> tuple[str, str]:
         """(name of the variable, body) for a comprehension."""
         name = self.fresh("x")
         return name, self.write(term.args[-1], {**env, term.data: name}, cached)
 
     # -- binders -------------------------------------------------------------------------------------------
 
-    def _forall(self, term: Term, env: Env, cached: Env) -> str:
+    def _forall(self, term: Term, env: Env, cached: Known) -> str:
         known = self._few(term, env, cached)
         if known is not None:
             bodies = []
@@ -255,7 +304,7 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"all({body} for {name} in {self.loop(term.args[0], env, cached)})"
 
-    def _exists(self, term: Term, env: Env, cached: Env) -> str:
+    def _exists(self, term: Term, env: Env, cached: Known) -> str:
         known = self._few(term, env, cached)
         if known is not None:
             bodies = []
@@ -266,11 +315,11 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"any({body} for {name} in {self.loop(term.args[0], env, cached)})"
 
-    def _count(self, term: Term, env: Env, cached: Env) -> str:
+    def _count(self, term: Term, env: Env, cached: Known) -> str:
         name, body = self._body(term, env, cached)
         return f"sum(1 for {name} in {self.loop(term.args[0], env, cached)} if {body})"
 
-    def _extreme(self, function: str, term: Term, env: Env, cached: Env) -> str:
+    def _extreme(self, function: str, term: Term, env: Env, cached: Known) -> str:
         known = self._few(term, env, cached)
         if known is not None and len(known) > 1 and all(condition == "True" for _, condition in known):
             bodies = [self.write(term.args[1], {**env, term.data: value}, cached) for value, _ in known]
@@ -278,14 +327,14 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"{function}([{body} for {name} in {self.loop(term.args[0], env, cached)}])"
 
-    def _filter(self, term: Term, env: Env, cached: Env) -> str:
+    def _filter(self, term: Term, env: Env, cached: Known) -> str:
         name, body = self._body(term, env, cached)
         inner = f"{name} for {name} in {self.loop(term.args[0], env, cached)} if {body}"
         kind = term.type
         assert isinstance(kind, Set)
         return f"mask_of({_lowered(inner, name, kind.of)})" if kind.mask else f"tuple({inner})"
 
-    def _collect(self, term: Term, env: Env, cached: Env) -> str:
+    def _collect(self, term: Term, env: Env, cached: Known) -> str:
         name, body = self._body(term, env, cached)
         inner = f"{body} for {name} in {self.loop(term.args[0], env, cached)}"
         kind = term.type
@@ -294,21 +343,36 @@ class Expressions:
             return f"tuple(sorted({{{inner}}}))"
         return f"mask_of({_lowered(inner, body, kind.of)})"
 
-    def _lambda(self, term: Term, env: Env, cached: Env) -> str:
+    def _lambda(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.type
         assert isinstance(kind, Fn)
+        if kind.domain.size > WRITTEN_OUT:
+            return self._large_lambda(term, kind, env, cached)
+        if kind.domain.size > CANDIDATES:
+            name, body = self._body(term, env, cached)
+            return f"tuple([{body} for {name} in {_values_text(kind.domain)}])"
         values = kind.domain.values()
         parts = [self.write(term.args[0], {**env, term.data: repr(value)}, cached) for value in values]
         return "(" + "".join(f"{part}, " for part in parts) + ")"
 
-    def _all(self, term: Term, env: Env, cached: Env) -> str:
+    def _large_lambda(self, term: Term, kind: Fn, env: Env, cached: Known) -> str:
+        if term.data in term.args[0].free:
+            raise SpecError(
+                f"{term.line}: a function over the {kind.domain.size:,} values of {kind.domain} would have "
+                f"to be written out; lower the bound to {WRITTEN_OUT:,}, or use a Seq"
+            )
+        return f"Sparse({kind.domain.size}, {self.write(term.args[0], env, cached)})"
+
+    def _all(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.type
         assert isinstance(kind, Set)
+        if kind.of.size > WRITTEN_OUT:
+            raise SpecError(f"{term.line}: the set of all {kind.of.size:,} values of {kind.of} is too large")
         return str((1 << kind.of.size) - 1)
 
     # -- functions, records, sets --------------------------------------------------------------------------
 
-    def _index(self, term: Term, env: Env, cached: Env) -> str:
+    def _index(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.args[0].type
         assert isinstance(kind, Fn)
         key = self._position(self.write(term.args[1], env, cached), kind.domain)
@@ -321,7 +385,7 @@ class Expressions:
             else fold(f"int({key})" if key in ("True", "False") else key)
         )
 
-    def _except(self, term: Term, env: Env, cached: Env) -> str:
+    def _except(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.type
         assert isinstance(kind, Fn)
         whole = self.write(term.args[0], env, cached)
@@ -329,14 +393,14 @@ class Expressions:
         value = self.write(term.args[2], env, cached)
         return _replaced(whole, key, value, kind.domain.size)
 
-    def _with(self, term: Term, env: Env, cached: Env) -> str:
+    def _with(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.type
         assert isinstance(kind, Record)
         whole = self.write(term.args[0], env, cached)
         value = self.write(term.args[1], env, cached)
         return _replaced(whole, str(kind.position(term.data)), value, len(kind.fields))
 
-    def _set(self, term: Term, env: Env, cached: Env) -> str:
+    def _set(self, term: Term, env: Env, cached: Known) -> str:
         kind = term.type
         assert isinstance(kind, Set)
         parts = [self.write(arg, env, cached) for arg in term.args]
@@ -348,16 +412,26 @@ class Expressions:
             return "(" + "".join(f"{part}, " for part in parts) + ")"
         return "tuple(sorted({" + ", ".join(parts) + "}))"
 
-    def _member(self, term: Term, env: Env, cached: Env) -> str:
-        item, within = (self.write(arg, env, cached) for arg in term.args)
+    def _member(self, term: Term, env: Env, cached: Known) -> str:
+        item = self.write(term.args[0], env, cached)
         kind = term.args[1].type
         assert isinstance(kind, Set)
+        if term.args[1].op == "all":
+            return f"({kind.of.low} <= {item} < {kind.of.low + kind.of.size})"
         if term.args[1].op == "numbers":
             lo, hi = (self.write(arg, env, cached) for arg in term.args[1].args)
             return f"({lo} <= {item} < {hi})"
+        within = self.write(term.args[1], env, cached)
         if not kind.mask:
             return f"({item} in {within})"
         return f"({within} >> {self._position(item, kind.of)} & 1 != 0)"
+
+
+def _values_text(kind: Type) -> str:
+    """All values of a type, to iterate over."""
+    if kind.size <= CANDIDATES:
+        return repr(tuple(kind.values()))
+    return f"range({kind.low}, {kind.low + kind.size})"
 
 
 def _lowered(inner: str, element: str, kind: Type) -> str:
@@ -390,26 +464,35 @@ def _either(parts: list[str]) -> str:
 
 
 def unconditional(term: Term) -> list[Term]:
-    """Subterms that are computed whenever this one is, the innermost first."""
-    found: list[Term] = []
-    _walk(term, found)
-    return found
+    """Subterms that are computed whenever this one is, each once, the innermost first."""
+    found: dict[int, Term] = {}
+    _walk(term, found, _surely)
+    return list(found.values())
 
 
-def _walk(term: Term, found: list[Term]) -> None:
+def subterms(term: Term) -> list[Term]:
+    """All subterms that are computed at all, each once, the innermost first."""
+    found: dict[int, Term] = {}
+    _walk(term, found, lambda whole: whole.args[-1:] if whole.op == "call" else whole.args)
+    return list(found.values())
+
+
+def _walk(term: Term, found: dict[int, Term], parts: Callable[[Term], tuple[Term, ...]]) -> None:
+    if term.number in found:
+        return
+    for part in parts(term):
+        _walk(part, found, parts)
+    found[term.number] = term
+
+
+def _surely(term: Term) -> tuple[Term, ...]:
     if term.op in ("and", "or", "implies", "if"):
-        parts: tuple[Term, ...] = term.args[:1]
-    elif term.op in ("forall", "exists", "filter", "collect", "least", "greatest", "count"):
-        parts = term.args[:1]
-    elif term.op == "lambda":
-        parts = ()
-    elif term.op == "call":
-        parts = term.args[-1:]
-    else:
-        parts = term.args
-    for part in parts:
-        _walk(part, found)
-    found.append(term)
+        return term.args[:1]
+    if term.op in ("forall", "exists", "filter", "collect", "least", "greatest", "count"):
+        return term.args[:1]
+    if term.op == "lambda":
+        return ()
+    return term.args[-1:] if term.op == "call" else term.args
 
 
 def everywhere(term: Term, seen: dict[int, int]) -> None:
@@ -422,7 +505,7 @@ def everywhere(term: Term, seen: dict[int, int]) -> None:
 
 def partial(term: Term) -> bool:
     """Whether computing it can fail where no guard protects it."""
-    return term.op in ("item", "get", "least", "greatest") or any(partial(arg) for arg in term.args)
+    return any(part.op in ("item", "get", "least", "greatest") for part in subterms(term))
 
 
 CACHED = frozenset(
@@ -431,6 +514,8 @@ CACHED = frozenset(
         "item",
         "field",
         "prefix",
+        "rest",
+        "concat",
         "append",
         "length",
         "least",
@@ -448,5 +533,6 @@ CACHED = frozenset(
         "lambda",
         "min",
         "max",
+        "if",
     )
 )

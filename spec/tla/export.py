@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from spec.lang.model import Action, Definition, Model, Property
 from spec.lang.terms import Term, make
+from spec.lang.types import SpecError
 from spec.tla.printer import HELPERS, Printer, type_text
 
 WIDTH = 110
+TAKEN = frozenset(
+    (
+        *("Init", "MaxOf", "MinOf", "Next", "None", "TypeOK", "vars"),
+        *("Append", "Head", "Len", "SelectSeq", "Seq", "Sequences", "SubSeq", "Tail"),
+        *("BOOLEAN", "Cardinality", "FiniteSets", "Int", "Integers", "IsFiniteSet", "Nat", "STRING"),
+    )
+)
+"""Names that a module has already."""
 
 
 def module_name(model: Model) -> str:
@@ -23,6 +32,7 @@ def module_name(model: Model) -> str:
 def module_text(model: Model) -> str:
     """The .tla file."""
     name = module_name(model)
+    _refuse_taken_names(model)
     head = f" MODULE {name} "
     lines = [head.center(78, "-"), ""]
     lines += _comment(_first_paragraph(type(model).__doc__ or ""))
@@ -42,6 +52,14 @@ def module_text(model: Model) -> str:
         lines += _property(model, found)
     lines += ["=" * 78, ""]
     return "\n".join(lines)
+
+
+def _refuse_taken_names(model: Model) -> None:
+    """Raises SpecError: TLA+ would refuse the module for reasons of its own."""
+    names = [*model.vars, *(each.name for each in model.definitions), *(each.name for each in model.actions)]
+    for name in [*names, *(each.name for each in (*model.invariants, *model.constraints))]:
+        if name in TAKEN:
+            raise SpecError(f"{model.name}: {name} is a name of TLA+; choose another")
 
 
 def config_text(model: Model) -> str:

@@ -34,26 +34,28 @@ _BETWEEN = {
 }
 
 
-def value(kind: Type, held: Any) -> str:
-    """A value as it is held in a state."""
+def value(kind: Type, held: Any, depth: int = 0) -> str:
+    """A value as it is held in a state. `depth`: functions around it, whose variable is taken."""
     match kind:
         case Enum(names=names):
             return f'"{names[held]}"'
         case Option(of=of):
             if held == kind.none:
                 return "None"
-            return value(of, held if kind.flat else held[0])
+            return value(of, held if kind.flat else held[0], depth)
         case Fn(domain=domain, to=to):
             if len(set(held)) == 1:
-                return f"[x \\in {type_text(domain)} |-> {value(to, held[0])}]"
+                name = f"x{depth}" if depth else "x"
+                return f"[{name} \\in {type_text(domain)} |-> {value(to, held[0], depth + 1)}]"
             raise SpecError(f"a constant function of {kind} with several values cannot be printed")
         case Set():
-            members = [value(kind.of, item) for item in kind.members(held)]
+            members = [value(kind.of, item, depth) for item in kind.members(held)]
             return "{" + ", ".join(members) + "}"
         case Seq(of=of):
-            return "<<" + ", ".join(value(of, item) for item in held) + ">>"
+            return "<<" + ", ".join(value(of, item, depth) for item in held) + ">>"
         case Record(fields=fields):
-            parts = [f"{name} |-> {value(k, v)}" for (name, k), v in zip(fields.items(), held, strict=True)]
+            pairs = zip(fields.items(), held, strict=True)
+            parts = [f"{name} |-> {value(k, v, depth)}" for (name, k), v in pairs]
             return "[" + ", ".join(parts) + "]"
         case Sort():
             raise SpecError(f"an element of {kind} has no name in TLA+")
@@ -175,6 +177,10 @@ class Printer:
                 return f"Append({parts[0]}, {parts[1]})"
             case "prefix":
                 return f"SubSeq({parts[0]}, 1, MinOf({{{parts[1]}, Len({parts[0]})}}))"
+            case "rest":
+                return f"SubSeq({parts[0]}, {parts[1]} + 1, Len({parts[0]}))"
+            case "concat":
+                return f"({parts[0]} \\o {parts[1]})"
         raise SpecError(f"{term.line}: {op} cannot be printed as TLA+")
 
     def _binder(self, term: Term) -> str:

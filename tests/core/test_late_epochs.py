@@ -67,6 +67,7 @@ def answer(history: EpochHistory, leo: int, damage: OffsetRange, follower: Epoch
     ctx: Any = SimpleNamespace(mutants=Mutants(), effects=[], mark=lambda mark: None)
     ctx.metadata = SimpleNamespace(nodes={2: SimpleNamespace(incarnation=1)})
     replica: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0)
+    replica.dropped_below = 0
     replica.refuse_fetch = lambda sender, fetch, status: refused.append(status)
     replica.repairs = Repairs(replica)
     replica.repairs.ranges = [damage] if late else []

@@ -124,6 +124,28 @@ def two_ask_one(group: Group) -> None:
     assert group.raft(1).is_leader
 
 
+def heartbeat_to_an_old_leader(group: Group) -> None:
+    """A leader that was cut off holds entries that nobody else has; its successor's first word is empty."""
+    group.elect(1)
+    group.propose(1, b"x")
+    group.propose(1, b"y")
+    group.sync(1)
+    group.network.clear()
+    group.forget_leader(2, 3)
+    group.fire(3)
+    group.settle_votes(3, (2,))
+    group.sync(3)
+    group.network.clear()
+    assert group.raft(3).is_leader
+    group.tick(3, times=group.configs[3].heartbeat_ticks)
+    group.deliver(AppendRequest, to=1)
+    group.sync(1)
+    group.deliver(AppendReply, to=3)
+    group.network.clear()
+    group.crash(3)
+    group.elect(1)
+
+
 Schedule = Callable[[Group], None]
 
 TABLE: list[tuple[Mutants, int, Schedule, str]] = [
@@ -131,6 +153,7 @@ TABLE: list[tuple[Mutants, int, Schedule, str]] = [
     (Mutants(raft_ack_before_sync=True), 3, acknowledge_then_power_loss, "LeaderCompleteness"),
     (Mutants(raft_commit_old_term=True), 5, figure_8, "LeaderCompleteness"),
     (Mutants(raft_quorum_half=True), 3, two_alone, "ElectionSafety"),
+    (Mutants(raft_ack_whole_log=True), 3, heartbeat_to_an_old_leader, "LeaderCompleteness"),
     (Mutants(raft_length_before_term=True), 3, long_but_old, "LeaderCompleteness"),
     (Mutants(raft_vote_forgotten=True), 3, two_ask_one, "ElectionSafety"),
 ]

@@ -18,6 +18,7 @@ from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import LiftlogError
+from spec.refine.traces import check_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -208,11 +209,12 @@ def with_cluster(
     story: Callable[[Harness], Awaitable[None]],
     prepare: Callable[[LocalCluster], None] | None = None,
 ) -> LocalCluster:
-    """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens.
+    """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens. What the nodes did
+    is held against the specification then.
 
     `prepare` may change the nodes' configurations before they start. Returns the cluster that was stopped.
     """
-    stopped = LocalCluster(folder, nodes)
+    stopped = LocalCluster(folder, nodes, traces=folder / "traces")
     if prepare is not None:
         prepare(stopped)
     with stopped as cluster:
@@ -228,6 +230,9 @@ def with_cluster(
         except (AssertionError, LiftlogError) as error:
             error.add_note(_logs(cluster))
             raise
+    report = check_traces(sorted((folder / "traces").iterdir()))
+    assert report.good, report.finding
+    assert report.lines > 0 and report.actions["raft.Commit"] > 0
     return stopped
 
 

@@ -40,6 +40,28 @@ def test_the_first_try_at_kip_320_is_found_out_at_the_published_depth() -> None:
     assert (report.verdict, report.invariant, report.depth) == ("violated", "StrongIsr", 13)
 
 
+@pytest.mark.parametrize(("variant", "depth"), [("restart-to-hw", 8), ("restart-to-hw-out-of-isr", 9)])
+def test_a_restart_that_cuts_to_the_hw_loses_a_committed_record(variant: str, depth: int) -> None:
+    """Everything else is KIP-320. A leader shows the record as committed, and who may lead next lacks it."""
+    report = check(kafka(variant, (2, 1, 1, 3)), Bounds())
+    assert (report.verdict, report.invariant, report.depth) == ("violated", "StrongIsr", depth)
+    assert report.trace[-1].action.startswith("Restart(")
+    last = report.trace[-1].state
+    (electable,) = [r for r in last["quorum"]["isr"] if not last["log"][r]]
+    assert max(last["hw"].values()) == 1 and electable not in (last["quorum"]["leader"],)
+
+
+def test_a_restart_that_keeps_the_log_loses_nothing() -> None:
+    report = check(kafka("restart-keeps-log", (2, 2, 2, 2)), Bounds())
+    assert (report.verdict, report.unreached) == ("holds", [])
+
+
+@pytest.mark.nightly
+def test_a_restart_that_keeps_the_log_loses_nothing_in_a_fourth_epoch() -> None:
+    report = check(kafka("restart-keeps-log", (2, 2, 2, 3)), Bounds())
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 113_791, 24)
+
+
 @pytest.mark.parametrize(("variant", "bounds", "depth", "states"), HOLDS)
 def test_a_generation_that_holds_has_exactly_the_published_states(
     variant: str, bounds: tuple[int, int, int, int], depth: int, states: int

@@ -30,6 +30,7 @@ from spec.lang import (
     action,
     append,
     collect,
+    concat,
     count,
     definition,
     difference,
@@ -52,6 +53,7 @@ from spec.lang import (
     numbers,
     only,
     prefix,
+    rest,
     size,
     some,
     subset,
@@ -325,3 +327,94 @@ def test_numbers_is_a_half_open_interval() -> None:
 
     compiled = compile_model(Sum())
     assert all(holds((n,)) for n in range(6) for _, holds in compiled.invariants)
+
+
+def chain(length: int, nested: bool) -> CompiledModel:
+    """A model in which each of `length` terms is needed twice by the next one."""
+    fields = {f"f{number}": Range(0, 9) for number in range(length)}
+
+    class Chain(Model):
+        Node = Sort(2)
+        row = Var(Fn(Node, Record(**fields)))
+        x = Var(Range(0, 9))
+
+        @action
+        def go(s, a: Node):
+            if nested:
+                value = s.x
+                for number, name in enumerate(fields):
+                    field = getattr(s.row[a], name)
+                    value = If(field > number, If(value > 3, value, 3), If(value < 5, value, number))
+                s.x = value
+            else:
+                for name in fields:
+                    setattr(s.row[a], name, minimum(getattr(s.row[a], name) + 1, 9))
+
+    return compile_model(Chain())
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_code_for_shared_terms_grows_linearly(nested: bool) -> None:
+    """As a tree the longer chain has 2^30 nodes and more."""
+    short, long = chain(15, nested), chain(30, nested)
+    assert len(long.source) < 3 * len(short.source)
+    state = (((8,) * 30, (8,) * 30), 7)
+    after = (((8,) * 30, (8,) * 30), 29) if nested else (((9,) * 30, (8,) * 30), 7)
+    assert long.next_states(state)[0] == after
+    assert long.apply("go", (0,), state) == after
+
+
+def test_sequences_are_joined_and_cut() -> None:
+    class Joined(Model):
+        q = Var(Seq(Range(0, 9), 4))
+
+        @invariant
+        def halves(s):
+            return Forall(numbers(0, 5), lambda i: concat(prefix(s.q, i), rest(s.q, i)) == s.q)
+
+        @invariant
+        def longer(s):
+            return size(concat(s.q, [1, 2])) == size(s.q) + 2
+
+    compiled = compile_model(Joined())
+    for state in (((),), ((3,),), ((1, 2, 3, 4),)):
+        assert all(holds(state) for _, holds in compiled.invariants)
+
+
+def test_large_domains_become_loops() -> None:
+    class Wide(Model):
+        Place = Range(0, 400)
+        Clerk = Sort(15)
+        marks = Var(Fn(Place, Bool))
+        busy = Var(Set(Clerk))
+        at = Var(Place)
+
+        @action
+        def mark(s, p: Place):
+            when(p <= s.at, ~s.marks[p])
+            s.marks = function(s.Place, lambda q: s.marks[q] | (p == q))
+
+        @action
+        def ring(s):
+            c = some(s.busy)
+            s.busy = without(s.busy, c)
+
+        @invariant
+        def everywhere(s):
+            return Forall(s.Place, lambda p: member(p, elements(s.Place)) & (p <= 400))
+
+    compiled = compile_model(Wide())
+    assert len(compiled.source) < 8000 + len("".join(f"{n}, " for n in range(401))) * 6
+    nothing = (False,) * 401
+    found = compiled.next_states((nothing, 0b100000000000010, 2))
+    assert len(found) == 3 + 2
+    assert found[1][0] == (False, True, *nothing[2:])
+    assert {state[1] for state in found[3:]} == {0b10, 0b100000000000000}
+    assert compiled.invariants[0][1](found[0])
+
+
+def test_a_name_that_the_language_needs_is_refused() -> None:
+    with pytest.raises(
+        SpecError, match="model Caller: 'call' is a word of the language; choose another name"
+    ):
+        type("Caller", (_Base,), {"call": action(assigned_twice)})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 import tla
 
 from spec.explore.report import Bounds
 from spec.explore.search import check
+from spec.lang import Bool, Constant, Fn, Forall, Range, Sort, SpecError, Var, action, invariant
 from spec.lang.model import Model
 from spec.models.kafka import Kafka
 from spec.models.twophase import TwoPhase
@@ -54,3 +56,48 @@ def test_tlc_finds_the_same_states(model: Model) -> None:
 def test_tlc_finds_the_same_violation() -> None:
     theirs = run_tlc(TwoPhase(variant="impatient"), JAR)
     assert theirs.violated == "AllOrNothing"
+
+
+def test_a_name_that_tla_has_already_is_refused() -> None:
+    class Taken(Model):
+        value = Var(Bool, init=False)
+
+        @action
+        def Append(s) -> None:  # type: ignore[no-untyped-def]
+            s.value = True
+
+    with pytest.raises(SpecError, match="Append is a name of TLA"):
+        module_text(Taken())
+
+
+def test_functions_within_functions_use_different_variables() -> None:
+    class Nested(Model):
+        Node = Sort(2)
+        value = Var(Fn(Node, Fn(Node, Bool)), init=False)
+
+    assert re.search(r"\[x \\in Node \|-> \[x\d \\in Node \|-> FALSE\]\]", module_text(Nested()))
+
+
+def test_what_is_printed_does_not_depend_on_what_was_read_before() -> None:
+    """Two ranges of one size, with bounds of different names."""
+
+    class First(Model):
+        Runs = Constant(3)
+        Numbers = Range(1, Runs)
+        value = Var(Bool, init=False)
+
+        @invariant
+        def Holds(s):  # type: ignore[no-untyped-def]
+            return Forall(s.Numbers, lambda n: n > 0)
+
+    class Second(Model):
+        Length = Constant(3)
+        Numbers = Range(1, Length)
+        value = Var(Bool, init=False)
+
+        @invariant
+        def Holds(s):  # type: ignore[no-untyped-def]
+            return Forall(s.Numbers, lambda n: n > 0)
+
+    assert "1..Runs" in module_text(First())
+    assert "1..Length" in module_text(Second())

@@ -439,14 +439,30 @@ def test_a_truncation_below_the_clean_point_lowers_it_first() -> None:
     check_fold_preserved(before, contents(log), compactor.clean_point, log.leo)
 
 
-def test_records_copied_after_a_truncation_count_as_dropped_by_others_c4() -> None:
+def test_what_is_copied_with_holes_brings_the_mark_of_where_it_comes_from_c4() -> None:
+    """A mark above what was dropped would hide from a reader what is dropped below it later."""
     disk, log, compactor = make(keyed(60, 6))
     compact(log, compactor)
+    before = compactor.dropped_below
     compactor.lower(20, cut=True)
     log.truncate(20)
+    compactor.note_copied(before + 5)
     log.append([encode_sparse(LOG, 1, 20, 60, [])])
     log.sync()
-    assert Compactor(log, disk).dropped_below == 60
+    assert Compactor(log, disk).dropped_below == before + 5
+    compactor.note_copied(before + 3)
+    assert Compactor(log, disk).dropped_below == before + 5
+
+
+def test_a_copy_with_holes_but_without_dropped_tombstones_is_told_from_a_lost_file_c4() -> None:
+    disk = SimDisk(Random(1))
+    log = new_log(disk)
+    Compactor(log, disk).note_copied(0)
+    log.append([encode_sparse(LOG, 1, 0, 40, [])])
+    log.sync()
+    assert Compactor(log, disk).dropped_below == 0
+    disk.remove(CLEAN_FILE)
+    assert Compactor(log, disk).dropped_below == 40, "the best guess that is left"
 
 
 def test_a_state_file_of_an_earlier_log_is_not_believed() -> None:

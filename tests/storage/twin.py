@@ -428,7 +428,7 @@ class Twin:
             offset = damage.start
             while offset < damage.end:
                 part = [one for one in batches if one.end_offset > offset][:at_a_time]
-                event = self.ask(RepairLog(LOG, damage, part))
+                event = self.ask(RepairLog(LOG, damage, part, damage.end if compacted else -1))
                 assert isinstance(event, LogRepaired), event
                 if event.next_offset <= offset:
                     raise Mismatch(f"a repair makes no progress at {offset}: {event}")

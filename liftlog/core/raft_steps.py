@@ -1,0 +1,291 @@
+"""What one step of a node did to its part of the metadata group, as plain data: lines of the protocol trace.
+
+Refinement checking (docs/spec-refinement.md) reads these beside the lines of `liftlog.core.steps`: each has
+to be explained by actions of the model in `spec/models/raft.py`. The field `type` of a line is "raft".
+
+A line is made for each step that changes the node's Raft state, submits a write of it, completes one, takes
+in a vote or append message (request or reply), or sends one. It says
+
+`cause`   the event of the step, with the message that came or the ticket that became durable;
+`jobs`    the writes that the step submits, in order: (ticket, "log" or "state");
+`sent`    the vote and append messages that the step sends, in order. `after` of a message is the ticket of
+          the write that has to be durable before it may leave; 0: it leaves with the step. What is held back
+          leaves when its ticket is durable, *before* the line of that `Durable`;
+`state`   what the node remembers after the step.
+
+The first line of a process has the cause "Start" and says what was found on the disk and which disk it is.
+
+Order. The lines of one process (`node`, `start`) are numbered from 1 on without gaps. Lines of different
+processes are ordered by their messages: one that leaves with a step is received after it; one that is held
+back is received after the line in which its ticket becomes durable, or, where clocks cannot tell, at most
+shortly before.
+
+What is not in a trace: what entries contain ((index, term) names an entry), pre-votes beyond their terms,
+reads, births. Indexes are from 1 on, 0 is before the first. Node 0 is nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from liftlog.core.raft import Raft
+from liftlog.messages import (
+    AppendLog,
+    AppendReply,
+    AppendRequest,
+    Durable,
+    Effect,
+    Event,
+    Received,
+    SaveHardState,
+    Send,
+    TruncateLog,
+    VoteReply,
+    VoteRequest,
+)
+from liftlog.types import RAFT_LOG, Entry
+
+Runs = tuple[tuple[int, int], ...]
+
+
+class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message. `kind`: ask and vote (request and reply), append and ack (request and reply).
+
+    `index`, `index_term`: the candidate's last entry, the entry before those that are carried, or the index
+    that an ack names. `terms`: (term, number) of each run of carried entries. `yes`: granted, or accepted.
+    `pre`: a pre-vote. `counts`: false from a disk that must not vote (I2). `after`: see the module.
+    """
+
+    kind: str
+    term: int
+    sender: int
+    receiver: int
+    index: int = 0
+    index_term: int = 0
+    terms: Runs = ()
+    commit: int = 0
+    yes: bool = False
+    pre: bool = False
+    counts: bool = True
+    after: int = 0
+
+
+class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The event's class by name, "Start" for a process's first; the message that came; the ticket."""
+
+    event: str
+    letter: RaftLetter | None = None
+    ticket: int = 0
+
+
+class RaftState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node remembers. `role`: that of `liftlog.core.raft.Role`.
+
+    `history`: (term, first index) of each run of terms in the log; `last`: its last index; `durable`: the
+    last index that the node knows to be synced.
+    """
+
+    term: int
+    vote: int
+    role: str
+    history: Runs
+    last: int
+    durable: int
+    commit: int
+    may_vote: bool
+    withheld: bool = False
+    """It was told to keep its vote for good (I2)."""
+
+
+class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type"):
+    """See the module. `start`: the process's nonce.
+
+    `disk`, `found`: the disk's id and what was found on it, in the first line of a process.
+    """
+
+    node: int
+    start: int
+    number: int
+    cause: RaftCause
+    state: RaftState
+    jobs: tuple[tuple[int, str], ...] = ()
+    sent: tuple[RaftLetter, ...] = ()
+    disk: str = ""
+    found: RaftState | None = None
+    at_us: int = 0
+
+
+class RaftRecorder:
+    """Makes the Raft lines of one process.
+
+    Create it before the node is started, since it looks at what was found; call `stepped` after `start` (with
+    event None) and after each `step`, before anything else is done with the node.
+    """
+
+    def __init__(self, raft: Raft, start: int, disk: str) -> None:
+        self._raft = raft
+        self._start = start
+        self._disk = disk
+        self._number = 0
+        self._history: Runs = history_of((), raft.log, 1)
+        self._last: RaftState | None = None
+        self._found = self._state()
+        self._open: dict[int, None] = {}
+
+    def stepped(self, event: Event | None, effects: Sequence[Effect]) -> RaftStep | None:
+        """The line of the step that has just been done, if there is one."""
+        jobs: list[tuple[int, str]] = []
+        sent: list[RaftLetter] = []
+        changed_from = 0
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                message = effect.message  # type: ignore[attr-defined]
+                if type(message) in _LETTERS:
+                    sent.append(
+                        letter_of(message, self._raft.node, effect.to, effect.after)  # type: ignore[attr-defined]
+                    )
+            elif kind is SaveHardState:
+                jobs.append((effect.ticket, "state"))  # type: ignore[attr-defined]
+            elif kind in (AppendLog, TruncateLog) and effect.log == RAFT_LOG:  # type: ignore[attr-defined]
+                jobs.append((effect.ticket, "log"))  # type: ignore[attr-defined]
+                first = _first_changed(effect)
+                changed_from = min(changed_from, first) if changed_from else first
+        if changed_from:
+            self._history = history_of(self._history, self._raft.log, changed_from)
+        cause = self._cause(event)
+        state = self._state()
+        if state == self._last and not (jobs or sent or cause.letter or cause.ticket):
+            return None
+        self._open.update((ticket, None) for ticket, _ in jobs)
+        self._last = state
+        self._number += 1
+        line = RaftStep(self._raft.node, self._start, self._number, cause, state, tuple(jobs), tuple(sent))
+        if event is None:
+            line = msgspec.structs.replace(line, disk=self._disk, found=self._found)
+        return line
+
+    def _cause(self, event: Event | None) -> RaftCause:
+        if event is None:
+            return RaftCause("Start")
+        name = type(event).__name__
+        if type(event) is Received and type(event.message) in _LETTERS:
+            return RaftCause(name, letter_of(event.message, event.sender, self._raft.node, 0))
+        if type(event) is Durable and event.ticket in self._open:
+            del self._open[event.ticket]
+            return RaftCause(name, ticket=event.ticket)
+        return RaftCause(name)
+
+    def _state(self) -> RaftState:
+        raft = self._raft
+        log = raft.raft_log
+        before = self._last
+        history = self._history
+        withheld = raft.standing == "withheld"
+        if before is not None and (
+            before.term == raft.term
+            and before.vote == raft.voted_for
+            and before.role == raft.role.value
+            and before.commit == raft.commit
+            and before.durable == log.durable_index
+            and before.last == log.last_index
+            and before.history == history
+            and before.may_vote == raft.may_vote
+            and before.withheld == withheld
+        ):
+            return before
+        return RaftState(
+            raft.term,
+            raft.voted_for,
+            raft.role.value,
+            history,
+            log.last_index,
+            log.durable_index,
+            raft.commit,
+            raft.may_vote,
+            withheld,
+        )
+
+
+def _first_changed(effect: Effect) -> int:
+    """The lowest index that a write touches."""
+    if type(effect) is AppendLog:
+        return effect.batches[0].base_offset + 1
+    assert type(effect) is TruncateLog
+    return effect.offset + 1
+
+
+def history_of(before: Runs, log: Sequence[Entry], changed_from: int) -> Runs:
+    """(term, first index) of each run of a log whose first `changed_from` - 1 entries are as they were."""
+    runs = [run for run in before if run[1] < changed_from]
+    term = runs[-1][0] if runs else -1
+    for entry in log[changed_from - 1 :]:
+        if entry.term != term:
+            term = entry.term
+            runs.append((term, entry.index))
+    return tuple(runs)
+
+
+def _runs(entries: Iterable[Entry]) -> Runs:
+    runs: list[tuple[int, int]] = []
+    for entry in entries:
+        if runs and runs[-1][0] == entry.term:
+            runs[-1] = (entry.term, runs[-1][1] + 1)
+        else:
+            runs.append((entry.term, 1))
+    return tuple(runs)
+
+
+_LETTERS = frozenset((VoteRequest, VoteReply, AppendRequest, AppendReply))
+
+
+def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLetter:
+    """A vote or append message as the trace has it."""
+    match message:
+        case VoteRequest():
+            return RaftLetter(
+                "ask",
+                message.term,
+                sender,
+                receiver,
+                message.last_index,
+                message.last_term,
+                pre=message.pre_vote,
+                after=after,
+            )
+        case VoteReply():
+            return RaftLetter(
+                "vote",
+                message.term,
+                sender,
+                receiver,
+                yes=message.granted,
+                pre=message.pre_vote,
+                after=after,
+            )
+        case AppendRequest():
+            return RaftLetter(
+                "append",
+                message.term,
+                sender,
+                receiver,
+                message.prev_index,
+                message.prev_term,
+                _runs(message.entries),
+                message.commit,
+                after=after,
+            )
+        case AppendReply():
+            return RaftLetter(
+                "ack",
+                message.term,
+                sender,
+                receiver,
+                message.match,
+                yes=message.success,
+                counts=message.counts,
+                after=after,
+            )
+    raise TypeError(f"{type(message).__name__} is no vote or append message")

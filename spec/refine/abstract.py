@@ -1,0 +1,147 @@
+"""One partition as the model sees it: a state, the way from the program's numbers to the model's, and a pen.
+
+The model counts epochs, versions, runs and indexes from 0 without gaps; the program's epochs also count
+times without a leader, its versions grow by several at once, its incarnations and indexes are places in the
+Raft log. `Abstract` keeps the maps. Nodes are numbered by their place among the partition's replicas.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from spec.lang.types import SpecError
+from spec.models.isr_steps import IsrSteps
+from spec.refine.runs import Runs
+from spec.run.stepwise import Refused, Stepper
+
+UNBOUNDED = 10**9
+
+
+class Disagreement(Exception):
+    """The program did what the model does not allow. `action`: what was tried."""
+
+    def __init__(self, action: str, finding: str) -> None:
+        super().__init__(f"{action}: {finding}" if action else finding)
+        self.action = action
+        self.finding = finding
+
+
+class Seen(NamedTuple):
+    """The model's View, as it is held."""
+
+    leader: int
+    epoch: int
+    version: int
+    isr: int
+    runs: tuple[int, ...]
+    live: int
+
+
+class Mail(NamedTuple):
+    """The model's Message, as it is held."""
+
+    kind: int
+    follower: int
+    leader: int
+    epoch: int
+    run: int
+    at: int
+    last: int
+    to: int
+    entries: Any
+    hw: int
+
+
+REPORT, RECORDS, CUT, START = range(4)
+
+
+@lru_cache(maxsize=64)
+def stepper_of(replicas: int, minimum: int) -> Stepper:
+    """The model for so many replicas and this minimum, without any other bound."""
+    bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
+    given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
+    return Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", **given))
+
+
+class Abstract:
+    """The model's state of one partition."""
+
+    def __init__(self, members: tuple[int, ...], minimum: int, counts: dict[str, int]) -> None:
+        self.members = members
+        self.place = {node: place for place, node in enumerate(members)}
+        self.steps = stepper_of(len(members), minimum)
+        self._counts = counts
+        self._at = {name: place for place, name in enumerate(self.steps.variables)}
+        first = self.steps.first()
+        self.state = self.steps.with_values(first, {"log": (Runs(),) * len(members)})
+        self.raft_index = [0]
+        """By the model's index: the Raft index of the command that it belongs to."""
+        self.version_at: dict[int, int] = {}
+        self.epoch_at: dict[int, int] = {}
+        """By the model's index, where a command ends: the program's version and epoch."""
+        self.epochs: dict[int, int] = {0: 0}
+        """By the program's epoch, if somebody led it: the model's."""
+        self.incarnations: list[list[int]] = [[] for _ in members]
+        """By replica and run: the program's incarnation."""
+        self.done: list[str] = []
+        """What was done in the present step of the program, for people."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A variable."""
+        return self.state[self._at[name]]
+
+    def do(self, action: str, *given: Any) -> None:
+        """Take a step of the model. Raises Disagreement."""
+        try:
+            after = self.steps.apply(action, given, self.state)
+        except SpecError as error:
+            raise Disagreement(self.shown(action, given), str(error)) from None
+        if isinstance(after, Refused):
+            raise Disagreement(self.shown(action, given), f"refused by {after.line}: {after.text}")
+        self.state = after
+        self.done.append(action)
+        self._counts[action] = self._counts.get(action, 0) + 1
+
+    def shown(self, action: str, given: tuple[Any, ...]) -> str:
+        """`Name(f = node 2, lead = node 1)`."""
+        parts = []
+        for (name, kind), value in zip(self.steps.parameters(action), given, strict=True):
+            text = str(kind.show(value)) if kind.holds(value) else repr(value)
+            if getattr(kind, "name", "") == "Replica":
+                text = f"node {self.members[value]}"
+            parts.append(f"{name} = {text}")
+        return f"{action}({', '.join(parts)})"
+
+    # -- parts of the state --------------------------------------------------------------------------------
+
+    def view(self, r: int) -> Seen:
+        return Seen(*self["view"][r])
+
+    @property
+    def now(self) -> Seen:
+        return Seen(*self["now"])
+
+    def mail(self) -> list[Mail]:
+        return [Mail(*message) for message in self["mail"]]
+
+    # -- numbers -------------------------------------------------------------------------------------------
+
+    def mask(self, nodes: Any) -> int:
+        """A set of nodes as the model holds it."""
+        mask = 0
+        for node in nodes:
+            mask |= 1 << self.place[node]
+        return mask
+
+    def nodes(self, mask: int) -> list[int]:
+        return [node for place, node in enumerate(self.members) if mask >> place & 1]
+
+    def node(self, place: int) -> int:
+        """Back from the model's leader: 0 for nobody."""
+        return self.members[place] if place >= 0 else 0
+
+    def run_of(self, r: int, incarnation: int) -> int:
+        """The run that has this incarnation, -1 if none has."""
+        known = self.incarnations[r]
+        return known.index(incarnation) if incarnation in known else -1

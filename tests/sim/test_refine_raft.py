@@ -1,0 +1,65 @@
+"""The metadata group of simulated worlds against the Raft model, step by step."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sim.runner import Options, run_seed
+
+RAFT_MUTANTS = (
+    "raft_vote_before_sync",
+    "raft_ack_before_sync",
+    "raft_quorum_half",
+    "raft_ack_whole_log",
+)
+"""Those that show within the first elections."""
+
+
+@pytest.mark.parametrize("gear", ["step", "trio"])
+def test_elections_crashes_and_replication_are_explained(gear: str) -> None:
+    result = run_seed(Options(seed=0, profile="elections", duration_s=20, gear=gear, refine=True))
+    assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+    for action in ("Campaign", "GrantVote", "BecomeLeader", "Propose", "Replicate", "Accept", "Commit"):
+        assert result.refined[f"Raft {action}"] > 0
+    for action in ("StepDown", "Sync", "Restart"):
+        assert result.refined[f"Raft {action}"] > 0
+    assert [name for name in result.refined if name.startswith("outside: Raft")] == []
+
+
+def test_a_lost_disk_is_one_of_the_models() -> None:
+    """Of the first seeds with wipes one replaces a voter's disk, and one sets it back."""
+    lost = set_back = withheld = 0
+    for seed in range(12):
+        result = run_seed(Options(seed=seed, profile="wipes", duration_s=20, refine=True))
+        assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+        lost += result.refined.get("Raft LoseDisk", 0)
+        withheld += result.refined.get("Raft Withhold", 0)
+        set_back += result.refined.get("outside: Raft, a voter's disk set back or damaged", 0)
+        if lost and set_back and withheld:
+            return
+    raise AssertionError(f"{lost} disks lost, {set_back} set back, {withheld} votes withheld")
+
+
+def test_one_voter_alone_is_explained() -> None:
+    result = run_seed(Options(seed=1, nodes=1, streams=1, duration_s=10, faults="none", refine=True))
+    assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+    assert result.refined["Raft BecomeLeader"] == 1
+    assert result.refined["Raft Commit"] > 1
+
+
+@pytest.mark.parametrize("mutant", RAFT_MUTANTS)
+def test_a_planted_bug_is_found_before_it_does_harm(mutant: str) -> None:
+    result = run_seed(Options(seed=1, profile="elections", duration_s=20, mutant=mutant, refine=True))
+    assert result.invariant == "Refinement"
+    assert "Raft, node" in result.finding
+    assert result.replay.endswith("--refine")
+
+
+def test_what_no_state_shows_is_seen_in_the_step() -> None:
+    """An acknowledgement of more than the request covers: harmless in this seed, and still wrong."""
+    options = Options(seed=1, profile="elections", duration_s=20, mutant="raft_ack_whole_log")
+    assert run_seed(options).good
+    refined = run_seed(msgspec.structs.replace(options, refine=True))
+    assert refined.invariant == "Refinement"
+    assert "acked <= known" in refined.finding

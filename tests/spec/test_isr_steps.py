@@ -1,0 +1,75 @@
+"""The ISR model in the program's steps: it holds within bounds, and what breaks `isr` breaks it too.
+
+What runs are checked against has to be right itself.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from spec.explore.report import Bounds
+from spec.explore.search import check
+from spec.models.isr import Isr
+from spec.models.isr_steps import IsrSteps
+
+LEAST = {"Replicas": 2, "Epochs": 1, "Changes": 1, "Crashes": 0, "Damages": 0, "Mail": 1, "Confessions": 1}
+
+VARIANTS = [
+    ("restarted-leader-keeps-epoch", {"Changes": 2, "Crashes": 1}, "OneLeaderPerEpoch", 13),
+    ("unsynced-recovery", {"Changes": 2, "Crashes": 1}, "LeaderCandidateCompleteness", 17),
+    ("truncate-to-hw", {"Epochs": 3, "Changes": 3}, "LeaderCandidateCompleteness", 16),
+    (
+        "wiped-replica-rejoins",
+        {"Changes": 2, "Crashes": 1, "Damages": 1},
+        "LeaderCandidateCompleteness",
+        16,
+    ),
+    (
+        "suspect-tail-rejoins",
+        {"Changes": 2, "Crashes": 1, "Damages": 1},
+        "LeaderCandidateCompleteness",
+        16,
+    ),
+]
+
+
+def steps(constants: dict[str, int], variant: str = "right") -> IsrSteps:
+    return IsrSteps(variant=variant, **{**LEAST, **constants})
+
+
+def test_it_holds_while_one_leader_leads() -> None:
+    """With an ISR that shrinks and grows, and messages on their way."""
+    report = check(steps({}), Bounds(symmetry=True))
+    assert report.invariant == ""
+    assert report.distinct_states > 2000
+
+
+def test_a_removal_that_no_longer_counts_is_found() -> None:
+    report = check(steps({}, "hw-over-shrunk-isr"), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", "LeaderCandidateCompleteness")
+    assert len(report.trace) == 8
+
+
+def test_it_is_the_same_protocol() -> None:
+    """Same invariants, same variants; the group's rules and the leader's are the very same functions."""
+    assert Isr.declared["variant"] is IsrSteps.declared["variant"]
+    ours, other = IsrSteps(), Isr()
+    assert [p.name for p in ours.invariants] == [p.name for p in other.invariants]
+    for name in ("Commit", "Write", "ProposeAddition", "ProposeRemoval", "ApplyAddition", "Register"):
+        assert IsrSteps.declared[name] is Isr.declared[name], name
+
+
+@pytest.mark.nightly
+def test_it_holds_across_an_election_and_a_crash() -> None:
+    report = check(steps({"Epochs": 2, "Changes": 2, "Crashes": 1}), Bounds(symmetry=True))
+    assert report.verdict == "holds"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("variant", "constants", "invariant", "states"), VARIANTS)
+def test_a_missing_rule_is_found_out(
+    variant: str, constants: dict[str, int], invariant: str, states: int
+) -> None:
+    report = check(steps(constants, variant), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", invariant)
+    assert len(report.trace) == states

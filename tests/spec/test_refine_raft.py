@@ -1,0 +1,297 @@
+"""Raft's own code against its model: random schedules are explained, planted bugs are not.
+
+The harness of the core's tests (tests/core/raft_harness.py) drives the voters; each of their steps becomes a
+line of the trace, which `RaftChecker` has to explain at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from liftlog.core.raft_steps import RaftCause, RaftLetter, RaftRecorder, RaftState, RaftStep, letter_of
+from liftlog.messages import AppendRequest, Durable, Event, Received, VoteReply
+from liftlog.types import NO_MUTANTS, Mutants
+from spec.refine.raft import Disagreement, RaftChecker
+from tests.core.raft_harness import Group, Packet
+from tests.core.test_raft_mutants import NAMES, TABLE, Schedule
+from tests.core.test_raft_random import FAULTS, FAULTS_AND_WIPES, RANDOM, Action, play, schedules
+
+FEWER = settings(RANDOM, max_examples=25)
+
+
+class RefinedGroup(Group):
+    """A group whose every step is explained to the model."""
+
+    def __init__(
+        self, size: int, mutants: Mutants = NO_MUTANTS, learners: int = 0, born: bool = True
+    ) -> None:
+        self.checker = RaftChecker(range(1, size + 1))
+        self.lines: list[RaftStep] = []
+        self._recorders: dict[int, RaftRecorder] = {}
+        self._synced: dict[int, int] = {}
+        self._event: Event | None = None
+        super().__init__(size, mutants, learners, born)
+
+    def restart(self, node: int) -> None:
+        self._recorders.pop(node, None)
+        super().restart(node)
+
+    def arrive(self, packet: Packet) -> None:
+        packet = self._let_send(packet)
+        self._event = Received(packet.sender, packet.message)
+        super().arrive(packet)
+        self._event = None
+
+    def _let_send(self, packet: Packet) -> Packet:
+        """A schedule may make up a message that a leader could have sent: then it has sent it."""
+        message, sender = packet.message, self.machines.get(packet.sender)
+        if isinstance(message, AppendRequest) and sender is not None and sender.raft.is_leader:
+            message = msgspec.structs.replace(message, commit=min(message.commit, sender.raft.commit))
+            letter = letter_of(message, packet.sender, packet.to, 0)
+            if not any(letter in line.sent for line in self.lines):
+                last = next(line for line in reversed(self.lines) if line.node == packet.sender)
+                said = msgspec.structs.replace(last, cause=RaftCause("Test"), jobs=(), sent=(letter,))
+                self.checker.step(said)
+                return Packet(packet.sender, packet.to, message)
+        return packet
+
+    def step(self, node: int, call: Callable[[], object]) -> None:
+        machine = self.machines[node]
+        event: Event | None = self._event or Received(node, None)  # type: ignore[arg-type]
+        recorder = self._recorders.get(node)
+        if recorder is None:
+            recorder = RaftRecorder(machine.raft, self.starts, self.disks[node].disk_id)
+            self._recorders[node] = recorder
+            self._synced[node] = 0
+            event = None
+        elif machine.synced_ticket != self._synced[node]:
+            self._synced[node] = machine.synced_ticket
+            event = Durable(machine.synced_ticket)  # type: ignore[arg-type]
+
+        def call_and_explain() -> None:
+            call()
+            line = recorder.stepped(event, list(machine.effects))
+            if line is not None:
+                self.lines.append(line)
+                self.checker.step(line)
+
+        super().step(node, call_and_explain)
+
+
+def withhold(group: Group, which: int) -> None:
+    """A voter is told that its disk lacks something (I2), unless two have been already."""
+    node = group.nodes[which % len(group.nodes)]
+    withheld = [n for n in group.nodes if group.disks[n].hard_state.vote_withheld]
+    if node in group.machines and not withheld:
+        group.step(node, group.raft(node).withhold_vote)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+@FEWER
+@given(schedule=schedules(FAULTS))
+def test_any_schedule_is_explained(size: int, schedule: list[tuple[Action, int]]) -> None:
+    group = RefinedGroup(size)
+    group.elect(1)
+    play(group, schedule)
+    group.network.clear()
+    group.heal()
+    assert group.checker.outside == {}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@FEWER
+@given(schedule=schedules([*FAULTS_AND_WIPES, withhold]))
+def test_i2_from_the_birth_on_with_disks_that_are_replaced(
+    size: int, schedule: list[tuple[Action, int]]
+) -> None:
+    group = RefinedGroup(size, born=False)
+    play(group, schedule)
+    assert set(group.checker.outside) <= {"a disk replaced before its birth"}
+
+
+def test_one_long_schedule_takes_every_action() -> None:
+    """A checker that sees nothing but stutters proves nothing."""
+    group = RefinedGroup(3)
+    number = 12345
+    for _ in range(4000):
+        # A linear congruential generator: the same schedule on every machine.
+        number = (number * 1103515245 + 12345) % (1 << 31)
+        FAULTS[(number >> 8) % len(FAULTS)](group, (number >> 3) % 256)
+    withhold(group, 0)
+    group.crash(3)
+    group.wipe(3)
+    group.restart(3)
+    checker = group.checker
+    assert [name for name, times in checker.actions.items() if not times] == []
+    assert checker.outside == {}
+    assert 0 < checker.stutters < checker.steps
+
+
+@pytest.mark.parametrize(("mutants", "size", "schedule", "_invariant"), TABLE, ids=NAMES)
+def test_a_planted_bug_is_found_before_it_does_harm(
+    mutants: Mutants, size: int, schedule: Schedule, _invariant: str
+) -> None:
+    """`InvariantBroken`, which the same schedule ends in without the checker, never comes."""
+    with pytest.raises(Disagreement):
+        schedule(RefinedGroup(size, mutants))
+
+
+@pytest.mark.parametrize(("_mutants", "size", "schedule", "_invariant"), TABLE, ids=NAMES)
+def test_the_correct_code_is_explained_under_the_same_schedule(
+    _mutants: Mutants, size: int, schedule: Schedule, _invariant: str
+) -> None:
+    schedule(RefinedGroup(size))
+
+
+def test_learners_are_left_out_and_counted() -> None:
+    group = RefinedGroup(3, learners=1)
+    group.elect(1)
+    group.propose(1, b"x")
+    group.settle()
+    group.tick(times=10)
+    group.settle()
+    assert len(group.raft(4).log) == 2
+    assert group.checker.outside["step of a learner"] > 0
+
+
+# -- what the checker says -----------------------------------------------------------------------------------
+
+
+def lines_of_an_election() -> list[RaftStep]:
+    """Node 1 is elected by node 2 and has both followers accept one entry."""
+    group = RefinedGroup(3)
+    group.elect(1)
+    group.propose(1, b"x")
+    group.settle()
+    return group.lines
+
+
+def told(lines: list[RaftStep]) -> str:
+    """What the checker finds wrong with these lines."""
+    checker = RaftChecker((1, 2, 3))
+    with pytest.raises(Disagreement) as caught:
+        for line in lines:
+            checker.step(line)
+    return str(caught.value)
+
+
+def doctored(wanted: Callable[[RaftStep], bool], change: Callable[[RaftStep], RaftStep]) -> list[RaftStep]:
+    """The lines of an election, of which the first that is wanted is changed."""
+    lines = lines_of_an_election()
+    place = next(place for place, line in enumerate(lines) if wanted(line))
+    return [*lines[:place], change(lines[place]), *lines[place + 1 :]]
+
+
+def with_state(**changes: object) -> Callable[[RaftStep], RaftStep]:
+    def change(line: RaftStep) -> RaftStep:
+        state: RaftState = msgspec.structs.replace(line.state, **changes)
+        return msgspec.structs.replace(line, state=state)
+
+    return change
+
+
+def with_sent(**changes: object) -> Callable[[RaftStep], RaftStep]:
+    def change(line: RaftStep) -> RaftStep:
+        sent: list[RaftLetter] = [msgspec.structs.replace(letter, **changes) for letter in line.sent]
+        return msgspec.structs.replace(line, sent=tuple(sent))
+
+    return change
+
+
+def leads(line: RaftStep) -> bool:
+    return line.state.role == "leader"
+
+
+def sends_acks(line: RaftStep) -> bool:
+    return any(letter.kind == "ack" and letter.terms == () and letter.index for letter in line.sent)
+
+
+def sends_votes(line: RaftStep) -> bool:
+    return any(letter.kind == "vote" and letter.yes and not letter.pre for letter in line.sent)
+
+
+def commits(line: RaftStep) -> bool:
+    return leads(line) and line.state.commit == 1
+
+
+CASES: list[tuple[Callable[[RaftStep], bool], Callable[[RaftStep], RaftStep], list[str]]] = [
+    (leads, with_state(vote=2), ["node 1", "after", "vote is 2, in the model 1"]),
+    (leads, with_state(last=2), ["Propose writes its log, but the node submits no such job"]),
+    (leads, with_state(durable=1), ["it takes 1 entries for synced", "an empty log"]),
+    (commits, with_state(commit=2), ["Commit(n=node 1, index=2)", "raft.py:", "index"]),
+    (sends_acks, with_sent(index=2), ["Accept(", "acked <= known"]),
+    (sends_acks, with_sent(after=0), ["leaves, but its disk holds only"]),
+    (sends_acks, with_sent(term=9), ["which no action of the model sends"]),
+    (sends_votes, with_sent(after=0), ["vote of term 1", "leaves, but its disk holds only term 0"]),
+    (sends_votes, with_sent(receiver=3), ["which no action of the model sends"]),
+    (leads, lambda line: msgspec.structs.replace(line, jobs=()), ["Propose writes its log, but the node"]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "change", "texts"), CASES)
+def test_what_is_wrong_is_said(
+    wanted: Callable[[RaftStep], bool], change: Callable[[RaftStep], RaftStep], texts: list[str]
+) -> None:
+    found = told(doctored(wanted, change))
+    for text in texts:
+        assert text in found
+
+
+def test_a_message_that_nobody_sent_is_named() -> None:
+    group = RefinedGroup(3)
+    with pytest.raises(Disagreement, match="vote of term 1 from node 2 to node 1, but nobody has sent it"):
+        group.arrive(Packet(2, 1, VoteReply(1, 2, True, False)))
+    with pytest.raises(Disagreement, match=r"append of term 1 .* but nobody has sent it"):
+        group.arrive(Packet(2, 3, AppendRequest(1, 2, 0, 0, 0, 0, [])))
+
+
+def test_a_message_that_is_held_back_is_named() -> None:
+    """The voter has decided, and its disk is not done: nobody can have heard of it."""
+    group = RefinedGroup(3)
+    group.forget_leader(1, 2)
+    group.fire(1)
+    group.settle_votes(1, (2,))
+    group = RefinedGroup(3)
+    group.forget_leader(1, 2, 3)
+    group.fire(1)
+    for _ in range(3):
+        group.deliver()
+        group.sync(1)
+    assert group.machines[2].held
+    with pytest.raises(Disagreement, match=r"vote of term 1 .* but the model still holds it back"):
+        group.arrive(Packet(2, 1, VoteReply(1, 2, True, False)))
+
+
+def test_a_disk_that_forgot_is_refused_unless_it_was_struck() -> None:
+    def forget(group: RefinedGroup) -> None:
+        group.elect(1)
+        group.propose(1, b"x")
+        group.settle()
+        group.crash(2)
+        del group.disks[2].entries[1:]
+
+    group = RefinedGroup(3)
+    forget(group)
+    with pytest.raises(Disagreement, match=r"no crash leaves what it found .*synced was term 1"):
+        group.restart(2)
+    group = RefinedGroup(3)
+    forget(group)
+    group.checker.struck(2, "set back")
+    group.restart(2)
+    group.settle()
+    assert group.checker.outside == {"a voter's disk set back": 1}
+
+
+def test_lines_may_be_written_and_read_as_json() -> None:
+    lines = lines_of_an_election()
+    text = [msgspec.json.encode(line) for line in lines]
+    again = [msgspec.json.decode(line, type=RaftStep) for line in text]
+    assert again == lines
+    checker = RaftChecker((1, 2, 3))
+    for line in again:
+        checker.step(line)
+    assert checker.actions["Commit"] == 2
