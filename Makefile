@@ -36,15 +36,21 @@ lint: venv  ## ruff: errors, imports, formatting rules
 types: venv  ## mypy --strict
 	$(BIN)/mypy
 
+MODELS := raft isr isr-steps raft-membership raft-snapshots compaction producers groups nats-streaming
+KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
+
 nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the demo
 	$(BIN)/python -m pytest -m nightly
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --seeds 0:500 --refine --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
 	$(BIN)/liftlog sim mutants
-	$(BIN)/liftlog spec check --model raft --jobs $(JOBS)
-	$(BIN)/liftlog spec check --model isr --jobs $(JOBS)
-	$(BIN)/liftlog spec prove
+	$(BIN)/liftlog sim cover
+	for model in $(MODELS); do $(BIN)/liftlog spec check --model $$model --jobs $(JOBS) || exit 1; done
+	for variant in kip-279 kip-320; do \
+	  $(BIN)/liftlog spec check --model kafka --variant $$variant $(KAFKA) --jobs $(JOBS) || exit 1; done
+	$(BIN)/liftlog spec prove --minimal
 	$(BIN)/liftlog demo
 
 jepsen-zip: venv  ## build/jepsen.zip for spark-submit --py-files

@@ -53,3 +53,22 @@ def test_it_holds_with_one_write_under_way_and_a_restart() -> None:
 def test_it_holds_with_instant_disks() -> None:
     report = check(Raft(Writes=0), Bounds(symmetry=True))
     assert (report.invariant, report.distinct_states, report.depth) == ("", 60_446, 18)
+
+
+@pytest.mark.slow
+def test_what_a_lost_disk_had_acknowledged_is_not_lost() -> None:
+    """I2: it may go on being counted, since the voter does not vote again."""
+    report = check(Raft(Appends=1, Restarts=0, Writes=0, Losses=1), Bounds(symmetry=True))
+    assert (report.invariant, report.distinct_states, report.depth) == ("", 28_795, 17)
+
+
+@pytest.mark.nightly
+def test_votes_are_safe_with_a_lost_disk_and_two_writes_under_way() -> None:
+    report = check(Raft(Appends=0, Writes=2, Losses=1), Bounds(symmetry=True))
+    assert (report.invariant, report.distinct_states, report.depth) == ("", 97_342, 24)
+
+
+@pytest.mark.nightly
+def test_it_holds_at_the_registrys_bounds() -> None:
+    report = check(Raft(), Bounds(jobs=2))
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 2_269_845, 28)

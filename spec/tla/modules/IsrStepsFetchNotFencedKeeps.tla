@@ -7,9 +7,9 @@ CONSTANTS
     None, Replica, Minimum, Records, Epochs, Changes, Crashes, Damages, Mail, Confessions
 
 VARIABLES
-    now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told
+    now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told
 
-vars == <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+vars == <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -39,6 +39,7 @@ TypeOK ==
     /\ committed \in UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}
     /\ here \in [Replica -> BOOLEAN]
     /\ barred \in [Replica -> (0..Epochs)]
+    /\ remembered \in [Replica -> (0..Records)]
     /\ former \in [Replica -> SUBSET [log: UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}, synced: (0..Records), cut: (0..Records)]]
     /\ mail \in SUBSET [kind: {"report", "records", "cut", "start"}, follower: Replica, leader: Replica, epoch: (0..Epochs), run: (0..Crashes), at: (0..Records), last: (0..Epochs), to: (0..Records), entries: UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}, hw: (0..Records)]
     /\ told \in SUBSET [who: Replica, run: (0..Crashes), epoch: (0..Epochs), leo: (0..Records), less: BOOLEAN]
@@ -107,6 +108,7 @@ Init ==
     /\ committed = <<>>
     /\ here = [x5 \in Replica |-> TRUE]
     /\ barred = [x \in Replica |-> 0]
+    /\ remembered = [x \in Replica |-> 0]
     /\ former = [x \in Replica |-> {}]
     /\ mail = {}
     /\ told = {}
@@ -121,7 +123,7 @@ RefuseAddition ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R9, R13: only of the run that was meant.
 ApplyAddition ==
@@ -135,7 +137,7 @@ ApplyAddition ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \cup {change.who}), runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R13: below the minimum nothing commits, and who is removed then has everything.
 ApplyRemoval ==
@@ -148,7 +150,7 @@ ApplyRemoval ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {change.who}), runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R15: a lost session ends ISR membership and leadership in one command.
 ExpireMember(r) ==
@@ -160,7 +162,7 @@ ExpireMember(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> now.runs, live |-> (now.live \ {r})]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 ExpireOutsider(r) ==
     /\ (r \in now.live)
@@ -170,7 +172,7 @@ ExpireOutsider(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF FALSE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> (now.live \ {r})]]
     /\ change' = (IF FALSE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R16: a live member of the ISR.
 ElectFromIsr(to) ==
@@ -184,7 +186,7 @@ ElectFromIsr(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R13: it is the whole ISR from now on, the others keep their eligibility.
 ElectFromEligible(to) ==
@@ -200,7 +202,7 @@ ElectFromEligible(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> {to}, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R14: nobody else is left, none of the last known is lost, and this one has the most.
 ElectFromLastKnown(to) ==
@@ -218,7 +220,7 @@ ElectFromLastKnown(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> {to}, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R1: no leadership of the old run lasts.
 Register(r) ==
@@ -235,7 +237,7 @@ Register(r) ==
     /\ tail' = [tail EXCEPT ![r] = "clean"]
     /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (now.leader = r) THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]]
     /\ applied' = [applied EXCEPT ![r] = (index + 1)]
-    /\ UNCHANGED <<eligible, elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told>>
 
 \* I2, R14: it leaves ISR and eligible in the same command, and what it still has is remembered.
 RegisterAfterDamage(r) ==
@@ -253,14 +255,14 @@ RegisterAfterDamage(r) ==
     /\ tail' = [tail EXCEPT ![r] = "clean"]
     /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o2 \in Replica |-> (IF (o2 = r) THEN (run[r] + 1) ELSE now.runs[o2])], live |-> (now.live \ {r})]]
     /\ applied' = [applied EXCEPT ![r] = (index + 1)]
-    /\ UNCHANGED <<elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, former, mail, told>>
+    /\ UNCHANGED <<elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told>>
 
 \* R1: the leader gives offsets, and its epoch and run to each record.
 Write(r) ==
     /\ Leads(r)
     /\ (Len(log[r]) < Records)
     /\ log' = [log EXCEPT ![r] = Append(log[r], [epoch |-> view[r].epoch, run |-> run[r]])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R2: the HW is what the maximal ISR has durably, if the committed ISR has its minimum.
 Commit(r) ==
@@ -269,7 +271,7 @@ Commit(r) ==
     /\ (hw[r] < MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica}))
     /\ hw' = [hw EXCEPT ![r] = MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica})]
     /\ committed' = (IF (Len(committed) < MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica})) THEN SubSeq(log[r], 1, MinOf({MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica}), Len(log[r])})) ELSE committed)
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, applied, view, first, progress, pending, crashes, damages, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, applied, view, first, progress, pending, crashes, damages, here, barred, remembered, former, mail, told>>
 
 \* R2, R9: a change within the epoch; it ends what was pending if the version has passed it.
 ApplyInEpoch(r) ==
@@ -281,7 +283,7 @@ ApplyInEpoch(r) ==
     /\ pending' = [pending EXCEPT ![r] = (IF (view[r].version < news[(applied[r] + 1)].version) THEN None ELSE pending[r])]
     /\ progress' = [progress EXCEPT ![r] = [o \in Replica |-> (IF (news[(applied[r] + 1)].runs[o] # view[r].runs[o]) THEN -1 ELSE progress[r][o])]]
     /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o2 \in Replica : (((o2 = r) \/ ~(here[o2])) \/ ((applied[r] + 1) <= applied[o2]))) THEN None ELSE news[(applied[r] + 1)])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, first, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, first, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R1: another epoch, in which nothing is known of anybody.
 ApplyNewEpoch(r) ==
@@ -294,7 +296,7 @@ ApplyNewEpoch(r) ==
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = (IF (news[(applied[r] + 1)].leader = r) THEN Len(log[r]) ELSE 0)]
     /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o \in Replica : (((o = r) \/ ~(here[o])) \/ ((applied[r] + 1) <= applied[o]))) THEN None ELSE news[(applied[r] + 1)])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R10: durably at the HW and at the epoch's start, and live.
 ProposeAddition(lead, who) ==
@@ -305,7 +307,7 @@ ProposeAddition(lead, who) ==
     /\ (first[lead] <= progress[lead][who])
     /\ pending' = [pending EXCEPT ![lead] = who]
     /\ change' = (IF (view[lead].version = now.version) THEN [who |-> who, joins |-> TRUE, run |-> view[lead].runs[who]] ELSE change)
-    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R11: some member is not known to have everything.
 ProposeRemoval(lead, who) ==
@@ -315,7 +317,7 @@ ProposeRemoval(lead, who) ==
     /\ (progress[lead][who] < Len(log[lead]))
     /\ pending' = [pending EXCEPT ![lead] = who]
     /\ change' = (IF (view[lead].version = now.version) THEN [who |-> who, joins |-> FALSE, run |-> view[lead].runs[who]] ELSE change)
-    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* What was durable is found, and any part of the rest.
 Crash(r, keep) ==
@@ -328,13 +330,14 @@ Crash(r, keep) ==
     /\ tail' = [tail EXCEPT ![r] = "clean"]
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({keep, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = keep]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], keep})]
+    /\ hw' = [hw EXCEPT ![r] = 0]
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
     /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
+    /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told>>
@@ -351,13 +354,14 @@ CrashWithTornTail(r, keep) ==
     /\ tail' = [tail EXCEPT ![r] = "suspect"]
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({keep, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = keep]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], keep})]
+    /\ hw' = [hw EXCEPT ![r] = 0]
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
     /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
+    /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
@@ -373,13 +377,14 @@ LoseDisk(r) ==
     /\ tail' = [tail EXCEPT ![r] = "wiped"]
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({0, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = 0]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], 0})]
+    /\ hw' = [hw EXCEPT ![r] = 0]
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
     /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
+    /\ remembered' = [remembered EXCEPT ![r] = (IF TRUE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
@@ -391,7 +396,7 @@ IsAbsent(r) ==
     /\ (\A o \in Replica : ~(up[o]))
     /\ now' = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})]
     /\ view' = [o2 \in Replica |-> (IF here[o2] THEN [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})] ELSE view[o2])]
-    /\ UNCHANGED <<index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R5: all of it, and what was cut is gone for good.
 Sync(r) ==
@@ -399,7 +404,7 @@ Sync(r) ==
     /\ ((synced[r] < Len(log[r])) \/ (former[r] # {}))
     /\ synced' = [synced EXCEPT ![r] = Len(log[r])]
     /\ former' = [former EXCEPT ![r] = {}]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
 
 \* A part of it. Disks work in order: what comes after a cut is synced after it.
 SyncSome(r, to) ==
@@ -408,7 +413,7 @@ SyncSome(r, to) ==
     /\ (to <= Len(log[r]))
     /\ synced' = [synced EXCEPT ![r] = to]
     /\ former' = [former EXCEPT ![r] = {old \in former[r] : (to <= old.cut)}]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
 
 \* R6: an answer to an older question is not used. R7: the question tells what is durable.
 Ask(f, to) ==
@@ -418,7 +423,7 @@ Ask(f, to) ==
     /\ (to <= Claimed(f))
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "report", follower |-> f, leader |-> view[f].leader, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> to, entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* R7: what is durable, between two questions.
 Tell(f, to) ==
@@ -428,12 +433,12 @@ Tell(f, to) ==
     /\ (to <= Claimed(f))
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "report", follower |-> f, leader |-> view[f].leader, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> to, entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 IsLost ==
     /\ \E chosen \in mail :
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* R2: of this epoch and of the registered run, from a log that is a prefix of the leader's.
 ReportArrives(lead) ==
@@ -448,7 +453,7 @@ ReportArrives(lead) ==
         /\ (progress[lead][chosen.follower] < chosen.to)
         /\ progress' = [progress EXCEPT ![lead] = [progress[lead] EXCEPT ![chosen.follower] = chosen.to]]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, pending, crashes, damages, committed, here, barred, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* The records up to `end`, and the HW.
 Answer(f, lead, end) ==
@@ -459,7 +464,7 @@ Answer(f, lead, end) ==
     /\ (end <= Len(log[lead]))
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "records", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> 0, entries |-> SubSeq(SubSeq(log[lead], 1, MinOf({end, Len(log[lead])})), Len(log[f]) + 1, Len(SubSeq(log[lead], 1, MinOf({end, Len(log[lead])})))), hw |-> hw[lead]]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* The logs have parted.
 AnswerWithCut(f, lead) ==
@@ -468,7 +473,7 @@ AnswerWithCut(f, lead) ==
     /\ ~Agrees(f, lead)
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "cut", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> CutAt(f, lead), entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* C3: what the logs share ends before the leader's log begins; all of that is committed.
 AnswerWithStart(f, lead, start) ==
@@ -478,7 +483,7 @@ AnswerWithStart(f, lead, start) ==
     /\ ((IF Agrees(f, lead) THEN Len(log[f]) ELSE CutAt(f, lead)) < start)
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "start", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> start, entries |-> SubSeq(log[lead], 1, MinOf({start, Len(log[lead])})), hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* R8: append what has arrived whole, and learn the HW.
 RecordsArrive(f, end) ==
@@ -490,7 +495,7 @@ RecordsArrive(f, end) ==
         /\ log' = [log EXCEPT ![f] = (log[f] \o SubSeq(chosen.entries, 1, MinOf({(end - chosen.at), Len(chosen.entries)})))]
         /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({chosen.hw, end})})]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
 
 \* Below the HW nothing is cut, unless an operator has agreed to lose it.
 CutArrives(f) ==
@@ -504,7 +509,7 @@ CutArrives(f) ==
         /\ found' = [found EXCEPT ![f] = MinOf({found[f], chosen.to})]
         /\ hw' = [hw EXCEPT ![f] = MinOf({hw[f], chosen.to})]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, applied, view, first, progress, pending, crashes, damages, committed, here, barred, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told>>
 
 \* C3: it forgets what it has, and goes on where the leader's log begins.
 StartArrives(f) ==
@@ -516,7 +521,7 @@ StartArrives(f) ==
         /\ synced' = [synced EXCEPT ![f] = MinOf({synced[f], chosen.to})]
         /\ hw' = [hw EXCEPT ![f] = chosen.to]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told>>
 
 \* R14: the end looks torn although nothing is missing, or there is damage in the middle.
 CrashWithDoubt(r) ==
@@ -527,39 +532,41 @@ CrashWithDoubt(r) ==
     /\ tail' = [tail EXCEPT ![r] = "suspect"]
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({Len(log[r]), Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = Len(log[r])]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], Len(log[r])})]
+    /\ hw' = [hw EXCEPT ![r] = 0]
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
     /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
+    /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told>>
 
-\* A cut that was not durable is undone.
+\* A cut that was not durable is undone, or done in part.
 CrashBeforeCut(r, keep, tail2) ==
     /\ \E chosen \in former[r] :
         /\ (tail2 # "wiped")
-        /\ ((tail2 = "suspect") \/ (MaxOf({chosen.synced, synced[r]}) <= keep))
+        /\ ((tail2 = "suspect") \/ (MinOf({MaxOf({chosen.synced, synced[r]}), chosen.cut}) <= keep))
         /\ (keep <= Len(chosen.log))
-        /\ ((damages + (IF (keep < chosen.synced) THEN 1 ELSE 0)) <= Damages)
+        /\ ((damages + (IF (keep < MinOf({MaxOf({chosen.synced, synced[r]}), chosen.cut})) THEN 1 ELSE 0)) <= Damages)
         /\ TRUE
         /\ (crashes < Crashes)
-        /\ damages' = (damages + (IF (keep < chosen.synced) THEN 1 ELSE 0))
+        /\ damages' = (damages + (IF (keep < MinOf({MaxOf({chosen.synced, synced[r]}), chosen.cut})) THEN 1 ELSE 0))
         /\ crashes' = (crashes + 1)
         /\ up' = [up EXCEPT ![r] = FALSE]
         /\ tail' = [tail EXCEPT ![r] = tail2]
         /\ log' = [log EXCEPT ![r] = SubSeq(chosen.log, 1, MinOf({keep, Len(chosen.log)}))]
         /\ synced' = [synced EXCEPT ![r] = keep]
-        /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], keep})]
+        /\ hw' = [hw EXCEPT ![r] = 0]
         /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
         /\ applied' = [applied EXCEPT ![r] = 0]
         /\ first' = [first EXCEPT ![r] = 0]
         /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
         /\ pending' = [pending EXCEPT ![r] = None]
         /\ here' = [here EXCEPT ![r] = FALSE]
+        /\ remembered' = [remembered EXCEPT ![r] = (IF (tail2 = "wiped") THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
         /\ former' = [former EXCEPT ![r] = {}]
         /\ barred' = [barred EXCEPT ![r] = 0]
         /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
@@ -572,21 +579,22 @@ Confirm(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF FALSE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> (now.live \cup {r})]]
     /\ change' = (IF FALSE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R1: it takes part from now on, with the HW that it remembers.
 Open(r, hw2) ==
     /\ here[r]
     /\ ~(up[r])
     /\ (tail[r] = "clean")
-    /\ (hw2 <= hw[r])
+    /\ (hw2 <= remembered[r])
+    /\ (hw2 <= Len(log[r]))
     /\ ((view[r].leader = r) => (barred[r] < view[r].epoch))
     /\ up' = [up EXCEPT ![r] = TRUE]
     /\ hw' = [hw EXCEPT ![r] = hw2]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = (IF (view[r].leader = r) THEN Len(log[r]) ELSE 0)]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* The replica stops. Another leadership of this epoch could rewrite what the last one sent.
 LogFails(r) ==
@@ -594,11 +602,13 @@ LogFails(r) ==
     /\ (crashes < Crashes)
     /\ crashes' = (crashes + 1)
     /\ up' = [up EXCEPT ![r] = FALSE]
+    /\ remembered' = [remembered EXCEPT ![r] = MaxOf({remembered[r], hw[r]})]
+    /\ hw' = [hw EXCEPT ![r] = 0]
     /\ barred' = [barred EXCEPT ![r] = view[r].epoch]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, hw, applied, view, damages, committed, here, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, damages, committed, here, former, mail, told>>
 
 \* In a new file, with what was durable, and perhaps more.
 LogIsBack(r, keep) ==
@@ -610,8 +620,7 @@ LogIsBack(r, keep) ==
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({keep, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = keep]
     /\ former' = [former EXCEPT ![r] = {}]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], keep})]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
 
 \* D2: or with less. The group hears of that before anybody may count on this replica.
 LogIsShort(r, keep) ==
@@ -624,10 +633,9 @@ LogIsShort(r, keep) ==
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({keep, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = keep]
     /\ former' = [former EXCEPT ![r] = {}]
-    /\ hw' = [hw EXCEPT ![r] = MinOf({hw[r], keep})]
     /\ tail' = [tail EXCEPT ![r] = "suspect"]
     /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (keep = 0) THEN 0 ELSE log[r][(keep - 1) + 1].epoch), leo |-> keep, less |-> TRUE]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, run, found, applied, view, first, progress, pending, crashes, committed, here, barred, mail>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, run, found, hw, applied, view, first, progress, pending, crashes, committed, here, barred, remembered, mail>>
 
 \* It says what it has left: after a failure, or because a part of it is damaged.
 Confess(r, leo, less) ==
@@ -635,7 +643,7 @@ Confess(r, leo, less) ==
     /\ (leo = synced[r])
     /\ (Cardinality(told) < Confessions)
     /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (leo = 0) THEN 0 ELSE log[r][(leo - 1) + 1].epoch), leo |-> leo, less |-> less]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
 
 \* R5, R14: it leaves ISR and eligible. If it has less than it said, nobody goes on counting that.
 HearConfession(again) ==
@@ -651,13 +659,13 @@ HearConfession(again) ==
         /\ change' = (IF TRUE THEN None ELSE change)
         /\ tail' = [tail EXCEPT ![chosen.who] = (IF (((chosen.less /\ (run[chosen.who] = chosen.run)) /\ (synced[chosen.who] = chosen.leo)) /\ here[chosen.who]) THEN "clean" ELSE tail[chosen.who])]
         /\ told' = (IF again THEN told ELSE (told \ {chosen}))
-        /\ UNCHANGED <<elected, up, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail>>
+        /\ UNCHANGED <<elected, up, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
 
 \* Of a run that is over, say.
 ConfessionIsLost ==
     /\ \E chosen \in told :
         /\ told' = (told \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
 
 \* R15, R16: after reports of followers, a resignation, to spread leaders; perhaps the same again.
 ElectAnother(to) ==
@@ -671,7 +679,7 @@ ElectAnother(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 Next ==
     \/ RefuseAddition
