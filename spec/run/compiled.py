@@ -283,10 +283,15 @@ class Generator:
             condition = self.write.write(step[1], env, cached)
             if condition == "False":
                 return
-            if condition != "True":
-                out.add(depth, f"if {condition}:")
-                depth += 1
-            self._steps(number, action, rest, env, cached, depth, chosen)
+            if condition == "True":
+                self._steps(number, action, rest, env, cached, depth, chosen)
+                return
+            out.add(depth, f"if {condition}:")
+            before = len(out.lines)
+            self._steps(number, action, rest, env, cached, depth + 1, chosen)
+            if len(out.lines) == before:
+                # A later guard can never be true here.
+                out.lines.pop()
             return
         variable, domain = step[1], step[2]
         known = self.write.known_values(domain, env, cached)

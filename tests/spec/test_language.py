@@ -418,3 +418,26 @@ def test_a_name_that_the_language_needs_is_refused() -> None:
         SpecError, match="model Caller: 'call' is a word of the language; choose another name"
     ):
         type("Caller", (_Base,), {"call": action(assigned_twice)})
+
+
+def test_a_guard_that_can_never_be_true_leaves_no_empty_block() -> None:
+    """One that is false for all values that were chosen, behind one that is not known beforehand."""
+
+    class Stuck(Model):
+        Node = Sort(1)
+        value = Var(Range(0, 2), init=0)
+
+        @action
+        def Pair(s, a: Node, b: Node):
+            when(s.value < 2)
+            when(a != b)
+            s.value = s.value + 1
+
+        @action
+        def Step(s):
+            when(s.value < 2)
+            s.value = s.value + 1
+
+    compiled = compile_model(Stuck())
+    assert compiled.next_states((0,)) == [(1,)]
+    assert compiled.next_states((2,)) == []

@@ -96,6 +96,26 @@ def test_a_broken_protocol_takes_a_step_that_the_proof_does_not_know(
     assert report.failure.concrete and report.failure.abstract_before and report.failure.trace[-1]
 
 
+RARE: list[tuple[str, str, dict[str, int], str]] = [
+    ("raft-log", "length-before-term", {"terms": 3, "campaigns": 3, "entries": 2, "appends": 1}, "Vote is"),
+    ("raft-log", "ack-whole-log", {"terms": 3, "campaigns": 3, "entries": 2, "appends": 4}, "acknowledged"),
+    ("isr", "hw-over-shrunk-isr", WALKS["isr"], "Commit is refused at isr.py"),
+    ("isr", "unsynced-recovery", WALKS["isr"], "Acknowledge is refused at isr.py"),
+    ("isr", "fetch-not-fenced", WALKS["isr"], "Cut is refused at isr.py"),
+]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "variant", "bounds", "why"), RARE)
+def test_a_rare_step_of_a_broken_protocol_is_found_as_well(
+    name: str, variant: str, bounds: dict[str, int], why: str
+) -> None:
+    restarts = {"restarts": 0} if name == "raft-log" else {}
+    mapping = mapping_of(name).load(variant, {**bounds, **restarts})
+    report = check_mapping(mapping, name, walks=8000, walk_steps=60, seed=3)
+    assert report.failure is not None and why in report.failure.why
+
+
 class ForgetsToSync(RaftElection):
     """The proof's disk stays behind."""
 
