@@ -193,7 +193,7 @@ def run_scenario(scenario: Scenario, gear: str) -> Outcome:
         for part in scenario.publish:
             _schedule(world, part, scenario)
 
-    options = Options(seed=0, gear=gear, faults="none")
+    options = Options(seed=0, gear=gear, faults="none", refine=True)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
     return Outcome(

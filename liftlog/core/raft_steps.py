@@ -7,7 +7,7 @@ A line is made for each step that changes the node's Raft state, submits a write
 in a vote or append message (request or reply), or sends one. It says
 
 `cause`   the event of the step, with the message that came or the ticket that became durable;
-`jobs`    the writes that the step submits, in order: (ticket, "log" or "state");
+`jobs`    the writes that the step submits, in order, with what they write;
 `sent`    the vote and append messages that the step sends, in order. `after` of a message is the ticket of
           the write that has to be durable before it may leave; 0: it leaves with the step. What is held back
           leaves when its ticket is durable, *before* the line of that `Durable`;
@@ -80,6 +80,20 @@ class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True):
     ticket: int = 0
 
 
+class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A write. `kind`: "state" writes term, vote and whether the vote is withheld; "cut" leaves the first
+    `index` entries; "append" adds entries behind the first `index`: (term, number) of each run in `terms`.
+    """
+
+    ticket: int
+    kind: str
+    term: int = 0
+    vote: int = 0
+    withheld: bool = False
+    index: int = 0
+    terms: Runs = ()
+
+
 class RaftState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a node remembers. `role`: that of `liftlog.core.raft.Role`.
 
@@ -110,7 +124,7 @@ class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_
     number: int
     cause: RaftCause
     state: RaftState
-    jobs: tuple[tuple[int, str], ...] = ()
+    jobs: tuple[RaftJob, ...] = ()
     sent: tuple[RaftLetter, ...] = ()
     disk: str = ""
     found: RaftState | None = None
@@ -136,30 +150,28 @@ class RaftRecorder:
 
     def stepped(self, event: Event | None, effects: Sequence[Effect]) -> RaftStep | None:
         """The line of the step that has just been done, if there is one."""
-        jobs: list[tuple[int, str]] = []
+        jobs: list[RaftJob] = []
         sent: list[RaftLetter] = []
         changed_from = 0
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
-                message = effect.message  # type: ignore[attr-defined]
-                if type(message) in _LETTERS:
-                    sent.append(
-                        letter_of(message, self._raft.node, effect.to, effect.after)  # type: ignore[attr-defined]
-                    )
-            elif kind is SaveHardState:
-                jobs.append((effect.ticket, "state"))  # type: ignore[attr-defined]
-            elif kind in (AppendLog, TruncateLog) and effect.log == RAFT_LOG:  # type: ignore[attr-defined]
-                jobs.append((effect.ticket, "log"))  # type: ignore[attr-defined]
-                first = _first_changed(effect)
-                changed_from = min(changed_from, first) if changed_from else first
+            match effect:
+                case Send(to=to, message=message, after=after):
+                    if type(message) in _LETTERS:
+                        sent.append(letter_of(message, self._raft.node, to, after))
+                case SaveHardState() | AppendLog() | TruncateLog():
+                    job = _job(effect)
+                    if job is None:
+                        continue
+                    jobs.append(job)
+                    if job.kind != "state":
+                        changed_from = min(changed_from or job.index + 1, job.index + 1)
         if changed_from:
             self._history = history_of(self._history, self._raft.log, changed_from)
         cause = self._cause(event)
         state = self._state()
         if state == self._last and not (jobs or sent or cause.letter or cause.ticket):
             return None
-        self._open.update((ticket, None) for ticket, _ in jobs)
+        self._open.update((job.ticket, None) for job in jobs)
         self._last = state
         self._number += 1
         line = RaftStep(self._raft.node, self._start, self._number, cause, state, tuple(jobs), tuple(sent))
@@ -209,12 +221,17 @@ class RaftRecorder:
         )
 
 
-def _first_changed(effect: Effect) -> int:
-    """The lowest index that a write touches."""
-    if type(effect) is AppendLog:
-        return effect.batches[0].base_offset + 1
-    assert type(effect) is TruncateLog
-    return effect.offset + 1
+def _job(effect: SaveHardState | AppendLog | TruncateLog) -> RaftJob | None:
+    """None for a write to another log."""
+    match effect:
+        case SaveHardState(state=state, ticket=ticket):
+            return RaftJob(ticket, "state", state.term, state.voted_for, state.vote_withheld)
+        case AppendLog(log=log, batches=batches, ticket=ticket) if log == RAFT_LOG:
+            terms = tuple((batch.epoch, batch.end_offset - batch.base_offset) for batch in batches)
+            return RaftJob(ticket, "append", index=batches[0].base_offset, terms=terms)
+        case TruncateLog(log=log, offset=offset, ticket=ticket) if log == RAFT_LOG:
+            return RaftJob(ticket, "cut", index=offset)
+    return None
 
 
 def history_of(before: Runs, log: Sequence[Entry], changed_from: int) -> Runs:

@@ -110,7 +110,7 @@ class Compaction(Model):
 
     @action
     def Thin(s, n: Node, i: Offset, j: Offset):
-        """A record goes because the copy has a later one of its key. A run of compaction may end at any time."""
+        """A record goes because the copy has a later one of its key; a run may end at any time."""
         when(s.has[n][i], s.has[n][j], s.before(i, j), s.key[i] == s.key[j])
         s.has[n][i] = False
 

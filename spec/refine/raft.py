@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from liftlog.core.raft_steps import RaftLetter, RaftState, RaftStep, Runs
+from liftlog.core.raft_steps import RaftJob, RaftLetter, RaftState, RaftStep, Runs
 from spec.lang.types import Record, Sort
 from spec.models.raft import Raft
 from spec.run.stepwise import Refused, Stepper
@@ -433,7 +433,7 @@ class RaftChecker:
             return
         if letter.kind == "append":
             self._apply(line, "Replicate", (node, expected[3], expected[4], len(expected[6])))
-        waits = letter.after in process.open or any(ticket == letter.after for ticket, _ in line.jobs)
+        waits = letter.after in process.open or any(job.ticket == letter.after for job in line.jobs)
         if waits:
             process.waiting.setdefault(letter.after, []).append(expected)
         if self._known(expected) is not None:
@@ -460,29 +460,66 @@ class RaftChecker:
     # -- writes --------------------------------------------------------------------------------------------
 
     def _submitted(self, node: int, process: _Process, line: RaftStep, written: int) -> None:
-        """Find for each new write of the model the jobs that carry it out."""
-        process.open.update((ticket, None) for ticket, _ in line.jobs)
+        """Find for each new write of the model the jobs that carry it out; they must write the same."""
+        process.open.update((job.ticket, None) for job in line.jobs)
         writes = self._value("writes", node)
-        left = {kind: deque(ticket for ticket, job in line.jobs if job == kind) for kind in ("log", "state")}
-        last = dict.fromkeys(left, 0)
         before = writes[written - 1] if written else self._value("disk", node)
-        for action, image in zip(self._wrote, writes[written:], strict=True):
-            wanted = [] if image[2] == before[2] else ["log"]
-            if image[2][: len(before[2])] != before[2]:
-                wanted.append("log")
-            if (image[0], image[1], image[3]) != (before[0], before[1], before[3]):
-                wanted.append("state")
+        images = writes[written:]
+        states = [job for job in line.jobs if job.kind == "state"]
+        logs = deque(job for job in line.jobs if job.kind != "state")
+        for job in states:
+            if all(self._state_of(node, job) != self._kept(image) for image in (before, *images)):
+                text = f"term {job.term}, vote {job.vote or 'none'}, withheld {job.withheld}"
+                raise self._wrong(line, f"it writes {text}, which no action of the model writes")
+        for action, image in zip(self._wrote, images, strict=True):
             tickets = []
-            for kind in wanted:
-                # Term and vote are written once for all that a step does about them.
-                if left[kind]:
-                    last[kind] = left[kind].popleft()
-                elif kind == "log" or not last[kind]:
-                    what = {"log": "its log", "state": "its term and vote"}[kind]
-                    raise self._wrong(line, f"{action} writes {what}, but the node submits no such job")
-                tickets.append(last[kind])
+            if image[2] != before[2]:
+                tickets += self._log_jobs(line, action, before[2], image[2], logs)
+            if self._kept(image) != self._kept(before):
+                # Once for all that a step does about them: what comes later has been written as well.
+                found = [job.ticket for job in states if self._state_of(node, job) == self._kept(image)]
+                found = found or [
+                    job.ticket for job in states if self._state_of(node, job) == self._kept(images[-1])
+                ]
+                if not found:
+                    raise self._wrong(
+                        line, f"{action} writes its term and vote, but the node submits no such job"
+                    )
+                tickets.append(found[0])
             process.writes.append(_Write(min(tickets), max(tickets)))
             before = image
+        if logs:
+            raise self._wrong(line, f"it submits a job ({logs[0].kind}) for its log that no action writes")
+
+    def _log_jobs(
+        self,
+        line: RaftStep,
+        action: str,
+        before: tuple[int, ...],
+        after: tuple[int, ...],
+        jobs: deque[RaftJob],
+    ) -> list[int]:
+        """Tickets of the jobs that make one log of the other."""
+        log = before
+        tickets = []
+        while log != after:
+            if not jobs:
+                raise self._wrong(line, f"{action} writes its log, but the node submits no such job")
+            job = jobs.popleft()
+            tickets.append(job.ticket)
+            if job.kind == "append" and job.index != len(log):
+                raise self._wrong(line, f"it appends behind {job.index} to a log of {len(log)}")
+            log = log[: job.index] + _expanded(job.terms)
+        return tickets
+
+    def _state_of(self, node: int, job: RaftJob) -> tuple[int, int, bool]:
+        """The same, of a job. An empty disk is barred by what it lacks."""
+        return job.term, self._node.get(job.vote, -1), job.withheld or self._lost.get(node, False)
+
+    @staticmethod
+    def _kept(image: Any) -> tuple[int, int, bool]:
+        """Term, vote and whether it is barred, of one of the model's images."""
+        return image[0], image[1], image[3]
 
     # -- comparison ----------------------------------------------------------------------------------------
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from liftlog.core.metadata import Metadata
+from liftlog.messages import ElectLeaderRequest
+from sim.kernel import MILLISECOND, SECOND
 from sim.refining import BASIC_ACTIONS, is_sampled, required_actions, summary
 from sim.runner import Options, run_seed
 from sim.sweep import run_sweep
+from sim.world import World
 
 
 @pytest.mark.parametrize("gear", ["step", "trio"])
@@ -60,3 +64,44 @@ def test_a_sweep_refines_a_part_of_its_seeds_unasked() -> None:
 
 def test_what_a_refined_sweep_must_have_done_are_actions_of_the_model() -> None:
     assert set(BASIC_ACTIONS) <= set(required_actions())
+
+
+def test_R16_an_election_that_may_lose_something_is_followed() -> None:
+    """A copy that was away is elected on an operator's word, the moment it is back: the others cut."""
+    asked: list[int] = []
+
+    def watch(world: World) -> None:
+        def away(first: object, second: object) -> None:
+            state = next(iter(newest(world).partitions.values()))
+            chosen = next(node for node in state.replicas if node != state.leader)
+            world.machines[chosen].kill()
+            world.kernel.at(world.kernel.now_us + 6 * SECOND, back, chosen)
+
+        def back(chosen: int, second: object) -> None:
+            world.machines[chosen].start()
+            elect(chosen, second)
+
+        def elect(chosen: int, second: object) -> None:
+            metadata = newest(world)
+            stream = next(iter(metadata.streams.values()))
+            state = metadata.partitions[stream.partitions[0]]
+            if chosen not in state.isr and metadata.is_live(chosen):
+                asked.append(chosen)
+                request = ElectLeaderRequest(stream.config.name, 0, chosen, True)
+                world.clients.request(state.leader, request, lambda reply: None, SECOND)
+            elif chosen not in state.isr:
+                world.kernel.at(world.kernel.now_us + MILLISECOND, elect, chosen)
+
+        world.kernel.at(5 * SECOND, away)
+
+    options = Options(seed=4, nodes=3, streams=1, duration_s=20, faults="none", refine=True)
+    result = run_seed(options, watch)
+    assert asked
+    assert result.invariant in ("", "NoAckedRecordLost", "LogMatching", "CommittedOnISR"), result.finding
+    assert result.refined["ElectAnybody"] == 1
+
+
+def newest(world: World) -> Metadata:
+    metadata = world.newest_metadata()
+    assert metadata is not None
+    return metadata

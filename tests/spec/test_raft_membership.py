@@ -87,6 +87,16 @@ def test_the_bug_of_2015_needs_four_voters() -> None:
     assert report.invariant == ""
 
 
+@pytest.mark.nightly
+def test_an_entry_of_the_own_term_first_makes_four_voters_safe() -> None:
+    """With room for that entry and a change; deeper than the bug lies, not to the end."""
+    constants = {**FOUR, "Entries": 2}
+    report = check(RaftMembership(**constants), Bounds(jobs=2, symmetry=True, depth=15))
+    assert (report.verdict, report.invariant) == ("bounded", "")
+    report = check(RaftMembership(variant="change-before-own-commit", **constants), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant, report.depth) == ("violated", EARLY, 11)
+
+
 class TakesBack(RaftMembership):
     @sometimes
     def AChangeIsTakenBack(s: Any) -> Any:

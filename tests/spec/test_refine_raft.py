@@ -12,7 +12,15 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from liftlog.core.raft_steps import RaftCause, RaftLetter, RaftRecorder, RaftState, RaftStep, letter_of
+from liftlog.core.raft_steps import (
+    RaftCause,
+    RaftJob,
+    RaftLetter,
+    RaftRecorder,
+    RaftState,
+    RaftStep,
+    letter_of,
+)
 from liftlog.messages import AppendRequest, Durable, Event, Received, VoteReply
 from liftlog.types import NO_MUTANTS, Mutants
 from spec.refine.raft import Disagreement, RaftChecker
@@ -202,6 +210,14 @@ def with_sent(**changes: object) -> Callable[[RaftStep], RaftStep]:
     return change
 
 
+def with_jobs(**changes: object) -> Callable[[RaftStep], RaftStep]:
+    def change(line: RaftStep) -> RaftStep:
+        jobs: list[RaftJob] = [msgspec.structs.replace(job, **changes) for job in line.jobs]
+        return msgspec.structs.replace(line, jobs=tuple(jobs))
+
+    return change
+
+
 def leads(line: RaftStep) -> bool:
     return line.state.role == "leader"
 
@@ -229,6 +245,9 @@ CASES: list[tuple[Callable[[RaftStep], bool], Callable[[RaftStep], RaftStep], li
     (sends_votes, with_sent(after=0), ["vote of term 1", "leaves, but its disk holds only term 0"]),
     (sends_votes, with_sent(receiver=3), ["which no action of the model sends"]),
     (leads, lambda line: msgspec.structs.replace(line, jobs=()), ["Propose writes its log, but the node"]),
+    (leads, with_jobs(index=1), ["it appends behind 1 to a log of 0"]),
+    (leads, with_jobs(terms=((1, 2),)), ["Propose writes its log, but the node submits no such job"]),
+    (sends_votes, with_jobs(vote=3), ["it writes term 1, vote 3", "which no action of the model writes"]),
 ]
 
 
