@@ -51,6 +51,7 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant, ev
 	for variant in kip-279 kip-320; do \
 	  $(BIN)/liftlog spec check --model kafka --variant $$variant $(KAFKA) --jobs $(JOBS) || exit 1; done
 	$(BIN)/liftlog spec prove --minimal
+	for mapping in raft-election raft-log isr compaction; do $(BIN)/liftlog spec map --mapping $$mapping || exit 1; done
 	$(BIN)/liftlog demo
 
 jepsen-zip: venv  ## build/jepsen.zip for spark-submit --py-files

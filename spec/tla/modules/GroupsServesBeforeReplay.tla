@@ -65,8 +65,8 @@ Init ==
     /\ replayed = TRUE
     /\ unread = [x3 \in Partition |-> -1]
     /\ replaced = [x \in Partition |-> [owner |-> None, granted |-> 0]]
-    /\ held = [x \in Member |-> [x \in Partition |-> 0]]
-    /\ position = [x \in Member |-> [x \in Partition |-> 0]]
+    /\ held = [x \in Member |-> [x1 \in Partition |-> 0]]
+    /\ position = [x \in Member |-> [x1 \in Partition |-> 0]]
     /\ start = [x \in Partition |-> 0]
     /\ end = [x \in Partition |-> 0]
     /\ failovers = 0

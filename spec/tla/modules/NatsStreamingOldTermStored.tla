@@ -84,7 +84,7 @@ Init ==
     /\ leads = [x2 \in Server |-> FALSE]
     /\ met = [x3 \in Server |-> FALSE]
     /\ steady = [x4 \in Server |-> FALSE]
-    /\ store = [x \in Server |-> [x \in (1..Length) |-> None]]
+    /\ store = [x \in Server |-> [x1 \in (1..Length) |-> None]]
     /\ writing = [x \in Server |-> None]
     /\ requests = {}
     /\ replies = {}
