@@ -33,8 +33,8 @@ VARIANTS = [
     ("wiped-voter-rejoins", LOST_DISK, EARLY, 5, 8),
     ("two-changes", TWO_REMOVED, EARLY, 6, 10),
     ("removed-leader-counts", LEADER_REMOVED, EARLY, 7, 10),
-    ("quorum-of-election", TWO_PROMOTED, EARLY, 7, 13),
-    ("learner-counts", LEARNER, EARLY, 8, 11),
+    pytest.param("quorum-of-election", TWO_PROMOTED, EARLY, 7, 13, marks=nightly),
+    pytest.param("learner-counts", LEARNER, EARLY, 8, 11, marks=nightly),
     pytest.param("change-before-own-commit", FOUR, "LeaderCompleteness", 13, 13, marks=nightly),
     pytest.param("effective-at-commit", LONG, "LeaderCompleteness", 15, 15, marks=nightly),
 ]
@@ -80,6 +80,7 @@ def test_the_rules_hold_where_a_slower_variant_fails(constants: dict[str, int]) 
     test_the_rules_hold_where_a_variant_fails(constants)
 
 
+@pytest.mark.nightly
 def test_the_bug_of_2015_needs_four_voters() -> None:
     """Of three, any quorum after one change meets any quorum after another."""
     constants = {**FOUR, "Nodes": 3, "Voters": 3}
