@@ -61,10 +61,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("raft_quorum_half", "4", "half of the voters are a quorum (M1)", ("partitions", "terms")),
     Mutant(
-        "raft_ack_whole_log",
-        "7",
-        "an acknowledgement names the whole log, not what the request covers (M1)",
-        ("terms", "elections", "partitions"),
+        "raft_commit_unclamped",
+        "9",
+        "a follower commits what its leader has, beyond what the request shows to be equal (M1)",
+        ("reorder", "terms", "elections", "partitions"),
         refine=True,
     ),
     Mutant(

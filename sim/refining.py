@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from liftlog.core.steps import GroupStep, Recorder
 from liftlog.messages import Effect, Event
 from sim.invariants import Violation
-from sim.refining_raft import RaftRefining
+from sim.refining_raft import BASIC_RAFT_ACTIONS, RaftRefining, required_raft_actions
 from spec.refine.checker import Mismatch, Refinement
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
 OUTSIDE, RAFT = "outside: ", "Raft "
 
 BASIC_ACTIONS = (
+    *BASIC_RAFT_ACTIONS,
     "Write",
     "Sync",
     "Ask",
@@ -56,7 +57,7 @@ def required_actions() -> list[str]:
     """
     from spec.models.isr_steps import IsrSteps
 
-    return [action.name for action in IsrSteps().actions]
+    return [action.name for action in IsrSteps().actions] + required_raft_actions()
 
 
 def is_sampled(seed: int) -> bool:

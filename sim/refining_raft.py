@@ -18,6 +18,29 @@ if TYPE_CHECKING:
     from sim.machine import Machine
 
 NAME = "Refinement"
+BASIC_RAFT_ACTIONS = tuple(
+    f"Raft {name}"
+    for name in (
+        "Campaign",
+        "GrantVote",
+        "BecomeLeader",
+        "StepDown",
+        "Propose",
+        "Replicate",
+        "Accept",
+        "Commit",
+        "Sync",
+        "Restart",
+    )
+)
+"""What a few refined seeds have taken already."""
+
+
+def required_raft_actions() -> list[str]:
+    """Every action of the model: a complete refinement of a full sweep must have taken them all."""
+    from spec.models.raft import Raft
+
+    return [f"Raft {action.name}" for action in Raft().actions]
 
 
 class RaftRefining:

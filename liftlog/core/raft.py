@@ -535,14 +535,12 @@ class Raft:
         else:
             # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
             acknowledged = min(matched, log.durable_index)
-        if self.mutants.raft_ack_whole_log:
-            acknowledged = log.last_index
         # M1g: never above what will be durable when the reply leaves.
         after = log.ticket_for(acknowledged)
         if self.mutants.raft_ack_before_sync:
             acknowledged, after = matched, NO_TICKET
         # Beyond `matched` this log may differ from the leader's, whatever the leader has committed.
-        commit = min(request.commit, matched)
+        commit = min(request.commit, matched if not self.mutants.raft_commit_unclamped else log.last_index)
         if commit > self.commit:
             self.commit = commit
         reply = AppendReply(self.term, self.node, True, acknowledged, request.round, self.may_vote)

@@ -29,6 +29,7 @@ Each variant is one bug, and the checker shows the shortest way to the harm:
     length-before-term   the longer log wins the vote, not the newer
     vote-forgotten       who asks gets a vote, whoever else got one in this term
     ack-whole-log        an acknowledgement names the follower's whole log, not what the request covers
+    commit-beyond-match  a follower commits what its leader has, beyond what the request shows to be equal
     lost-disk-votes      a voter whose disk was lost goes on voting with an empty one
 """
 
@@ -92,6 +93,7 @@ class Raft(Model):
         "length-before-term",
         "vote-forgotten",
         "ack-whole-log",
+        "commit-beyond-match",
         "lost-disk-votes",
     )
     Nodes = Constant(3)
@@ -293,7 +295,8 @@ class Raft(Model):
             when(acked <= known)
         when(Or(acked == 0, ~s.barred[n]))
         s.role[n] = "follower"
-        s.commit[n] = maximum(s.commit[n], minimum(m.commit, known))
+        equal = size(log) if s.variant == "commit-beyond-match" else known
+        s.commit[n] = maximum(s.commit[n], minimum(m.commit, equal))
         s.remember(n, term=m.term, vote=If(m.term > s.term[n], None, s.vote[n]), log=log)
         ack = s.message("ack", n, m.source, m.term, acked, s.TermAt(log, acked))
         backed = s.KeepsEntries(s.disk[n], m.term, acked, s.TermAt(log, acked))

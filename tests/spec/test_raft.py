@@ -18,6 +18,7 @@ VARIANTS = [
     ("vote-before-sync", {**ELECTION, "Restarts": 1}, "ElectionSafety", 10),
     ("lost-disk-votes", {**ELECTION, "Writes": 0, "Losses": 1}, "ElectionSafety", 8),
     ("ack-before-sync", {"Appends": 1}, "LeaderCompleteness", 16),
+    ("commit-beyond-match", {"Appends": 2, "Restarts": 0, "Writes": 0}, "StateMachineSafety", 14),
     pytest.param("ack-whole-log", REPLICATION, "LeaderCompleteness", 15, marks=pytest.mark.slow),
     pytest.param(
         "length-before-term",
