@@ -26,7 +26,7 @@ demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 5000
 test: venv lint types  ## everything that CI runs
 	$(BIN)/python -m pytest -m "not nightly"
 
-check: venv lint types  ## the quick half of the tests and a short sweep, under 90 seconds
+check: venv lint types  ## the quicker tests and a short sweep
 	$(BIN)/python -m pytest -q -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
 
