@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -184,16 +183,9 @@ def _drain() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(DRAIN_TIMEOUT_S)
         port = listener.getsockname()[1]
-        process: subprocess.Popen[bytes] | None = None
-        try:
-            with interrupts.held():
-                process = subprocess.Popen([sys.executable, "-c", _DRAIN, str(port)])
+        with interrupts.running([sys.executable, "-c", _DRAIN, str(port)]) as process:
             connection, _ = listener.accept()
             with connection:
                 connection.setblocking(False)
                 yield connection
             process.wait(DRAIN_TIMEOUT_S)
-        finally:
-            if process is not None:
-                process.kill()
-                process.wait()

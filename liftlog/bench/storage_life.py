@@ -247,18 +247,11 @@ def measure_keys(folders: Folders, keys: int, progress: Progress) -> ManyKeys:
         progress(f"{keys} keys: compacting")
         command = [sys.executable, "-m", "liftlog.bench.storage_life", str(folder)]
         pipe = subprocess.PIPE
-        process: subprocess.Popen[str] | None = None
-        try:
-            with interrupts.held():
-                process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
-            output, errors = process.communicate(timeout=KEYS_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise LiftlogError(f"compacting {keys} keys failed: {error}") from None
-        finally:
-            # Also when interrupted: nothing of ours outlives us.
-            if process is not None:
-                process.kill()
-                process.wait()
+        with interrupts.running(command, stdout=pipe, stderr=pipe, text=True) as process:
+            try:
+                output, errors = process.communicate(timeout=KEYS_TIMEOUT_S)
+            except subprocess.TimeoutExpired as error:
+                raise LiftlogError(f"compacting {keys} keys failed: {error}") from None
         if process.returncode:
             raise LiftlogError(f"compacting {keys} keys failed: {errors.strip()}")
         found = json.loads(output)

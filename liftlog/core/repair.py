@@ -165,6 +165,8 @@ class Repairs:
         """Whether a log that ends at `offset` in `last_epoch` is a prefix of ours, although the history does
         not say so: it ends inside the range in F itself, and we have what F wrote behind that.
         """
+        if not self.late:
+            return False
         return any(offset <= place and last_epoch == epoch for place, _, epoch in self._blurred(offset))
 
     def blur(self, offset: int, last_epoch: int) -> bool:
@@ -172,6 +174,8 @@ class Repairs:
 
         Saying where to cut would make somebody throw away what may be the last good copy.
         """
+        if not self.late:
+            return False
         return any(
             before <= last_epoch < epoch and (offset <= place or last_epoch > before)
             for place, before, epoch in self._blurred(offset)

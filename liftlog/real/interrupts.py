@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -33,3 +35,17 @@ def held() -> Iterator[None]:
             signal.signal(number, handler)
         if came:
             signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that does not outlive the block, however the block ends. `options` are those of Popen."""
+    process: subprocess.Popen[Any] | None = None
+    try:
+        with held():
+            process = subprocess.Popen(command, **options)
+        yield process
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()

@@ -103,13 +103,17 @@ def load_clean_state(disk: Disk, log: Log) -> CleanState:
     One that speaks of more than the log has is from an earlier log in this folder; it is replaced before this
     log grows so far. Raises DiskError, SyncFailed.
     """
-    state = read_clean_state(disk, log.id)
-    if state is None:
+    return settled_state(disk, log, read_clean_state(disk, log.id))
+
+
+def settled_state(disk: Disk, log: Log, found: CleanState | None) -> CleanState:
+    """The same, of what `read_clean_state` has found. Raises DiskError, SyncFailed."""
+    if found is None:
         return CleanState().dropped(thinned_end(log))
-    if state.clean_point > log.leo:
-        state = CleanState()
-        save_clean_state(disk, log.id, state)
-    return state
+    if found.clean_point > log.leo:
+        found = CleanState()
+        save_clean_state(disk, log.id, found)
+    return found
 
 
 def read_clean_state(disk: Disk, log: PartitionId) -> CleanState | None:

@@ -32,9 +32,9 @@ from liftlog.format import read_header
 from liftlog.ports import Disk
 from liftlog.storage.cleanstate import (
     CleanState,
-    load_clean_state,
     read_clean_state,
     save_clean_state,
+    settled_state,
 )
 from liftlog.storage.keymap import KeyMap
 from liftlog.storage.log import Log
@@ -105,8 +105,9 @@ class Compactor:
         self._log = log
         self._disk = disk
         self._mutants = mutants
-        self._state = load_clean_state(disk, log)
-        self._on_disk = read_clean_state(disk, log.id) is not None
+        found = read_clean_state(disk, log.id)
+        self._state = settled_state(disk, log, found)
+        self._on_disk = found is not None
         self._run: _Run | None = None
         self._goal = 0
         """Where a run was to go that ended because its map was full."""

@@ -28,6 +28,7 @@ from spec.explore.worker import (
     Take,
     Tally,
     Worker,
+    answer_of,
     table_bits,
 )
 from spec.lang.types import SpecError
@@ -215,7 +216,7 @@ class Crew:
             self.ticker.show(new, done, sum(self._progress))
 
         found = [self._worker.expand(_taker(order.chunks, self._next_chunk), order, progress)]
-        found += [self._answer(pipe) for pipe in self._pipes]
+        found += [answer_of(pipe) for pipe in self._pipes]
         self._settle(found)
         self._record(found)
         return found
@@ -224,22 +225,13 @@ class Crew:
         self._filled += sum(tally.new for tally in tallies)
         self.links[-1] += [Path(tally.links) for tally in tallies if tally.new]
 
-    def _answer(self, pipe: Any) -> Any:
-        try:
-            answer = pipe.recv()
-        except EOFError:
-            raise SpecError("a worker process ended without an answer; try fewer jobs") from None
-        if isinstance(answer, str):
-            raise SpecError(answer)
-        return answer
-
     def _settle(self, tallies: list[Tally]) -> None:
         """Nobody writes now: find who owns what two have found, and put back what was overwritten."""
         if self._jobs == 1 and not self._emptied:
             return
         for pipe in self._pipes:
             pipe.send(("settle", self._emptied))
-        outcomes = [self._worker.settle(self._emptied), *(self._answer(pipe) for pipe in self._pipes)]
+        outcomes = [self._worker.settle(self._emptied), *(answer_of(pipe) for pipe in self._pipes)]
         for tally, (settled, again) in zip(tallies, outcomes, strict=True):
             not_ours = {mark for mark in settled.lost if not self._worker.reinsert(mark)}
             tally.twice = settled.twice

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from spec.explore.report import DEADLOCK, Bounds, Report, Step, Walks
-from spec.explore.worker import TYPE_CHECKED
+from spec.explore.worker import TYPE_CHECKED, answer_of
 from spec.lang.types import SpecError
 from spec.run.compiled import CompiledModel, State, compile_model
 
@@ -142,7 +142,7 @@ def simulate(
 
     walker = Walker(compiled, bounds, walks)
     try:
-        found = [walker.run(0, bounds.jobs, show), *(_answer(pipe) for pipe in pipes)]
+        found = [walker.run(0, bounds.jobs, show), *(answer_of(pipe) for pipe in pipes)]
     finally:
         for process in processes:
             process.terminate()
@@ -176,17 +176,6 @@ def _report(compiled: CompiledModel, bounds: Bounds, walks: Walks, found: list[W
         walks=walks.number,
         seed=walks.seed,
     )
-
-
-def _answer(pipe: Any) -> Walked:
-    try:
-        answer = pipe.recv()
-    except EOFError:
-        raise SpecError("a worker process ended without an answer; try fewer jobs") from None
-    if isinstance(answer, str):
-        raise SpecError(answer)
-    assert isinstance(answer, Walked)
-    return answer
 
 
 def _serve(model: Any, bounds: Bounds, walks: Walks, number: int, pipe: Any) -> None:

@@ -249,3 +249,14 @@ class Worker:
     def close(self) -> None:
         self._links.close()
         self.table.close()
+
+
+def answer_of(pipe: Any) -> Any:
+    """What a worker process sends back. Raises SpecError: its own, or that it has ended."""
+    try:
+        answer = pipe.recv()
+    except EOFError:
+        raise SpecError("a worker process ended without an answer; try fewer jobs") from None
+    if isinstance(answer, str):
+        raise SpecError(answer)
+    return answer

@@ -9,10 +9,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
+from spec.checking import print_json
 from spec.lang.types import SpecError
 from spec.refine.traces import Report, check_traces
 
@@ -44,7 +43,7 @@ def _refine(arguments: argparse.Namespace) -> int:
     except SpecError as error:
         raise LiftlogError(str(error)) from None
     if arguments.json:
-        print(msgspec.json.encode(report).decode())
+        print_json(report)
     else:
         print("\n".join(lines_of(report)))
     return 0 if report.good else 1

@@ -66,3 +66,14 @@ def test_other_threads_may_start_processes_too() -> None:
     thread.start()
     thread.join()
     assert done == [True]
+
+
+def test_a_running_process_does_not_outlive_the_block() -> None:
+    command = [sys.executable, "-c", "input()"]
+    with (
+        pytest.raises(ValueError, match="inside"),
+        interrupts.running(command, stdin=subprocess.PIPE) as process,
+    ):
+        raise ValueError("inside")
+    with process:
+        assert process.returncode == -signal.SIGKILL

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from liftlog.core.steps import ReplicaStep
 from spec.lang.types import SpecError
 from spec.refine.spark import check_on_spark
 from spec.refine.traces import check_traces
-from tests.spec.test_traces import traced, write
+from tests.spec.test_traces import raise_a_hw, traced, write
 
 pytestmark = pytest.mark.slow
 
@@ -29,18 +27,7 @@ def test_spark_says_what_one_process_says(spark: SparkSession, tmp_path: Path) -
         report.actions.pop("isr.IsLost")
     assert spread.actions == alone.actions
 
-    node, place, line = next(
-        (node, place, line)
-        for node, mine in lines.items()
-        for place, line in enumerate(mine)
-        if isinstance(line, ReplicaStep)
-        and line.after
-        and line.after.office
-        and line.after.leo > line.after.hw
-    )
-    assert line.after is not None
-    after = msgspec.structs.replace(line.after, hw=line.after.leo)
-    lines[node][place] = msgspec.structs.replace(line, after=after)
+    node, place = raise_a_hw(lines)
     alone, spread = check_traces(write(tmp_path, lines)), check_on_spark(paths, spark)
     assert spread.finding == alone.finding != ""
 

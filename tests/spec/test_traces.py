@@ -71,6 +71,23 @@ def write(folder: Path, lines: dict[int, list[Line]]) -> list[Path]:
     return paths
 
 
+def raise_a_hw(lines: dict[int, list[Line]]) -> tuple[int, int]:
+    """Have a leader claim more than its followers have reported; returns its node and the line's place."""
+    node, place, line = next(
+        (node, place, line)
+        for node, mine in lines.items()
+        for place, line in enumerate(mine)
+        if isinstance(line, ReplicaStep)
+        and line.after
+        and line.after.office
+        and line.after.leo > line.after.hw
+    )
+    assert line.after is not None
+    after = msgspec.structs.replace(line.after, hw=line.after.leo)
+    lines[node][place] = msgspec.structs.replace(line, after=after)
+    return node, place
+
+
 @pytest.fixture(scope="module")
 def lines() -> dict[int, list[Line]]:
     return traced()
@@ -114,18 +131,9 @@ def test_no_line_overtakes_its_own_process_or_its_cause(lines: dict[int, list[Li
 def test_a_step_that_the_models_do_not_have_is_named(lines: dict[int, list[Line]], tmp_path: Path) -> None:
     """A leader whose HW is higher than what its followers have reported."""
     changed = {node: list(mine) for node, mine in lines.items()}
-    node, place, line = next(
-        (node, place, line)
-        for node, mine in changed.items()
-        for place, line in enumerate(mine)
-        if isinstance(line, ReplicaStep)
-        and line.after
-        and line.after.office
-        and line.after.leo > line.after.hw
-    )
-    assert line.after is not None
-    after = msgspec.structs.replace(line.after, hw=line.after.leo)
-    changed[node][place] = msgspec.structs.replace(line, after=after)
+    node, place = raise_a_hw(changed)
+    line = changed[node][place]
+    assert isinstance(line, ReplicaStep)
     report = check_traces(write(tmp_path, changed))
     assert not report.good
     assert f"node {node}, partition {line.partition}, step {line.number}" in report.finding
