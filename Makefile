@@ -24,10 +24,11 @@ demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 5000
 	@$(BIN)/liftlog demo $(DEMO_ARGS)
 
 test: venv lint types  ## everything that CI runs
-	$(BIN)/python -m pytest -m "not nightly"
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly and not real"
+	$(BIN)/python -m pytest -m "real and not nightly"
 
-check: venv lint types  ## the quicker tests and a short sweep
-	$(BIN)/python -m pytest -q -m "not slow and not real and not nightly"
+check: venv lint types  ## the inner loop, under 90 seconds: the quick tests and a short sweep
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
 
 lint: venv  ## ruff: errors, imports, formatting rules

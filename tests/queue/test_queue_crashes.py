@@ -17,6 +17,8 @@ from sim.disk import SimDisk, SimulatedCrash
 from tests.queue.queue_harness import numbered, open_on, reopen
 from tests.queue.queue_life import CRASHES, Life, goes_on, life_at
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {
     "auto": QueueOptions(segment_bytes=600, repeat_max=2),
     "each": QueueOptions(segment_bytes=600, repeat_max=1, durability="sync"),

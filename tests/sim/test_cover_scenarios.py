@@ -49,6 +49,7 @@ def _wander(model: str, count: int, seed: int) -> None:
     assert sum(one.steps for one in played) > 20 * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", STAGES)
 def test_the_nodes_go_along_random_paths(model: str) -> None:
     _wander(model, 12, 1)

@@ -14,6 +14,7 @@ def test_there_are_at_least_twenty_scenarios() -> None:
     assert len(names()) >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_a_scenario_ends_the_same_in_both_gears(name: str) -> None:
     scenario = load(name)

@@ -13,6 +13,7 @@ from sim.profiles import PROFILES
 from sim.runner import Options, run_seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
     for seed in range(3):
@@ -21,6 +22,7 @@ def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
         assert result.simulated_s >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
     result = run_seed(Options(seed=100, profile=profile, gear="trio"))
@@ -28,7 +30,7 @@ def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
     assert result.counters["elections"] > 0
 
 
-@pytest.mark.parametrize("gear", ["step", "trio"])
+@pytest.mark.parametrize("gear", ["step", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
     program = (
         "from sim.runner import Options, run_seed\n"

@@ -20,6 +20,8 @@ from tests.storage.small_folder import MARRED, NEVER_WRITTEN, Folder, names
 from tests.storage.storage_harness import LOG, OTHER, segments
 from tests.storage.twin import JobFailed, Mismatch
 
+pytestmark = pytest.mark.slow
+
 STOPS = [pytest.param(True, id="clean stop"), pytest.param(False, id="unclean stop")]
 EVERY_BIT = range(8)
 

@@ -6,6 +6,8 @@ import pickle
 from itertools import count
 from random import Random
 
+import pytest
+
 from liftlog.storage.cleanstate import load_clean_state
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.log import Log
@@ -23,6 +25,8 @@ from tests.storage.upkeep_harness import (
     put,
     reopened,
 )
+
+pytestmark = pytest.mark.slow
 
 UNCHANGING = ("read", "exists", "list", "size")
 """Calls that leave a disk as it is."""

@@ -20,6 +20,8 @@ from tests.storage.crash_report import TRIED
 from tests.storage.crash_script import Content, Life, SegmentLife, read_all
 from tests.storage.storage_harness import LOG, SMALL
 
+pytestmark = pytest.mark.slow
+
 Crash = Callable[[SimDisk, Random], None]
 Found = tuple[object, ...]
 

@@ -39,6 +39,8 @@ from tests.storage.crash_report import TRIED
 from tests.storage.storage_harness import LOG, OTHER, segments
 from tests.storage.twin import EAGER, TINY, Twin
 
+pytestmark = pytest.mark.slow
+
 KEYS = (b"a", b"b", b"c")
 NEW = PartitionId(8, 0)
 

@@ -56,6 +56,8 @@ from tests.storage.crash_script import SegmentLife
 from tests.storage.storage_harness import LOG, OTHER, append, durable, new_disk, open_log, run, start
 from tests.storage.test_crash_points import CRASHES, check_life_after
 
+pytestmark = pytest.mark.slow
+
 Group = Callable[..., list[Event]]
 Line = tuple[int, bytes]
 """Epoch and value of one record."""

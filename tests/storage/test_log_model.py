@@ -24,6 +24,7 @@ def lives(examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)) -
     )
 
 
+@pytest.mark.slow
 def test_the_log_does_what_the_model_does() -> None:
     REACHED.clear()
     run_state_machine_as_test(LogMachine, settings=lives(100, 50))

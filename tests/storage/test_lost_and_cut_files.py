@@ -17,6 +17,8 @@ from tests.storage.small_folder import Folder
 from tests.storage.storage_harness import LOG, OTHER, segments
 from tests.storage.twin import Mismatch, Twin
 
+pytestmark = pytest.mark.slow
+
 STOPS = [pytest.param(True, id="clean stop"), pytest.param(False, id="unclean stop")]
 
 

@@ -333,6 +333,7 @@ def test_what_cannot_belong_there_is_refused(
     assert contents(log) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [flip_in_the_middle, flip_over_the_edge])
 def test_a_crash_at_every_disk_call_leaves_the_damage_noted_or_repaired_d4(harm: Harm) -> None:
     disk, log, batches = make(epochs=True)

@@ -156,6 +156,7 @@ def test_a_killed_node_is_not_damaged(killed_node: Path, verify: Verify) -> None
     assert verify(killed_node) == []
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_of_every_file_is_named(node: Path, verify: Verify) -> None:
     """Indexes to the byte, batches by the one that they begin with, state files by their name."""
     tried = 0
