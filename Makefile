@@ -9,7 +9,7 @@ JOBS ?= 2
 CHECK_SEEDS ?= 0:20
 NIGHTLY_SEEDS ?= 0:20000
 
-.PHONY: help venv demo test check lint types nightly jepsen-zip clean
+.PHONY: help venv demo test check lint types browser nightly jepsen-zip clean
 
 help:  ## what can be made
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,13 +23,16 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 50000" shortens it)
 	@$(BIN)/liftlog demo $(DEMO_ARGS)
 
-test: venv lint types  ## everything that CI runs
+test: venv browser lint types  ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly and not real"
 	$(BIN)/python -m pytest -m "real and not nightly"
 
 check: venv lint types  ## the inner loop, under 90 seconds: the quick tests and a short sweep
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
+
+browser:  ## a headless Chromium for the tests that open reports; without one they are skipped
+	@scripts/browser.sh >/dev/null || true
 
 lint: venv  ## ruff: errors, imports, formatting rules
 	$(BIN)/ruff check $(SOURCES)

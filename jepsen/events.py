@@ -98,15 +98,14 @@ def pair(events: Iterable[Event], source: str) -> list[Operation]:
             )
         start, asked = waiting.pop(event.process)
         number = numbers.pop(event.process)
-        found[number] = _operation(number, start, asked, position, event)
+        found[number] = join(number, start, asked, position, event)
     for process, (start, asked) in waiting.items():
-        found[numbers[process]] = _operation(numbers[process], start, asked, None, None)
+        found[numbers[process]] = join(numbers[process], start, asked, None, None)
     return [found[number] for number in range(count)]
 
 
-def _operation(
-    number: int, start: int, asked: Event, position: int | None, answer: Event | None
-) -> Operation:
+def join(number: int, start: int, asked: Event, position: int | None, answer: Event | None) -> Operation:
+    """An invocation at `start` and its completion at `position`; None = it never came."""
     outcome = answer.type if answer is not None else INFO
     return Operation(
         number,

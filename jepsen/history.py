@@ -45,8 +45,14 @@ OK, FAIL, INFO, OPEN = 0, 1, 2, 3
 INFO.
 """
 OUTCOMES = ("ok", "fail", "info")
-MOP_FUNCTIONS = ("send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe")
-"""Micro-operations of the schema. The log checks use send, poll, assign and subscribe."""
+MOP_FUNCTIONS = (
+    "send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe", "rebalance",
+    "hw", "truncate", "producer", "record-key", "tombstone", "join", "own", "commit", "fetch-commit",
+    "source",
+)  # fmt: skip
+"""Micro-operations of the schema. The log checks use send, poll, assign, subscribe and rebalance; those
+from `hw` on feed the promises, see docs/promises.md.
+"""
 FINAL_POLL = "final-poll"
 """`f` of an operation that belongs to a process's final read of whole keys, from the log start to the HW."""
 KEYED = {"send": "send", "poll": "poll", FINAL_POLL: "poll"}

@@ -31,7 +31,11 @@ JsonValue = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | None
 
 
 class MopLine(msgspec.Struct, array_like=True):
-    f: Literal["send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe"]
+    f: Literal[
+        "send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe", "rebalance",
+        "hw", "truncate", "producer", "record-key", "tombstone", "join", "own", "commit", "fetch-commit",
+        "source",
+    ]  # fmt: skip
     key: str
     offset: Natural | None = None
     value: JsonValue = None

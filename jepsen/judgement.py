@@ -19,7 +19,9 @@ class Problem(NamedTuple):
 
     - `{"linearization": {"linearized": [number…], "state": text, "stuck": [{"operation": number,
       "words": text}…]}}`: the longest partial linearization, the state after it, and why each operation that
-      could come next cannot;
+      could come next cannot. If they are there, `"states": [text…]` has the state after each of
+      `linearized`, and a stuck one's `"possible": true` says that the object allows it next, but nothing
+      follows from it;
     - `{"cycle": [{"from": number, "to": number, "edge": "ww"|"wr"|"rw"|"process"|"realtime",
       "key": text|None, "words": text}…]}`: each step's `to` is the next one's `from`, and the last one's
       is the first's.

@@ -33,7 +33,9 @@ except ImportError:
         "or `pip install 'liftlog[spark]'`"
     ) from None
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Version 1 lacks the operation's columns in mops.parquet (`OP_COLUMNS`); whoever needs them joins."""
 TABLES = ("ops", "mops", "faults")
 ROW_GROUP_ROWS = 128 * 1024
 """Spark splits a file only between row groups."""
@@ -66,8 +68,17 @@ MOPS_SCHEMA = pa.schema(
         pa.field("value", pa.int64()),
         pa.field("value_s", pa.string()),
         pa.field("epoch", pa.int64()),
+        pa.field("process", pa.int64(), nullable=False),
+        pa.field("op_f", _name, nullable=False),
+        pa.field("outcome", _name, nullable=False),
+        pa.field("idx_inv", pa.int64(), nullable=False),
+        pa.field("idx_ret", pa.int64()),
     ]
 )
+OP_COLUMNS = ("process", "op_f", "outcome", "idx_inv", "idx_ret")
+"""What mops.parquet repeats of each micro-operation's operation (`op_f` is its `f`), so that checks need no
+join: the join costs several times the checks themselves.
+"""
 FAULTS_SCHEMA = pa.schema(
     [
         pa.field("history_id", _name, nullable=False),
@@ -135,7 +146,7 @@ def read_info(folder: Path) -> FolderInfo:
     for table in TABLES:
         path = folder / f"{table}.parquet"
         schema = _open(path).schema_arrow
-        for field in SCHEMAS[table]:
+        for field in fields(table, info.version if info else VERSION):
             if schema.get_field_index(field.name) < 0:
                 raise LiftlogError(
                     f"broken history {path}: expected a column {field.name} of type {_plain(field.type)}"
@@ -150,6 +161,15 @@ def read_info(folder: Path) -> FolderInfo:
             info = _decode_info(path, (schema.metadata or {}).get(METADATA_KEY))
     assert info is not None
     return info
+
+
+def fields(table: str, version: int = VERSION) -> list[pa.Field]:
+    """The columns of a table in one version of the format."""
+    return [
+        field
+        for field in SCHEMAS[table]
+        if version >= 2 or table != "mops" or field.name not in OP_COLUMNS
+    ]
 
 
 def count_mops(folder: Path) -> int:
@@ -167,7 +187,7 @@ def read_parquet(folder: Path, name: str | None = None) -> History:
         raise LiftlogError(f"{folder} holds {len(info.histories)} histories ({names}): name one of them")
     history = History(chosen[0].name, chosen[0].meta)
     history.complete = chosen[0].complete
-    tables = {table: _rows(folder / f"{table}.parquet", history.name) for table in TABLES}
+    tables = {table: _rows(folder / f"{table}.parquet", history.name, info.version) for table in TABLES}
     _fill_ops(history, tables["ops"])
     mops = tables["mops"].sort_by([("op_id", "ascending"), ("pos", "ascending")])
     _fill_mops(history, mops)
@@ -203,16 +223,16 @@ def _ops_table(history: History) -> pa.Table:
 
 
 def _mops_table(history: History) -> pa.Table:
-    op_ids, positions, rows = array("q"), array("i"), array("q")
+    ops, positions, rows = array("q"), array("i"), array("q")
     contiguous = True
-    for op_id, start, count in zip(history.op_id, history.mop_start, history.mop_count, strict=True):
+    for op, (start, count) in enumerate(zip(history.mop_start, history.mop_count, strict=True)):
         contiguous = contiguous and start == len(rows)
         if count == 1:
-            op_ids.append(op_id)
+            ops.append(op)
             positions.append(0)
             rows.append(start)
         else:
-            op_ids.extend(array("q", [op_id]) * count)
+            ops.extend(array("q", [op]) * count)
             positions.extend(range(count))
             rows.extend(range(start, start + count))
     integers, strings = _split(history.mop_value)
@@ -228,16 +248,21 @@ def _mops_table(history: History) -> pa.Table:
     )
     if not contiguous or len(rows) != len(mops):
         mops = mops.take(_column(rows))
+    owner = _column(ops)
+    op_id = _column(history.op_id).take(owner)
     columns = {
         "history_id": _constant(history.name, len(rows)),
-        "op_id": _column(op_ids),
+        "op_id": op_id,
         "pos": _column(positions),
         **{name: mops.column(name) for name in mops.column_names},
+        "process": _column(history.process).take(owner),
+        "op_f": _dictionary(_column(history.f_code).take(owner), history.fs.names),
+        "outcome": _dictionary(_column(history.outcome).take(owner), OUTCOMES),
+        "idx_inv": _column(history.idx_inv).take(owner),
+        "idx_ret": _nullable_column(history.idx_ret).take(owner),
     }
     table = pa.table(columns, schema=MOPS_SCHEMA)
-    by_log = pa.table(
-        {"key": _key_ranks(history, rows), "offset": table.column("offset"), "row": _column(op_ids)}
-    )
+    by_log = pa.table({"key": _key_ranks(history, rows), "offset": table.column("offset"), "row": op_id})
     order = [("key", "ascending"), ("offset", "ascending"), ("row", "ascending")]
     return table.take(pc.sort_indices(by_log, sort_keys=order))
 
@@ -313,7 +338,7 @@ def _open(path: Path) -> pq.ParquetFile:
         ) from None
 
 
-def _rows(path: Path, name: str) -> pa.Table:
+def _rows(path: Path, name: str, version: int) -> pa.Table:
     try:
         table = pq.read_table(path, filters=pc.field("history_id") == name)
     except (pa.ArrowException, OSError) as error:
@@ -321,7 +346,7 @@ def _rows(path: Path, name: str) -> pa.Table:
             f"broken history {path}: expected readable columns, but {_first_line(error)}"
         ) from None
     columns = {}
-    for field in SCHEMAS[path.stem]:
+    for field in fields(path.stem, version):
         column = table.column(field.name).combine_chunks()
         if not field.nullable and column.null_count:
             raise LiftlogError(f"broken history {path}: expected no null in column {field.name}")
@@ -336,9 +361,9 @@ def _decode_info(path: Path, data: bytes | None) -> FolderInfo:
         info = msgspec.json.decode(data, type=FolderInfo)
     except msgspec.DecodeError as error:
         raise LiftlogError(f"broken history {path}: metadata {METADATA_KEY.decode()}: {error}") from None
-    if info.version != VERSION:
+    if info.version not in READABLE:
         raise LiftlogError(
-            f"broken history {path}: expected history version {VERSION}, got {info.version}: "
+            f"broken history {path}: expected history version {VERSION} or lower, got {info.version}: "
             "use the liftlog that wrote it"
         )
     return info

@@ -5,7 +5,8 @@ Everything here is bounded: counts, and as many examples as were asked for; neve
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 VALID, INVALID, UNKNOWN = "valid", "invalid", "unknown"
 EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
@@ -16,10 +17,14 @@ MEANINGS = {
     "lost-write": "a stored value was skipped by every read, though later values were read",
     "unseen": "an acknowledged value is in no read at all, final reads included",
     "missing-in-final-read": "an acknowledged value is absent from one reader's final read of the whole log",
-    "aborted-read": "a value was read although its send failed (G1a)",
+    "G1a": "a value was read although its send failed (aborted read)",
+    "precommitted-read": "an operation read what it had itself sent, before that was committed",
     "phantom": "a value was read that nobody sent to this log",
     "future-read": "a value was read before its send had begun",
     "realtime-order": "offsets contradict real time: the earlier of two sends has the higher offset",
+    "nonmonotonic-send": "a sender's later send was stored below its earlier one",
+    "int-nonmonotonic-send": "the offsets of one operation's sends do not ascend",
+    "int-send-skip": "other records lie between the sends of one operation",
     "nonmonotonic-poll": "a reader went backwards between two polls",
     "int-nonmonotonic-poll": "the offsets within one poll do not ascend",
     "poll-skip": "a reader passed over an existing offset between two polls",
@@ -27,6 +32,43 @@ MEANINGS = {
     "reused-value": "two sends carry one value, so reads of it prove nothing",
 }
 """Every anomaly, in the order of reports, with its meaning in one line."""
+
+CYCLE_MEANINGS = {
+    f"{base}{suffix}": f"{words}{how}"
+    for suffix, how in (
+        ("", ""),
+        ("-process", ", given the order in which each client worked"),
+        ("-realtime", ", given that what ended came before what began later"),
+    )
+    for base, words in (
+        ("G0", "operations overwrote each other in a circle"),
+        ("G1c", "information flowed in a circle"),
+    )
+}
+"""Cycles between the operations of logs (docs/cycles.md)."""
+
+PROMISE_MEANINGS = {
+    "hw-back": "the HW that one process was told of a log went back",
+    "read-above-hw": "a read returned a record at or above the HW that came with it",
+    "read-truncated": "a record was read, then cut off by a replica, and never read again",
+    "sequence-duplicate": "one number of a producer is stored twice",
+    "sequence-reordered": "two numbers of a producer are stored in the wrong order",
+    "sequence-gap": "numbers of a producer are missing, and no room is left for them",
+    "fenced-producer": "a record of an older producer epoch is stored above one of a newer",
+    "last-value-lost": "a final read of a compacted log misses the last value of a record key",
+    "deleted-value-back": "a final read of a compacted log shows a value of a deleted key, but no tombstone",
+    "generation-back": "a group told a generation after it had told a greater one",
+    "two-owners": "one partition had two owners in one generation",
+    "stale-commit": "a commit of an older generation was accepted",
+    "cursor-back": "a group's committed cursor went back",
+    "phantom-cursor": "a group told a cursor that nobody can have committed",
+    "output-duplicate": "an input record was transformed twice",
+    "output-missing": "an input record below the committed cursor was not transformed",
+    "cursor-apart": "a transaction took in a record without committing the cursor past it",
+}
+"""Promises beyond the log checks (docs/promises.md)."""
+
+EVERY_MEANING = {**MEANINGS, **CYCLE_MEANINGS, **PROMISE_MEANINGS}
 
 INCONCLUSIVE = ("reused-value",)
 """Findings that make a verdict unknown rather than invalid."""
@@ -47,12 +89,18 @@ class Evidence(NamedTuple):
 
 
 class Anomaly(NamedTuple):
-    """One violation: the operations involved and the evidence."""
+    """One violation: the operations involved and the evidence.
+
+    `words`: the sentences of a check that composes its own, else empty (see `explain`). `cycle`: the steps of
+    a cycle as `jepsen.judgement.Problem.detail` has them, with the ids of operations.
+    """
 
     name: str
     key: str
     ops: tuple[int, ...]
     evidence: Evidence
+    words: str = ""
+    cycle: tuple[Mapping[str, Any], ...] = ()
 
 
 class Finding(NamedTuple):
@@ -76,6 +124,11 @@ class Moment(NamedTuple):
     records_read: int
     latency_p50_ns: int | None
     latency_p99_ns: int | None
+    unseen: int | None = None
+    """Acknowledged values that nobody had read at its end; None where the history does not tell."""
+    lag_p50_ns: int | None = None
+    """How far behind polls were: the middle one, None where there was none."""
+    lag_worst_ns: int | None = None
 
 
 class Lane(NamedTuple):
@@ -132,6 +185,8 @@ class Picture(NamedTuple):
     """The operations that the examples of anomalies name, by id."""
     surroundings: tuple[Surroundings, ...]
     meta: tuple[tuple[str, str], ...]
+    every: int = 1
+    """Of so many offsets one was looked at for `Moment.unseen` and the lags."""
 
 
 class Count(NamedTuple):
@@ -182,7 +237,7 @@ class CheckResult(NamedTuple):
             "anomalies": [
                 {
                     "anomaly": finding.name,
-                    "meaning": MEANINGS[finding.name],
+                    "meaning": EVERY_MEANING.get(finding.name, ""),
                     "count": finding.total,
                     "keys": finding.keys,
                     "failing": finding.failing,
@@ -233,6 +288,8 @@ def _plain_evidence(evidence: Evidence) -> dict[str, int | str]:
 
 def explain(anomaly: Anomaly) -> str:
     """The anomaly in one sentence, with its values, offsets and operations."""
+    if anomaly.words:
+        return anomaly.words.removesuffix(".")
     e = anomaly.evidence
     value, other = shorten(e.value), shorten(e.other_value)
     ops = ", ".join(f"#{op}" for op in anomaly.ops)
@@ -252,12 +309,21 @@ def explain(anomaly: Anomaly) -> str:
             f"{value} was acknowledged{where} by operation {ops}, "
             f"but is not in the final read of process {e.process}"
         ),
-        "aborted-read": f"{value} was read{where}, though its send had failed (operations {ops})",
+        "G1a": f"{value} was read{where}, though its send had failed (operations {ops})",
+        "precommitted-read": f"operation {ops} both sent and polled {value}{where}",
         "phantom": f"{value} was read{where} by operation {ops}, but nobody sent it to this log",
         "future-read": f"{value} was read{where} before its send was invoked (operations {ops})",
         "realtime-order": (
             f"{value} was acknowledged at offset {e.offset} before {other} was even sent, "
             f"and yet that one got the lower offset {e.other_offset} (operations {ops})"
+        ),
+        "nonmonotonic-send": (
+            f"process {e.process} sent to offset {e.offset} after its send to offset {e.other_offset} "
+            f"had been acknowledged (operations {ops})"
+        ),
+        "int-nonmonotonic-send": (f"operation {ops} sent to offset {e.offset} after offset {e.other_offset}"),
+        "int-send-skip": (
+            f"operation {ops} sent to offsets {e.other_offset} and {e.offset}, with other records between them"
         ),
         "nonmonotonic-poll": (
             f"process {e.process} read offset {e.offset} after offset {e.other_offset} (operations {ops})"

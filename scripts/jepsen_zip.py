@@ -7,13 +7,16 @@ import sys
 import zipfile
 from pathlib import Path
 
+ALONGSIDE = ("liftlog/__init__.py", "liftlog/types.py", "liftlog/version.py")
+"""What jepsen/ needs of the rest of the project on a worker."""
+
 
 def main() -> int:
     target = Path(sys.argv[1])
     root = Path(__file__).resolve().parent.parent
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted((root / "jepsen").rglob("*")):
+        for path in (*sorted((root / "jepsen").rglob("*")), *(root / name for name in ALONGSIDE)):
             if path.is_file() and "__pycache__" not in path.parts:
                 entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), date_time=(1980, 1, 1, 0, 0, 0))
                 entry.compress_type = zipfile.ZIP_DEFLATED

@@ -1,5 +1,4 @@
-"""Runs the log checks and brings home what is bounded: counts, a few examples of each anomaly, the plots'
-points.
+"""Runs the log checks and brings home what is bounded: counts, and a few examples of each anomaly.
 
 `check` is the library's entry: it takes DataFrames and the caller's session and returns results; `check_log`
 in `jepsen.spark.log_checks` is the level below, DataFrame in and anomalies DataFrame out.
@@ -9,39 +8,54 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from jepsen.history import FINAL_POLL
-from jepsen.log_kernel import Gaps, anomaly_order
+from jepsen.log import ANOMALIES, Rules
+from jepsen.log.allowed import ALLOWED_ALWAYS, ALLOWED_WITH_SUBSCRIBE
+from jepsen.log.found import FACTS
+from jepsen.log.tiles import DIRTY
 from jepsen.result import (
     INCONCLUSIVE,
     MEANINGS,
     NEEDS_COMPLETE,
     Anomaly,
     CheckResult,
-    Count,
     Evidence,
     Finding,
     decide,
 )
-from jepsen.spark.frames import Frames, has_value
-from jepsen.spark.log_checks import check_log_summary
+from jepsen.spark.frames import Frames, log_number
+from jepsen.spark.log_checks import check_large_sends, check_log_summary, value_text
+from jepsen.spark.splits import plan_splits
+from jepsen.spark.survey import Survey, survey
 
 EXAMPLES_DEFAULT = 5
+LITERALS_MAX = 1000
 
 
 class CheckOptions(NamedTuple):
     """How to judge."""
 
-    gaps: Gaps = "known"
+    gaps: str = "known"
     """What a reader must not pass over: offsets that are known to exist, or "any" offset at all."""
     allow: frozenset[str] = frozenset()
     """Anomalies that are reported but do not make a history invalid."""
     examples: int = EXAMPLES_DEFAULT
     """How many examples of each anomaly to bring home, per history."""
+    unseen: str = "final"
+    """Which acknowledged values must have been read: those acknowledged before a "final" read, or "all"."""
+    sub_via: str = "assign"
+    """How readers got their logs: with "subscribe" or "both", a rebalance between two polls is normal."""
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """All anomalies that do not count."""
+        rebalanced = ALLOWED_WITH_SUBSCRIBE if self.sub_via != "assign" else frozenset()
+        return self.allow | ALLOWED_ALWAYS | rebalanced
 
 
 def check(
@@ -50,28 +64,29 @@ def check(
     *,
     source: str = "",
     incomplete: frozenset[str] = frozenset(),
+    show: Callable[[str], None] | None = None,
 ) -> list[CheckResult]:
     """Check every history of `frames`; one result each, sorted by name.
 
     `source` is where the frames came from, for the reports; `incomplete` names the histories whose recorder
-    stopped early (`HistoryInfo.complete`). Two Spark jobs: one counts, one checks.
+    stopped early (`HistoryInfo.complete`). `show` is told what is being done. Two Spark jobs, one counts and
+    one checks; a third looks up the texts of examples if there are any.
     """
     chosen = options or CheckOptions()
+    tell = show or _silent
     started = time.monotonic()
-    summaries = _summaries(frames)
-    transactions = any(summary.transactions for summary in summaries.values())
-    findings = _findings(
-        check_log_summary(frames, chosen.gaps, chosen.examples, transactions=transactions), chosen, incomplete
-    )
+    tell("counting operations")
+    known = survey(frames)
+    tell(f"checking {known.mops:,} micro-operations")
+    findings = _findings(frames, known, chosen, incomplete, tell)
     check_s = time.monotonic() - started
     results = []
-    for history, summary in sorted(summaries.items()):
-        reasons = list(summary.reasons)
+    for history, totals in sorted(known.histories.items()):
+        reasons = list(totals.reasons)
         if history in incomplete:
             reasons.append("the recorder stopped early: operations may be missing at the end of this history")
         found = findings.get(history, ())
-        read = summary.records_read
-        verdict, why = decide(found, tuple(reasons), summary.acknowledged, read)
+        verdict, why = decide(found, tuple(reasons), totals.acknowledged, totals.records_read)
         results.append(
             CheckResult(
                 history,
@@ -79,93 +94,110 @@ def check(
                 verdict,
                 why,
                 found,
-                summary.counts,
-                summary.records_sent,
-                read,
-                summary.t_first_ns,
-                summary.t_last_ns,
+                totals.counts,
+                totals.records_sent,
+                totals.records_read,
+                totals.t_first_ns,
+                totals.t_last_ns,
                 check_s,
             )
         )
     return results
 
 
-class _Summary(NamedTuple):
-    counts: tuple[Count, ...]
-    reasons: tuple[str, ...]
-    acknowledged: int
-    records_sent: int
-    records_read: int
-    transactions: bool
-    t_first_ns: int
-    t_last_ns: int
-
-
-def _summaries(frames: Frames) -> dict[str, _Summary]:
-    """What each history holds: a handful of rows per history, whatever its size. One job."""
-    nothing = F.lit(None).cast("bigint")
-    ops = frames.ops.groupBy("history_id", "f", "outcome").agg(
-        F.count("*").alias("ops"),
-        F.min("t_inv").alias("t_first"),
-        F.max(F.greatest("t_inv", "t_ret")).alias("t_last"),
-        nothing.alias("sent"),
-        nothing.alias("read"),
-        F.lit(False).alias("transactions"),
-    )
-    sends = F.col("f") == "send"
-    mops = (
-        frames.mops.where(has_value())
-        .groupBy("history_id")
-        .agg(
-            F.sum(sends.cast("bigint")).alias("sent"),
-            F.sum((F.col("f") == "poll").cast("bigint")).alias("read"),
-            F.max(sends & (F.col("pos") > 0)).alias("transactions"),
-        )
-    )
-    collected = ops.unionByName(mops, allowMissingColumns=True).collect()
-    records = {row.history_id: row for row in collected if row.f is None}
-    by_history: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted((row for row in collected if row.f is not None), key=lambda row: (row.f, row.outcome)):
-        by_history[row.history_id].append(row)
-    summaries = {}
-    for history, rows in by_history.items():
-        counts = tuple(Count(row.f, row.outcome, row.ops) for row in rows)
-        reasons = tuple(
-            f"{count.ops} final reads ended in {count.outcome}: these readers' final reads prove nothing"
-            for count in counts
-            if count.f == FINAL_POLL and count.outcome != "ok"
-        )
-        record = records.get(history)
-        summaries[history] = _Summary(
-            counts,
-            reasons,
-            acknowledged=sum(c.ops for c in counts if c.f in ("send", "txn") and c.outcome == "ok"),
-            records_sent=record.sent if record else 0,
-            records_read=record.read if record else 0,
-            transactions=bool(record and record.transactions),
-            t_first_ns=min(row.t_first for row in rows),
-            t_last_ns=max(row.t_last for row in rows),
-        )
-    return summaries
+def _silent(_: str) -> None:
+    """For callers who do not want to be told."""
 
 
 def _findings(
-    summary: DataFrame, options: CheckOptions, incomplete: frozenset[str]
+    frames: Frames,
+    known: Survey,
+    options: CheckOptions,
+    incomplete: frozenset[str],
+    tell: Callable[[str], None],
 ) -> dict[str, tuple[Finding, ...]]:
     """Put together what the tasks found."""
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in summary.collect():
-        rows[row.history_id, row.anomaly].append(row.asDict(recursive=True))
+    rules = Rules(options.gaps, options.unseen)
+    splits = plan_splits(frames.folder, known.traits, known.mops, known.large_keys)
+    summary = check_log_summary(frames, rules, options.examples, known.traits, known.large, splits)
+    rows = summary.collect()
+    dirty = {row.log for row in rows if row.anomaly == DIRTY} | set(known.several)
+    again = [log for log in known.large if log.log in dirty]
+    if again:
+        tell(f"comparing the sends of {len(again)} large logs")
+        rows += check_large_sends(frames, rules, options.examples, known.traits, again).collect()
+    kinds: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.anomaly != DIRTY:
+            kinds[known.names[row.history], ANOMALIES[row.anomaly]].append(row)
+    shown = {kind: sorted(rows, key=_earliest)[: options.examples] for kind, rows in kinds.items()}
+    if kinds:
+        tell("looking up what the anomalies are about")
+    texts = _texts(frames, [row for rows in shown.values() for row in rows])
     ranks = {name: rank for rank, name in enumerate(MEANINGS)}
     findings: dict[str, tuple[Finding, ...]] = {}
-    for history, name in sorted(rows, key=lambda pair: (pair[0], ranks[pair[1]])):
-        some = sorted(rows[history, name], key=anomaly_order)
+    for history, name in sorted(kinds, key=lambda kind: (kind[0], ranks[kind[1]])):
+        rows = kinds[history, name]
         proven = not (name in NEEDS_COMPLETE and history in incomplete)
-        failing = name not in options.allow and name not in INCONCLUSIVE and proven
-        examples = tuple(
-            Anomaly(name, row["key"], tuple(row["ops"]), Evidence(**row["evidence"]))
-            for row in some[: options.examples]
+        failing = name not in options.allowed and name not in INCONCLUSIVE and proven
+        examples = sorted((_example(name, row, texts) for row in shown[history, name]), key=_by_key)
+        count = sum(row["count"] for row in rows)
+        # Parts of one log report it each: see `jepsen.log.summary.summarize`.
+        keys = sum(row.keys_ for row in rows) + len(
+            {row.log for row in rows if row["count"] and not row.keys_}
         )
-        count, keys = sum(row["count"] for row in some), sum(row["keys"] for row in some)
-        findings[history] = (*findings.get(history, ()), Finding(name, count, keys, failing, examples))
+        findings[history] = (
+            *findings.get(history, ()),
+            Finding(name, count, keys, failing, tuple(examples)),
+        )
     return findings
+
+
+def _earliest(row: Row) -> tuple[Any, ...]:
+    """The same examples whatever the tasks were: those of the earliest operations."""
+    names = ("op_1", "op_2", "value_op", "value_pos", "offset", "other_offset", "process", "other_op", "log")
+    return tuple((row[name] is not None, row[name]) for name in names)
+
+
+def _by_key(anomaly: Anomaly) -> tuple[Any, ...]:
+    offset = anomaly.evidence.offset
+    return anomaly.key, offset is not None, offset, anomaly.ops
+
+
+Texts = dict[tuple[int, int, int | None], str]
+"""Values by (log, operation, position), and names of logs by (log, operation, None)."""
+
+
+def _texts(frames: Frames, rows: list[Row]) -> Texts:
+    """The texts that these anomalies refer to. One job, if there are any."""
+    ops = sorted(
+        {row[name] for row in rows for name in ("op_1", "value_op", "other_op") if row[name] is not None}
+    )
+    if not ops:
+        return {}
+    mops = frames.mops
+    if len(ops) <= LITERALS_MAX:
+        mops = mops.where(F.col("op_id").isin(ops))
+    else:
+        wanted = mops.sparkSession.createDataFrame([(op,) for op in ops], "op_id bigint")
+        mops = mops.join(F.broadcast(wanted), "op_id", "left_semi")
+    logs = sorted({row.log for row in rows})
+    if len(logs) <= LITERALS_MAX:
+        mops = mops.where(log_number().isin(logs))
+    texts: Texts = {}
+    columns = (log_number().alias("log"), "op_id", "pos", "key", value_text().alias("text"))
+    for row in mops.select(*columns).collect():
+        texts[row.log, row.op_id, None] = row.key
+        if row.text is not None:
+            texts[row.log, row.op_id, row.pos] = row.text
+    return texts
+
+
+def _example(name: str, row: Row, texts: Texts) -> Anomaly:
+    evidence = Evidence(
+        texts.get((row.log, row.value_op, row.value_pos)),
+        texts.get((row.log, row.other_op, row.other_pos)),
+        **{fact: row[fact] for fact in FACTS},
+    )
+    ops = tuple(op for op in (row.op_1, row.op_2) if op is not None)
+    return Anomaly(name, texts[row.log, row.op_1, None], ops, evidence)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from liftlog.types import LiftlogError
@@ -29,33 +30,43 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SHUFFLE_PARTITIONS = 16
 """Enough for 10 million rows on a few cores; adaptive execution merges what is too small."""
 
+DRIVER_MEMORY_MIN = 512 * 1024**2
+MEMORY_INFO = Path("/proc/meminfo")
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
 _MEMORY_UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 def start_session(
     master: str = DEFAULT_MASTER,
-    driver_memory: str = DEFAULT_DRIVER_MEMORY,
+    driver_memory: str | None = DEFAULT_DRIVER_MEMORY,
     *,
     progress: bool = False,
     quick: bool = True,
 ) -> SparkSession:
     """Start a session, or return the one that runs already in this process.
 
+    `driver_memory` None = the default, or less where less is free.
     `progress` shows Spark's own progress bar on stderr. `quick` has a local Java process start fast rather
     than run fast, which pays off below some ten million rows. Raises LiftlogError with the remedy if
     something is missing.
     """
     require_packages()
+    memory = DEFAULT_DRIVER_MEMORY if driver_memory is None else driver_memory
     if master.startswith("local"):
         require_java()
-        require_memory(driver_memory)
-        # Workers need this environment's numpy and pyarrow, whatever `python3` on the PATH is.
+        if driver_memory is None:
+            memory = fitting_memory(memory_available())
+        require_memory(memory)
+        # Workers need this environment's numpy and pyarrow, whatever `python3` on the PATH is, and find this
+        # project where it lies.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _add_to_python_path(Path(__file__).resolve().parents[2])
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("liftlog jepsen").master(master)
-    for name, value in _settings(master, driver_memory, progress, quick).items():
+    for name, value in _settings(master, memory, progress, quick).items():
         builder = builder.config(name, value)
     try:
         session: SparkSession = builder.getOrCreate()
@@ -138,16 +149,55 @@ def require_memory(driver_memory: str) -> None:
     if found is None:
         raise LiftlogError(f"driver memory {driver_memory!r} is not a size: write it like 4g or 900m")
     wanted = int(found.group(1)) * _MEMORY_UNITS[found.group(2)]
-    if wanted < 512 * 1024**2:
+    if wanted < DRIVER_MEMORY_MIN:
         raise LiftlogError(
             f"driver memory {driver_memory} is too small for Spark: give 512m or more, 4g is the default"
         )
-    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    installed = memory_installed()
     if wanted > installed:
         raise LiftlogError(
             f"driver memory {driver_memory} is more than this machine's {installed / 1024**3:.1f} GiB: "
             "lower --driver-memory"
         )
+    free = memory_available()
+    if wanted > free:
+        raise LiftlogError(
+            f"driver memory {driver_memory} is more than the {free / 1024**3:.1f} GiB that are free: "
+            f"end other programs, or give --driver-memory {fitting_memory(free)}"
+        )
+
+
+def fitting_memory(free: int) -> str:
+    """The default for a machine with so many free bytes: 4g, or less to leave a third to Python's workers."""
+    mebibytes = max(DRIVER_MEMORY_MIN, free * 2 // 3) // 1024**2
+    return DEFAULT_DRIVER_MEMORY if mebibytes >= 4096 else f"{mebibytes}m"
+
+
+def memory_installed() -> int:
+    """Bytes of memory that this machine has, or that its container may use."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _read(CONTAINER_LIMIT).strip()
+    return min(installed, int(limit)) if limit.isdecimal() else installed
+
+
+def memory_available() -> int:
+    """Bytes of memory that programs can still get, caches included; all that is installed if nobody says."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(MEMORY_INFO), re.MULTILINE)
+    installed = memory_installed()
+    return min(installed, int(found[1]) * 1024) if found else installed
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def _add_to_python_path(folder: Path) -> None:
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if folder.is_dir() and str(folder) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([*paths, str(folder)])
 
 
 def _java_cause(error: Exception) -> str:

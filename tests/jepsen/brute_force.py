@@ -1,4 +1,4 @@
-"""The definitions of `jepsen.log_kernel`, word by word, over operations instead of columns; quadratic and
+"""The definitions of `jepsen.log`, word by word, over operations instead of columns; quadratic and
 obvious.
 """
 
@@ -23,13 +23,13 @@ def row(anomaly: str, key: str, ops: list[int], **evidence: Any) -> Row:
     return anomaly, key, tuple(ops), tuple(evidence.get(field) for field in fields)
 
 
-def brute_force(history: History, gaps: str = "known") -> set[Row]:
+def brute_force(history: History, gaps: str = "known", unseen: str = "final") -> set[Row]:
     """All anomalies: (anomaly, key, operations, evidence)."""
     ops = sorted(history.ops(), key=lambda op: op.op_id)
     keys = sorted({mop.key for op in ops for mop in op.mops})
     found: set[Row] = set()
     for key in keys:
-        found |= _Log(ops, key).check(gaps)
+        found |= _Log(ops, key, unseen).check(gaps)
     return found
 
 
@@ -43,8 +43,8 @@ def parts(ops: list[Op], f: str, key: str | None = None) -> list[tuple[Op, int, 
 
 
 class _Log:
-    def __init__(self, ops: list[Op], key: str) -> None:
-        self.ops, self.key = ops, key
+    def __init__(self, ops: list[Op], key: str, unseen: str) -> None:
+        self.ops, self.key, self.unseen = ops, key, unseen
         self.sends = parts(ops, "send", key)
         self.polls = parts(ops, "poll", key)
         self.ok_polls = [part for part in self.polls if part[0].outcome == "ok"]
@@ -93,7 +93,9 @@ class _Log:
             return found
         (send,) = senders
         if readers and send.outcome == "fail":
-            found.add(row("aborted-read", self.key, both, **shared))
+            found.add(row("G1a", self.key, both, **shared))
+        if any(op.op_id == send.op_id for op, _, mop in self.polls if mop.value == value):
+            found.add(row("precommitted-read", self.key, send_op, **shared))
         ends = [op.idx_ret for op in readers if op.idx_ret is not None]
         if ends and min(ends) < send.idx_inv:
             moments = {"position": min(ends), "other_position": send.idx_inv}
@@ -124,8 +126,8 @@ class _Log:
         shared = {"value": text(value), "offset": self.first(value), "position": send.idx_ret}
         began = {process: min(op.idx_inv for op in ops) for process, ops in self.final_readers().items()}
         if not self.readers[value]:
-            if any(send.idx_ret < moment for moment in began.values()):
-                last = max(began.values())
+            last = max(began.values(), default=None)
+            if self.unseen == "all" or any(send.idx_ret < moment for moment in began.values()):
                 return {row("unseen", self.key, [send.op_id], **shared, other_position=last)}
             return set()
         found = set()
@@ -136,18 +138,18 @@ class _Log:
                 found.add(row("missing-in-final-read", self.key, [send.op_id], **shared, **where))
         return found
 
-    def operation_of(self, value: Any) -> int:
-        if self.senders[value]:
-            return max(op.op_id for op in self.senders[value])
-        return min(op.op_id for op, _, mop in self.polls if mop.value == value)
+    def shown_by(self, value: Any) -> tuple[int, int]:
+        """The operation and position that name this value: its last send, or else its first poll."""
+        sends = [(op.op_id, pos) for op, pos, mop in self.sends if mop.value == value]
+        return max(sends) if sends else min((o.op_id, p) for o, p, mop in self.polls if mop.value == value)
 
     def check_offsets(self) -> set[Row]:
         found = set()
         for offset in {offset for offset, _ in self.pairs}:
-            holders = sorted((v for o, v in self.pairs if o == offset), key=text)
+            holders = sorted((v for o, v in self.pairs if o == offset), key=self.shown_by)
             if len(holders) > 1:
                 low, high = holders[:2]
-                ops = [self.operation_of(low), self.operation_of(high)]
+                ops = [self.shown_by(low)[0], self.shown_by(high)[0]]
                 texts = {"value": text(low), "other_value": text(high)}
                 found.add(row("inconsistent-offsets", self.key, ops, **texts, offset=offset))
         return found
@@ -167,8 +169,9 @@ class _Log:
             below = [other for other in placed if other[2] < offset]
             if not below:
                 continue
-            order = {v: number for number, v in enumerate(self.values)}
-            other, sender, other_offset = max(below, key=lambda one: (one[1].idx_inv, one[2], order[one[0]]))
+            other, sender, other_offset = max(
+                below, key=lambda one: (one[1].idx_inv, one[2], self.shown_by(one[0]))
+            )
             if sender.idx_inv > send.idx_ret:
                 found.add(
                     row(
@@ -188,29 +191,76 @@ class _Log:
     def check_sessions(self, gaps: str) -> set[Row]:
         found: set[Row] = set()
         for process in {op.process for op in self.ops}:
-            position: tuple[int, int] | None = None
-            for op in sorted((op for op in self.ops if op.process == process), key=lambda op: op.idx_inv):
-                if op.f in ("assign", "subscribe") and op.outcome != "fail":
-                    if all(mop.key != self.key for mop in op.mops):
-                        position = None
-                    continue
-                read = [mop.offset for mop in op.mops if self._here(mop) and mop.f == "poll"]
-                offsets = [offset for offset in read if offset is not None]
-                if not offsets:
-                    continue
-                if position is not None:
-                    found |= self.step("", process, position[0], offsets[0], [position[1], op.op_id], gaps)
+            own = sorted((op for op in self.ops if op.process == process), key=lambda op: op.idx_inv)
+            found |= self.check_polls(process, own, gaps) | self.check_sends(process, own, gaps)
+        return found
+
+    def check_polls(self, process: int, ops: list[Op], gaps: str) -> set[Row]:
+        found: set[Row] = set()
+        position: tuple[int, int] | None = None
+        for op in ops:
+            if op.f in ("assign", "subscribe") and op.outcome != "fail":
+                if all(mop.key != self.key for mop in op.mops):
+                    position = None
+                continue
+            read = [mop.offset for mop in op.mops if self._here(mop) and mop.f == "poll"]
+            offsets = [offset for offset in read if offset is not None]
+            if not offsets:
+                continue
+            if position is not None:
+                found |= self.step("", process, position[0], offsets[0], [position[1], op.op_id], gaps)
+            if not any(mop.f == "rebalance" and mop.key == self.key for mop in op.mops):
                 for low, high in pairwise(offsets):
                     found |= self.step("int-", process, low, high, [op.op_id], gaps)
-                if op.outcome == "ok":
-                    position = (offsets[-1], op.op_id)
+            if op.outcome == "ok":
+                position = (offsets[-1], op.op_id)
         return found
 
     def step(self, prefix: str, process: int, low: int, high: int, ops: list[int], gaps: str) -> set[Row]:
         where = {"offset": high, "other_offset": low, "process": process}
         if high <= low:
             return {row(f"{prefix}nonmonotonic-poll", self.key, ops, **where)}
-        between = [offset for offset, _ in self.pairs if low < offset < high]
-        if between or (gaps == "any" and high > low + 1):
+        if self.skips(low, high, gaps):
             return {row(f"{prefix}poll-skip", self.key, ops, **where)}
         return set()
+
+    def skips(self, low: int, high: int, gaps: str) -> bool:
+        between = [offset for offset, _ in self.pairs if low < offset < high]
+        return bool(between) or (gaps == "any" and high > low + 1)
+
+    def place(self, op: Op, mop: Mop) -> int | None:
+        """Where a send's value lies: as its committed send was told, or else as polls saw it."""
+        if op.op_id in self.committed and mop.offset is not None:
+            return mop.offset
+        seen = [other.offset for _, _, other in self.polls if other.value == mop.value]
+        return max((offset for offset in seen if offset is not None), default=None)
+
+    def check_sends(self, process: int, ops: list[Op], gaps: str) -> set[Row]:
+        found: set[Row] = set()
+        last: tuple[int | None, Op] | None = None
+        for op in ops:
+            if op.f in ("assign", "subscribe") and op.outcome != "fail":
+                if all(mop.key != self.key for mop in op.mops):
+                    last = None
+                continue
+            places = [self.place(op, mop) for mop in op.mops if self._here(mop) and mop.f == "send"]
+            if not places:
+                continue
+            for low, high in pairwise(places):
+                if low is None or high is None:
+                    continue
+                where = {"offset": high, "other_offset": low, "process": process}
+                if high < low:
+                    found.add(row("int-nonmonotonic-send", self.key, [op.op_id], **where))
+                elif low < high and self.skips(low, high, gaps):
+                    found.add(row("int-send-skip", self.key, [op.op_id], **where))
+            if op.outcome == "fail":
+                continue
+            if last is not None and None not in (last[0], places[0]) and last[1].outcome == "ok":
+                before, high = last[1], places[0]
+                assert before.idx_ret is not None and last[0] is not None and high is not None
+                if before.idx_ret < op.idx_inv and high < last[0]:
+                    where = {"offset": high, "other_offset": last[0], "process": process}
+                    found.add(row("nonmonotonic-send", self.key, [before.op_id, op.op_id], **where))
+            last = (places[-1], op)
+        return found

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from jepsen.history import FINAL_POLL, OUTCOMES, History
-from jepsen.log_kernel import ASSIGN, INPUT_COLUMNS, POLL, SEND
+from jepsen.log import ASSIGN, INPUT_COLUMNS, POLL, REBALANCE, SEND
 
 TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in INPUT_COLUMNS])
-KINDS = {"send": SEND, "poll": POLL, "assign": ASSIGN, "subscribe": ASSIGN}
+KINDS = {"send": SEND, "poll": POLL, "assign": ASSIGN, "subscribe": ASSIGN, "rebalance": REBALANCE}
 
 
 def kernel_input(histories: Iterable[History]) -> pa.Table:

@@ -1,0 +1,193 @@
+"""`liftlog jepsen check`: judge recorded histories on Spark.
+
+Exit codes: 0 valid; 1 invalid; 2 unknown, or the check could not run, with one line that says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from jepsen import foreign_command
+from jepsen.check_logs import Source, run, with_pictures
+from jepsen.jsonl import read_jsonl
+from jepsen.report.page import write_html
+from jepsen.report.text import overall_exit_code, overall_verdict, print_results
+from jepsen.result import CYCLE_MEANINGS, MEANINGS, PROMISE_MEANINGS, CheckResult
+from jepsen.store import JSONL_NAME, PARQUET_NAME, find_history
+from liftlog.terminal import Activity
+from liftlog.types import LiftlogError
+
+if TYPE_CHECKING:
+    pass
+
+REPORT_NAME = "report.html"
+MASTER = re.compile(r"local(-cluster)?(\[.+\])?$|spark://.+|k8s://.+|yarn$")
+WIDTH_WITHOUT_TERMINAL = 140
+SESSION_DEFAULTS = ("local[2]", "4g")
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb `check`."""
+    check = verbs.add_parser(
+        "check",
+        help="judge a recorded history",
+        description="Judge a recorded history of a log on Spark. Exit code 0 valid, 1 invalid, 2 unknown.",
+    )
+    check.add_argument(
+        "history",
+        type=Path,
+        nargs="*",
+        metavar="HISTORY",
+        help="a .jsonl file, a Parquet folder, or a run folder of the store; files of other tools",
+    )
+    master, memory = SESSION_DEFAULTS
+    check.add_argument("--master", default=master, metavar="URL", help=f"Spark master (default {master})")
+    check.add_argument(
+        "--driver-memory",
+        metavar="SIZE",
+        help=f"memory of Spark's driver (default {memory}, or less where less is free)",
+    )
+    check.add_argument(
+        "--json", action="store_true", help="JSON instead of text: for other tools' files one line each"
+    )
+    html = check.add_mutually_exclusive_group()
+    html.add_argument(
+        "--html", type=Path, metavar="FILE", help="the HTML report (default: beside the history)"
+    )
+    html.add_argument("--no-html", action="store_true", help="write no HTML report")
+    check.add_argument(
+        "--gaps",
+        choices=("known", "any"),
+        default="known",
+        help="what a reader must not pass over: offsets known to exist (default), or any offset at all",
+    )
+    check.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="ANOMALY",
+        help="report this anomaly, but do not count it; may be given several times",
+    )
+    check.add_argument(
+        "--examples", type=int, default=5, metavar="N", help="examples of each anomaly (default 5)"
+    )
+    check.add_argument(
+        "--unseen",
+        choices=("final", "all"),
+        default="final",
+        help="which acknowledged values must have been read: those before a final read (default), or all",
+    )
+    check.add_argument(
+        "--sub-via",
+        choices=("assign", "subscribe", "both"),
+        default="assign",
+        help="how readers got their logs (default assign); with the others, a rebalance may skip or go back",
+    )
+    check.add_argument(
+        "--cycles", action="store_true", help="search for cycles between the operations, too: G0 and G1c"
+    )
+    check.add_argument(
+        "--ww-deps", action="store_true", help="with --cycles, the order of offsets is a dependency"
+    )
+    check.add_argument(
+        "--salvage",
+        action="store_true",
+        help="drop a torn last line, which a dying recorder left, instead of refusing",
+    )
+    foreign_command.add_arguments(check)
+    check.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    _require_options(arguments)
+    if foreign_command.is_foreign(arguments):
+        return foreign_command.check_foreign(arguments)
+    foreign_command.refuse_options(arguments)
+    if len(arguments.history) != 1:
+        raise LiftlogError("one history of our own at a time; for files of other tools, give --format")
+    found = find_history(arguments.history[0])
+    report = None if arguments.no_html else _report_path(arguments.html, found)
+    from jepsen.spark.session import require_java, require_packages
+
+    require_packages()
+    if arguments.master.startswith("local"):
+        require_java()
+    with tempfile.TemporaryDirectory(prefix="liftlog-jepsen-") as temporary, Activity() as activity:
+        activity.show("reading the history")
+        source = _as_parquet(found, arguments.salvage, Path(temporary))
+        results = run(source, arguments, str(found), Path(temporary), activity)
+        if report is not None:
+            activity.show("writing the report")
+            results = with_pictures(results, source)
+            write_html(results, report)
+    if arguments.json:
+        print(json.dumps(_as_json(results, report), ensure_ascii=False, indent=2))
+    else:
+        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+        print_results(Console(highlight=False, width=width), results, report)
+    return overall_exit_code(results)
+
+
+def _require_options(arguments: argparse.Namespace) -> None:
+    known = (*MEANINGS, *CYCLE_MEANINGS, *PROMISE_MEANINGS)
+    for name in arguments.allow:
+        if name not in known:
+            raise LiftlogError(f"--allow {name}: there is no such anomaly; there are {', '.join(known)}")
+    if arguments.ww_deps and not arguments.cycles:
+        raise LiftlogError("--ww-deps is about cycles: give --cycles, too")
+    if not MASTER.match(arguments.master):
+        raise LiftlogError(
+            f"--master {arguments.master} is no Spark master: give local[2], spark://HOST:PORT, yarn or k8s://URL"
+        )
+    if not 1 <= arguments.examples <= 1000:
+        raise LiftlogError(f"--examples {arguments.examples}: give a number from 1 to 1000")
+
+
+def _report_path(asked: Path | None, history: Path) -> Path:
+    """Where the report goes: as asked, into the run folder, or beside the history. It must be writable."""
+    if asked is not None:
+        path = asked
+    elif history.name in (JSONL_NAME, PARQUET_NAME):
+        path = history.parent / REPORT_NAME
+    else:
+        path = history.with_suffix(".html")
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
+        raise LiftlogError(
+            f"cannot write the report {path}: choose another place with --html, or give --no-html"
+        )
+    return path
+
+
+def _as_parquet(found: Path, salvage: bool, temporary: Path) -> Source:
+    """The history as a Parquet folder; a JSONL file is converted into one below `temporary`."""
+    from jepsen.parquet import read_info, write_parquet
+    from jepsen.validation import validate_folder
+
+    if found.is_dir():
+        return Source(found, validate_folder(found))
+    folder = temporary / PARQUET_NAME
+    write_parquet(read_jsonl(found, salvage=salvage), folder)
+    return Source(folder, read_info(folder))
+
+
+def _as_json(results: Sequence[CheckResult], report: Path | None) -> dict[str, object]:
+    """One history: its result. Several: the worst verdict and all results."""
+    place = None if report is None else str(report)
+    if len(results) == 1:
+        return {**results[0].as_json(), "report": place}
+    return {
+        "verdict": overall_verdict(results),
+        "histories": [result.as_json() for result in results],
+        "report": place,
+    }

@@ -1,0 +1,210 @@
+"""The checks of sessions: what each process did with one log, in its own order.
+
+A *lane* is the polls, or the sends, of one process in one log. The place of a poll's record is its offset;
+that of a send is its own offset if it has committed, or else the offset at which polls saw its value. Records
+without a place are passed over (polls), or end what is known of the lane (sends).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jepsen.log.columns import (
+    ASSIGN,
+    FAIL,
+    NO_VALUE,
+    NONE,
+    OK,
+    POLL,
+    REBALANCE,
+    SEND,
+    Block,
+    Bools,
+    Ints,
+    concatenate,
+    heads,
+    latest_place,
+    sort_order,
+    take,
+)
+from jepsen.log.found import NUMBER, Found
+
+SESSION_COLUMNS = (
+    "history",
+    "log",
+    "kind",
+    "op",
+    "pos",
+    "offset",
+    "process",
+    "outcome",
+    "inv",
+    "ret",
+    "session",
+    "carried",
+)
+"""`offset` is the place. `carried`: the row stands for what lies before this tile; only later rows are
+judged.
+"""
+SKIP_COLUMNS = ("history", "log", "anomaly", "op_1", "op_2", "process", "low", "high")
+"""Steps from one place to a higher one that is not the next offset: skips, if some offset between them is
+known.
+"""
+
+
+def session_rows(rows: Block, place: Ints | None = None, carried: int = 0) -> Block:
+    """The columns that sessions need. `place`: of every row, if it is not the offset."""
+    block = {name: rows[name] for name in SESSION_COLUMNS if name != "carried"}
+    if place is not None:
+        block["offset"] = place
+    block["carried"] = np.full(len(rows["log"]), carried, np.int64)
+    return block
+
+
+def in_session(rows: Block) -> Bools:
+    """Which rows matter to the lanes of polls: polls with a place, and assigns and rebalances that
+    happened.
+    """
+    kind = rows["kind"]
+    polls = (kind == POLL) & (rows["value_kind"] != NO_VALUE) & (rows["offset"] != NONE)
+    assigns = (kind == ASSIGN) & (rows["outcome"] != FAIL)
+    which: Bools = polls | assigns | (kind == REBALANCE)
+    return which
+
+
+def check_sessions(rows: Block, found: Found, gaps: str = "known") -> Block:
+    """Backward steps of all lanes go to `found`; the skips that known offsets must decide are returned.
+
+    `rows`: SESSION_COLUMNS, every row of some lanes (or of a stretch of their time with the carried ones).
+    `gaps`: with "any", every step that is not to the next offset is a skip.
+    """
+    rebalanced = take(rows, rows["kind"] == REBALANCE)
+    rows = take(rows, rows["kind"] != REBALANCE)
+    senders = rows["kind"] == SEND
+    skips = []
+    for lane, which in ((POLL, ~senders), (SEND, senders | (rows["kind"] == ASSIGN))):
+        if lane == SEND and not senders.any():
+            continue
+        part = take(rows, which)
+        if len(part["log"]):
+            skips.append(_check_lanes(part, lane, rebalanced, found, gaps))
+    return concatenate(skips, SKIP_COLUMNS)
+
+
+def _check_lanes(rows: Block, kind: int, rebalanced: Block, found: Found, gaps: str) -> Block:
+    rows = take(rows, _by_lane(rows))
+    if kind == SEND:
+        rows = _placed_once(rows)
+    lane_heads = heads(rows["log"], rows["process"])
+    places = np.arange(len(lane_heads))
+    start = np.maximum.accumulate(np.where(lane_heads, places, 0))
+    op, offset, outcome = rows["op"], rows["offset"], rows["outcome"]
+    assigns = rows["kind"] == ASSIGN
+    same_op = ~lane_heads
+    same_op[1:] &= op[1:] == op[:-1]
+    # A position survives an assignment that names its log: the session counts only those that did not.
+    naming = assigns & ~same_op
+    named = np.cumsum(naming)
+    session = rows["session"] - (named - named[start] + naming[start])
+    advances = ~assigns & (outcome == OK if kind == POLL else outcome != FAIL)
+    holder = np.concatenate([[-1], latest_place(advances)[:-1]])
+    internal = same_op & ~assigns
+    external = ~internal & ~assigns & (holder >= start)
+    before = np.where(internal, places - 1, np.maximum(holder, 0))
+    external &= session[before] == session
+    if kind == SEND:
+        # Sends of one process may overlap; of two that did, neither is the first.
+        external &= (outcome != FAIL) & (outcome[before] == OK)
+        external &= rows["ret"][before] < rows["inv"]
+    previous = offset[before]
+    compared = (internal | external) & (offset != NONE) & (previous != NONE) & (rows["carried"] == 0)
+    # Two polls of one offset repeat; two sends to one offset are an inconsistency, not a step.
+    back = compared & (offset <= previous if kind == POLL else offset < previous)
+    jump = compared & (offset > previous + 1)
+    if kind == SEND:
+        jump &= internal
+    back_places, jump_places = np.flatnonzero(back), np.flatnonzero(jump)
+    if kind == POLL and len(rebalanced["log"]):
+        back_places = _not_rebalanced(rows, internal, back_places, rebalanced)
+        jump_places = _not_rebalanced(rows, internal, jump_places, rebalanced)
+    names = ("nonmonotonic-poll", "poll-skip") if kind == POLL else ("nonmonotonic-send", "send-skip")
+    _add(rows, internal, before, back_places, names[0], found)
+    if gaps == "any":
+        _add(rows, internal, before, jump_places, names[1], found)
+        return concatenate([], SKIP_COLUMNS)
+    steps = _steps(rows, internal, before, jump_places)
+    inside = NUMBER[f"int-{names[1]}"]
+    steps["anomaly"] = np.where(internal[jump_places], inside, NUMBER.get(names[1], inside))
+    return {name: steps[name] for name in SKIP_COLUMNS}
+
+
+def _by_lane(rows: Block) -> Ints:
+    """The order by log, process, invocation and position. A reader's offsets ascend with time, so that rows
+    sorted by offset are nearly in this order already, lane by lane.
+    """
+    log, process = rows["log"], rows["process"]
+    if len(log) and (log == log[0]).all() and (process == process[0]).all():
+        return sort_order((rows["inv"], rows["pos"]))
+    return _sorted_within(sort_order((log, process)), rows)
+
+
+def _sorted_within(order: Ints, rows: Block) -> Ints:
+    log, process = rows["log"][order], rows["process"][order]
+    lane: Ints = np.cumsum(heads(log, process), dtype=np.int64)
+    return order[sort_order((lane, rows["inv"][order], rows["pos"][order]))]
+
+
+def _placed_once(rows: Block) -> Block:
+    """Where a send comes twice, without its place and with it, the second."""
+    same = ~heads(rows["log"], rows["op"], rows["pos"], rows["kind"])
+    if not same.any():
+        return rows
+    starts = np.flatnonzero(~same)
+    place = np.maximum.reduceat(rows["offset"], starts)
+    carried = np.minimum.reduceat(rows["carried"], starts)
+    return {**take(rows, starts), "offset": place, "carried": carried}
+
+
+def _not_rebalanced(rows: Block, internal: Bools, which: Ints, rebalanced: Block) -> Ints:
+    """Without the steps inside an operation during which the log was taken away or given."""
+    exempt = set(zip(rebalanced["log"].tolist(), rebalanced["op"].tolist(), strict=True))
+    pairs = zip(rows["log"][which].tolist(), rows["op"][which].tolist(), strict=True)
+    kept = np.array([pair not in exempt for pair in pairs], np.bool_)
+    return which[kept | ~internal[which]]
+
+
+def _steps(rows: Block, internal: Bools, before: Ints, which: Ints) -> dict[str, Any]:
+    inside = internal[which]
+    op = rows["op"][which]
+    return {
+        "history": rows["history"][which],
+        "log": rows["log"][which],
+        "op_1": np.where(inside, op, rows["op"][before[which]]),
+        "op_2": np.where(inside, NONE, op),
+        "process": rows["process"][which],
+        "low": rows["offset"][before[which]],
+        "high": rows["offset"][which],
+    }
+
+
+def _add(rows: Block, internal: Bools, before: Ints, which: Ints, name: str, found: Found) -> None:
+    inside = internal[which]
+    for prefix, some in (("int-", which[inside]), ("", which[~inside])):
+        if len(some):
+            report_steps(f"{prefix}{name}", _steps(rows, internal, before, some), found)
+
+
+def report_steps(name: str, steps: Block, found: Found) -> None:
+    """Steps of one kind as anomalies."""
+    found.add(
+        name,
+        steps["history"],
+        steps["log"],
+        steps["op_1"],
+        op_2=steps["op_2"],
+        process=steps["process"],
+        offset=steps["high"],
+        other_offset=steps["low"],
+    )

@@ -1,0 +1,31 @@
+"""What the caller of a check may choose."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from jepsen.transactions.classify import STEPS
+
+
+class Options(NamedTuple):
+    """How transactions are judged. All assumptions beyond what histories show are off.
+
+    consistency_model: the model, or several with commas between them, that the history must obey; None is
+    strict serializability. Names: `jepsen.transactions.consistency`.
+    anomalies: more anomalies that must not be there, whatever the model says.
+    initial: the value of a register before anybody wrote, besides nil, if the history's writers know one.
+    wfr_keys: a transaction that reads a register and then writes it has overwritten what it read.
+    sequential_keys: each register is sequentially consistent: versions follow the order of each process.
+    linearizable_keys: each register is linearizable: versions follow real time.
+    examples: problems of one kind that are described; the others are counted.
+    steps: edges that the search for one kind of cycle in one component may follow.
+    """
+
+    consistency_model: str | None = None
+    anomalies: tuple[str, ...] = ()
+    initial: Any = None
+    wfr_keys: bool = False
+    sequential_keys: bool = False
+    linearizable_keys: bool = False
+    examples: int = 8
+    steps: int = STEPS
