@@ -73,7 +73,10 @@ def pair(events: Iterable[Event], source: str) -> list[Operation]:
 
     Raises BadHistory for a process that invokes twice at a time, or completes what it did not invoke.
     """
+    events = list(events)
     listed = [event for event in events if isinstance(event.process, int)]
+    if events and not listed:
+        return []  # nothing but a nemesis: there is nothing to hold against any model
     if not any(event.type == INVOKE for event in listed):
         raise BadHistory(f"{source}: no operation is ever invoked; is it of another format?")
     waiting: dict[int | str, tuple[int, Event]] = {}

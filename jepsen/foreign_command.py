@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jepsen.events import INTERVALS, BadHistory, pair
+from jepsen.foreign.reading import Conventions, read_events
 from jepsen.foreign_convert import OPERATIONS_FILE, is_converted
 from jepsen.foreign_logs import check_logs
-from jepsen.foreign_reading import Conventions, read_events
 from jepsen.formats import AUTO, FORMATS, find_format
 from jepsen.formats.options import FAIL_CASES, NIL_READS
 from jepsen.judgement import Budget, Judgement
@@ -27,7 +27,7 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
 if TYPE_CHECKING:
-    from jepsen.foreign_check import Judged, Task
+    from jepsen.foreign.judging import Judged, Task
 
 WHOLE_BYTES = 8 << 20
 """Files up to this size are read once more for the HTML report, which then shows the whole run."""
@@ -259,7 +259,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _job(file: str, said: Mapping[str, Any]) -> Job:
-    from jepsen.foreign_check import Task
+    from jepsen.foreign.judging import Task
 
     if said["model"] is None:
         raise LiftlogError("--format needs a --model, too: what is it a history of? --help has the names")
@@ -294,13 +294,13 @@ def _judge(
 ) -> list[ForeignResult]:
     """The results in the order of the jobs; a converted folder has one for each of its histories."""
     from jepsen.spark.foreign import check_files, partitions_for, read_foreign
-    from jepsen.spark.run import running_session
+    from jepsen.spark.run import running
 
     files = {job.file: job for job in jobs if not is_converted(job.file)}
     folders = {job.file: job for job in jobs if is_converted(job.file)}
     several = f"{jobs[0].file} and {len(jobs) - 1} more" if len(jobs) > 1 else jobs[0].file
     found: dict[str, list[ForeignResult]] = {}
-    with running_session(
+    with running(
         arguments.master,
         arguments.driver_memory,
         source=several,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from jepsen.events import BadHistory, Event, pair
-from jepsen.foreign_reading import Conventions, read_events
+from jepsen.foreign.reading import Conventions, read_events
 from jepsen.formats import AUTO, FORMATS, find_format
 from jepsen.models import KAFKA
 from liftlog.terminal import Activity
@@ -137,7 +137,7 @@ def write_parquet(histories: Iterable[History], folder: Path) -> int:
     """Write both tables. A failure leaves no folder behind."""
     import pyarrow.parquet as pq
 
-    from jepsen.foreign import EVENT_COLUMNS, OPERATION_COLUMNS, event_batches, operation_batches
+    from jepsen.foreign.rows import EVENT_COLUMNS, OPERATION_COLUMNS, event_batches, operation_batches
 
     folder.mkdir()
     count = 0
@@ -163,7 +163,7 @@ def _write_all(writer: Any, batches: Iterable[pa.RecordBatch]) -> None:
 
 def write_lines(histories: Iterable[History], path: Path) -> int:
     """Write one JSON object per operation, with the columns of `operations.parquet`."""
-    from jepsen.foreign import operation_batches
+    from jepsen.foreign.rows import operation_batches
 
     count = 0
     with _new_file(path) as target:

@@ -166,9 +166,7 @@ def read_info(folder: Path) -> FolderInfo:
 def fields(table: str, version: int = VERSION) -> list[pa.Field]:
     """The columns of a table in one version of the format."""
     return [
-        field
-        for field in SCHEMAS[table]
-        if version >= 2 or table != "mops" or field.name not in OP_COLUMNS
+        field for field in SCHEMAS[table] if version >= 2 or table != "mops" or field.name not in OP_COLUMNS
     ]
 
 

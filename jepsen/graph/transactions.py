@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from jepsen.events import OK as OK_OUTCOME
-from jepsen.foreign import operations_of
+from jepsen.foreign.rows import operations_of
 from jepsen.formats import edn
 from jepsen.graph.kernels import EDGE, LATE, LIMIT, OK, PROCESS_SHIFT, Batches
 from jepsen.graph.order import OPEN

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from jepsen.events import INFO
 from jepsen.objects.model import OPEN, Call, Contradiction, freeze, tell
 
-TRIES = 400
-"""How often a witness is made smaller before it is good enough."""
+WORK = 2_000_000
+"""Calls that are looked at again to make a witness smaller, before it is good enough."""
 
 
 class Value(NamedTuple):
@@ -161,21 +161,21 @@ def check_empties(values: Iterable[Value], empties: Iterable[Call], noun: str) -
 
 
 def fewest(
-    groups: list[tuple[Call, ...]], is_bad: Callable[[list[Call]], bool], tries: int = TRIES
+    groups: list[tuple[Call, ...]], is_bad: Callable[[list[Call]], bool], work: int = WORK
 ) -> list[tuple[Call, ...]]:
     """As few groups as will do for `is_bad` to hold: halves are left out, then quarters, then single ones."""
     size = max(1, len(groups) // 2)
     kept = groups
-    while tries > 0:
+    while True:
         place = 0
-        while place < len(kept) and tries > 0:
+        while place < len(kept) and work > 0:
             rest = kept[:place] + kept[place + size :]
-            tries -= 1
-            if rest and is_bad(sorted(call for group in rest for call in group)):
+            calls = sorted((call for group in rest for call in group), key=lambda call: call.number)
+            work -= len(calls)
+            if rest and is_bad(calls):
                 kept = rest
             else:
                 place += size
-        if size == 1:
-            break
+        if size == 1 or work <= 0:
+            return kept
         size = max(1, size // 2)
-    return kept

@@ -52,7 +52,7 @@ ALLOWED_WITH_WW = ALWAYS_ALLOWED | frozenset(G1C + suffix for suffix in SUFFIXES
 """The same if the order of offsets counts: then `t1 ww t2 wr t1` is normal."""
 
 _KERNELS, _VERSIONS = "jepsen.graph.kernels", "jepsen.graph.versions"
-_BUCKET_BITS = 16
+_BUCKET_BITS = 8
 """Pieces meet rows by buckets of this many positions, as Spark joins by equality."""
 
 _APART = 1 << 33

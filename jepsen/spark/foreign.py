@@ -2,7 +2,7 @@
 
 Each operation is one row (`jepsen.spark.source`, docs/history-formats.md). A first pass over the rows names
 the part of its history that an operation belongs to: the key of an object that splits by key, else the whole
-file. One shuffle brings parts together, in the order of invocations, and `jepsen.foreign_check` judges them.
+file. One shuffle brings parts together, in the order of invocations, and `jepsen.foreign.judging` judges them.
 Only the DataFrame API is used, so any session will do, also one of Spark Connect.
 """
 
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jepsen import foreign_check
-from jepsen.foreign_check import JUDGED_DDL, PART, Judged, Task, Tasks, judged_of, merge_judged
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign import judging
+from jepsen.foreign.judging import JUDGED_DDL, PART, Judged, Task, Tasks, judged_of, merge_judged
+from jepsen.foreign.reading import Conventions
 from jepsen.judgement import Budget
 from jepsen.models import KAFKA, find_model
 from jepsen.spark import source, travel
@@ -28,7 +28,7 @@ from liftlog.types import LiftlogError
 PARTITIONS = 16
 """Tasks that judge. More than cores, because parts differ in size."""
 PARTITION_BYTES, PARTITIONS_MIN, PARTITIONS_MAX = 256 << 10, 4, 256
-_WORKER = "jepsen.foreign_check"
+_WORKER = "jepsen.foreign.judging"
 
 
 class ForeignChecks(NamedTuple):
@@ -158,4 +158,4 @@ def _judged(operations: DataFrame, tasks: Tasks, partitions: int) -> DataFrame:
     else:
         rows = rows.withColumn(PART, F.lit(None).cast("string"))
     together = rows.repartition(partitions, "file", PART).sortWithinPartitions("file", PART, "start")
-    return together.mapInArrow(travel.kernel(_WORKER, foreign_check.judge.__name__, plain), JUDGED_DDL)
+    return together.mapInArrow(travel.kernel(_WORKER, judging.judge.__name__, plain), JUDGED_DDL)

@@ -47,7 +47,7 @@ class Running(NamedTuple):
 
 
 @contextlib.contextmanager
-def running_session(
+def running(
     master: str,
     driver_memory: str | None,
     *,
@@ -80,6 +80,21 @@ def running_session(
         stop_session(session)
 
 
+@contextlib.contextmanager
+def running_session(
+    master: str,
+    driver_memory: str | None,
+    *,
+    source: str,
+    java_log: Path,
+    show: Callable[[str], None],
+    quick: bool = True,
+) -> Iterator[SparkSession]:
+    """As `running`, for callers that have nothing more to tell."""
+    with running(master, driver_memory, source=source, java_log=java_log, show=show, quick=quick) as started:
+        yield started.session
+
+
 def check_folder(
     folder: Path,
     options: CheckOptions,
@@ -93,18 +108,19 @@ def check_folder(
     quick: bool = True,
     cycles: CycleOptions | None = None,
 ) -> list[CheckResult]:
-    """Check every history of a validated Parquet folder, in a session of its own: see `running_session`.
+    """Check every history of a validated Parquet folder, in a session of its own: see `running`.
 
     `cycles`: search for cycles, too.
     """
-    with running_session(
-        master, driver_memory, source=source, java_log=java_log, show=show, quick=quick
-    ) as session:
+    with running(master, driver_memory, source=source, java_log=java_log, show=show, quick=quick) as (
+        session,
+        tell,
+    ):
         frames = read_frames(session, folder)
-        results = check(frames, options, source=source, incomplete=incomplete, show=show)
+        results = check(frames, options, source=source, incomplete=incomplete, show=tell)
         results = with_promises(results, frames, options)
         if cycles is not None:
-            show("searching for cycles")
+            tell("searching for cycles")
             results = with_cycles(results, frames, options, cycles)
         return results
 

@@ -62,13 +62,13 @@ class JepsenReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         unpack(self.sources)
-        from jepsen.foreign_files import plan
+        from jepsen.foreign.files import plan
 
         return [InputPartition(part) for part in plan(self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         unpack(self.sources)
-        from jepsen.foreign_files import read_part
+        from jepsen.foreign.files import read_part
 
         return read_part(partition.value, self.options)
 

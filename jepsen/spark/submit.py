@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign.reading import Conventions
 from jepsen.formats import AUTO
 from jepsen.spark.foreign import check_foreign, read_foreign
 from liftlog.types import LiftlogError

@@ -12,16 +12,8 @@ import pyarrow as pa
 import pytest
 
 from jepsen.events import BadHistory, Event, Operation, pair
-from jepsen.foreign import (
-    EVENT_COLUMNS,
-    OPERATION_COLUMNS,
-    broken_batch,
-    event_batches,
-    file_batches,
-    operation_batches,
-    operations_of,
-)
-from jepsen.foreign_check import (
+from jepsen.foreign.files import plan, read_part
+from jepsen.foreign.judging import (
     PROBLEMS_MAX,
     SHOWN_MAX,
     Judged,
@@ -35,8 +27,16 @@ from jepsen.foreign_check import (
     surroundings,
     task_of,
 )
-from jepsen.foreign_files import plan, read_part
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign.reading import Conventions
+from jepsen.foreign.rows import (
+    EVENT_COLUMNS,
+    OPERATION_COLUMNS,
+    broken_batch,
+    event_batches,
+    file_batches,
+    operation_batches,
+    operations_of,
+)
 from jepsen.formats import FORMATS, read_bytes
 from jepsen.judgement import Budget, Judgement, Problem
 from jepsen.models import AUTO, NAMES, Model, checker_of, find_model, is_settled, settle
@@ -101,7 +101,7 @@ def test_event_rows_hold_each_line_without_loss() -> None:
 
 
 def test_large_histories_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jepsen.foreign.ROWS_MAX", 2)
+    monkeypatch.setattr("jepsen.foreign.rows.ROWS_MAX", 2)
     batches = rows("h", BANK_BAD)
     assert [batch.num_rows for batch in batches] == [2, 1]
     assert [one for batch in batches for one in operations_of(batch)] == operations(BANK_BAD)
@@ -208,7 +208,7 @@ def test_a_check_that_fails_or_runs_out_of_memory_says_so(monkeypatch: pytest.Mo
         def fails(*_: object, error: BaseException = error, **__: object) -> Judgement:
             raise error
 
-        monkeypatch.setattr("jepsen.foreign_check._check", fails)
+        monkeypatch.setattr("jepsen.foreign.judging._check", fails)
         one = judge_part(Task(Model("bank")), "a", "edn-lines", None, operations(BANK_OK))
         assert one.judgement.valid is None
         assert words in (one.broken, *one.judgement.reasons), valid
@@ -338,7 +338,7 @@ data = open({str(sources)!r}, "rb").read()
 travel.unpack(data)
 travel.unpack(data)
 from jepsen.models import checker_of, Model
-from jepsen.foreign_check import Task
+from jepsen.foreign.judging import Task
 print(checker_of(Model("bank")).name, checker_of(Model("list-append")).name, sys.modules["jepsen"].__file__)
 """
     environment = {"TMPDIR": str(tmp_path), "PATH": ""}
@@ -355,7 +355,7 @@ print(checker_of(Model("bank")).name, checker_of(Model("list-append")).name, sys
 
 
 def test_a_kernel_calls_the_named_function_on_the_worker() -> None:
-    call = travel.kernel("jepsen.foreign_check", "judge", Tasks(Task(Model("bank"))).plain())
+    call = travel.kernel("jepsen.foreign.judging", "judge", Tasks(Task(Model("bank"))).plain())
     assigned = assign(rows("good", BANK_OK), Tasks(Task(Model("bank"))).plain())
     (batch,) = call(iter(assigned))
     assert batch.column("valid").to_pylist() == [True]

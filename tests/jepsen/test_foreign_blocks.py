@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jepsen.events import BadHistory, Event, Operation, pair
-from jepsen.foreign_blocks import plan_blocks, read_block
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign.blocks import plan_blocks, read_block
+from jepsen.foreign.reading import Conventions
 from jepsen.formats import FORMATS, edn, read_bytes, write_edn
 from jepsen.formats.edn import Keyword
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from jepsen.events import BadHistory, Event, Operation
-from jepsen.foreign_reading import Conventions, read_events, read_operations
+from jepsen.foreign.reading import Conventions, read_events, read_operations
 from jepsen.formats import FORMATS, edn, write_edn
 from jepsen.formats.options import Options
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jepsen.events import INVOKE, BadHistory, Event, Operation, join
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign.reading import Conventions
 from jepsen.formats import AUTO, detect, find_format
 from jepsen.formats.options import Format
 

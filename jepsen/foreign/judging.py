@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from jepsen.events import BadHistory, Operation
-from jepsen.foreign import (
+from jepsen.foreign.reading import Conventions
+from jepsen.foreign.rows import (
     OPERATION_COLUMNS,
     broken_batch,
     operation_batches,
@@ -24,7 +25,6 @@ from jepsen.foreign import (
     options_of,
     value_of,
 )
-from jepsen.foreign_reading import Conventions
 from jepsen.formats import edn
 from jepsen.formats.options import Options
 from jepsen.judgement import Budget, Judgement, Problem, merge

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from jepsen.events import BadHistory
-from jepsen.foreign import OPERATION_COLUMNS, broken_batch, file_batches, operation_batches
-from jepsen.foreign_blocks import BLOCK_BYTES, Block, plan_blocks, read_block
-from jepsen.foreign_reading import Conventions
+from jepsen.foreign.blocks import BLOCK_BYTES, Block, plan_blocks, read_block
+from jepsen.foreign.reading import Conventions
+from jepsen.foreign.rows import OPERATION_COLUMNS, broken_batch, file_batches, operation_batches
 from jepsen.formats import AUTO, find_format
 
 ROWS = ("operations", "events")
