@@ -1,12 +1,12 @@
-"""`liftlog jepsen`: histories, checked on Spark. Each verb has a module of its own."""
+"""`liftlog jepsen`: histories, checked on Spark. Each verb has a module in `jepsen/commands`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jepsen import bench_command, check_command, foreign_convert, generate_command, watch_command
+from jepsen.commands import bench, check, convert, generate, watch
 
-VERBS = (check_command, watch_command, foreign_convert, generate_command, bench_command)
+VERBS = (check, watch, convert, generate, bench)
 """Each has `add_parser(verbs)`, which adds its verb."""
 
 

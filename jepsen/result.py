@@ -323,7 +323,8 @@ def explain(anomaly: Anomaly) -> str:
         ),
         "int-nonmonotonic-send": (f"operation {ops} sent to offset {e.offset} after offset {e.other_offset}"),
         "int-send-skip": (
-            f"operation {ops} sent to offsets {e.other_offset} and {e.offset}, with other records between them"
+            f"operation {ops} sent to offsets {e.other_offset} and {e.offset}, "
+            "with other records between them"
         ),
         "nonmonotonic-poll": (
             f"process {e.process} read offset {e.offset} after offset {e.other_offset} (operations {ops})"

@@ -6,10 +6,10 @@ the work of reading it here. Which row groups hold which logs is known from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -41,6 +41,19 @@ _OUTCOMES = {"ok": OK, "fail": FAIL, "info": INFO}
 _FINAL = {"final-poll": 1}
 
 
+class Aside(NamedTuple):
+    """What rows depend on beyond themselves, all of it short: assigns and subscribes that happened (process
+    and invocation, sorted so), and processes of whose final reads one did not succeed.
+    """
+
+    assign_process: Ints
+    assign_inv: Ints
+    spoiled: Ints
+
+
+NOTHING_ASIDE = Aside(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
 class Split(NamedTuple):
     """The rows that one task reads: those of some row groups whose key lies from `low` up to `high`."""
 
@@ -53,16 +66,16 @@ class Split(NamedTuple):
     """Keys to leave out."""
 
 
-def read_split(split: Split) -> Block:
-    """The rows of one split, as numbers (ROW_COLUMNS). For histories without assigns, transactions of unknown
-    outcome, and failed final reads, of which more would have to be known.
+def read_split(split: Split, aside: Aside = NOTHING_ASIDE) -> Block:
+    """The rows of one split, as numbers (ROW_COLUMNS). For histories without transactions of unknown outcome,
+    of which more would have to be known.
     """
     table = pq.ParquetFile(split.path).read_row_groups(
         list(split.groups), list(READ_COLUMNS), use_threads=False
     )
-    columns = {name: _whole(table.column(name)) for name in READ_COLUMNS}
+    columns = {name: whole_column(table.column(name)) for name in READ_COLUMNS}
     kind = _translated(columns["f"], _KINDS, -1)
-    keys = _dictionary(columns["key"])
+    keys = dictionary(columns["key"])
     wanted = np.array([_wanted(key, split) for key in keys.dictionary.to_pylist()], np.bool_)
     code = keys.indices.to_numpy()
     which = wanted[code] & (kind >= 0)
@@ -82,30 +95,45 @@ def read_split(split: Split) -> Block:
         "inv": _numbers(columns["idx_inv"]),
         "ret": _numbers(columns["idx_ret"]),
         "final": _translated(columns["op_f"], _FINAL, 0),
-        "session": np.zeros(len(code), np.int64),
         "seen": np.zeros(len(code), np.int64),
     }
+    if len(aside.spoiled):
+        rows["final"] = rows["final"] * ~np.isin(rows["process"], aside.spoiled)
+    rows["session"] = _sessions(rows["process"], rows["inv"], aside)
     rows = {name: rows[name] for name in ROW_COLUMNS}
     return rows if which.all() else take(rows, np.flatnonzero(which))
 
 
-def read_splits(splits: list[Split]) -> Iterator[Block]:
-    for split in splits:
-        yield read_split(split)
+def _sessions(process: Ints, inv: Ints, aside: Aside) -> Ints:
+    """How many assigns of its process there are up to and with each row's operation."""
+    session = np.zeros(len(process), np.int64)
+    processes = np.unique(aside.assign_process)
+    if not len(processes):
+        return session
+    place = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
+    which = np.flatnonzero(processes[place] == process)
+    # Invocations as ranks among those of assigns: then process and rank fit one number.
+    ranks, rank = np.unique(aside.assign_inv, return_inverse=True)
+    width = len(ranks) + 1
+    assigns = np.sort(np.searchsorted(processes, aside.assign_process) * width + rank)
+    reached = np.searchsorted(ranks, inv[which], side="right") - 1
+    mine = place[which] * width
+    session[which] = np.searchsorted(assigns, mine + reached, side="right") - np.searchsorted(assigns, mine)
+    return session
 
 
 def _wanted(key: str, split: Split) -> bool:
     return split.low <= key and (split.high is None or key < split.high) and key not in split.without
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole_column(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     whole = column.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
 
 
-def _dictionary(column: pa.Array) -> pa.DictionaryArray:
+def dictionary(column: pa.Array) -> pa.DictionaryArray:
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
@@ -117,7 +145,7 @@ def _numbers(column: pa.Array) -> Ints:
 
 
 def _translated(column: pa.Array, numbers: dict[str, int], other: int) -> Ints:
-    encoded = _dictionary(column)
+    encoded = dictionary(column)
     table = np.array([numbers.get(name, other) for name in encoded.dictionary.to_pylist()], np.int64)
     translated: Ints = table[encoded.indices.to_numpy()]
     return translated
@@ -125,7 +153,7 @@ def _translated(column: pa.Array, numbers: dict[str, int], other: int) -> Ints:
 
 def _log_numbers(histories: pa.Array, keys: pa.DictionaryArray) -> tuple[Ints, Ints]:
     """The same numbers as `jepsen.spark.frames` computes. Nearly always there is one history."""
-    named = _dictionary(histories)
+    named = dictionary(histories)
     names, texts = named.dictionary.to_pylist(), keys.dictionary.to_pylist()
     code = named.indices.to_numpy()
     of_history = np.array([text_number(name) for name in names], np.int64)
@@ -143,7 +171,8 @@ def _values(integers: pa.Array, strings: pa.Array) -> tuple[Ints, Ints]:
     if strings.null_count < len(strings):
         encoded = strings.dictionary_encode()
         there = strings.is_valid().to_numpy(False)
-        numbers = np.array([text_number(text) for text in encoded.dictionary.to_pylist()], np.int64)
+        texts = np.array(encoded.dictionary.to_pylist(), object)
+        numbers = pd.util.hash_array(texts, categorize=False).view(np.int64)
         codes = encoded.indices.fill_null(0).to_numpy()
         value, kind = np.where(there, numbers[codes], value), np.where(there, STRING, kind)
     return value, kind

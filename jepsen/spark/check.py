@@ -118,7 +118,7 @@ def _findings(
 ) -> dict[str, tuple[Finding, ...]]:
     """Put together what the tasks found."""
     rules = Rules(options.gaps, options.unseen)
-    splits = plan_splits(frames.folder, known.traits, known.mops, known.large_keys)
+    splits = plan_splits(frames, known.traits, known.mops, known.large_keys)
     summary = check_log_summary(frames, rules, options.examples, known.traits, known.large, splits)
     rows = summary.collect()
     dirty = {row.log for row in rows if row.anomaly == DIRTY} | set(known.several)

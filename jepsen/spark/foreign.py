@@ -2,8 +2,8 @@
 
 Each operation is one row (`jepsen.spark.source`, docs/history-formats.md). A first pass over the rows names
 the part of its history that an operation belongs to: the key of an object that splits by key, else the whole
-file. One shuffle brings parts together, in the order of invocations, and `jepsen.foreign.judging` judges them.
-Only the DataFrame API is used, so any session will do, also one of Spark Connect.
+file. One shuffle brings parts together, in the order of invocations, and `jepsen.foreign.judging` judges
+them. Only the DataFrame API is used, so any session will do, also one of Spark Connect.
 """
 
 from __future__ import annotations

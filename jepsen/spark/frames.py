@@ -38,6 +38,8 @@ class Traits(NamedTuple):
     finals: bool = True
     failed_finals: bool = True
     """Some final read did not succeed."""
+    asides: int = 0
+    """Assigns, subscribes and failed final reads."""
 
 
 def read_frames(spark: SparkSession, folder: Path) -> Frames:

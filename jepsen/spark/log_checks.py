@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 import jepsen.log
 from jepsen.log import Rules
 from jepsen.log.found import ANOMALIES, FACTS, FOUND_COLUMNS
-from jepsen.log.reading import Split, read_split
+from jepsen.log.reading import Aside, Split, read_split
 from jepsen.log.sessions import SESSION_COLUMNS
 from jepsen.log.summary import SUMMARY_COLUMNS
 from jepsen.log.tiles import SENDS_ONLY, WHOLE_ROWS_MAX, Cut, LargeLog, cut
@@ -81,7 +81,8 @@ def check_log_summary(
     other, but DIRTY says where that would find something: see `check_large_sends`.
     """
     if splits is not None:
-        parts = [_mapped_splits(frames, splits.whole, _whole_split(rules, examples), SUMMARY_DDL)]
+        check = _whole_split(rules, examples, splits.aside)
+        parts = [_mapped_splits(frames, splits.whole, check, SUMMARY_DDL)]
     else:
         rows = log_rows(frames, traits)
         small = rows.where(~F.col("log").isin([log.log for log in large])) if large else rows
@@ -89,7 +90,7 @@ def check_log_summary(
     if large:
         plan = cut(large, rules, TILE_ROWS)
         if splits is not None:
-            parcels = _mapped_splits(frames, splits.large, _route_split(plan), PARCEL_DDL)
+            parcels = _mapped_splits(frames, splits.large, _route_split(plan, splits.aside), PARCEL_DDL)
         else:
             parcels = _mapped(_large_rows(frames, traits, large), _route(plan), PARCEL_DDL)
         parts.append(_tiles(parcels, plan, examples))
@@ -171,16 +172,16 @@ def _whole(rules: Rules, examples: int | None) -> Kernel:
     return lambda batches: check_rows(batches, rules, examples)
 
 
-def _whole_split(rules: Rules, examples: int) -> SplitKernel:
-    return lambda split: reported(check_whole(read_split(split), rules), examples)
+def _whole_split(rules: Rules, examples: int, aside: Aside) -> SplitKernel:
+    return lambda split: reported(check_whole(read_split(split, aside), rules), examples)
 
 
 def _route(plan: Cut, how: str = "route") -> Kernel:
     return lambda batches: route_rows(batches, plan, how)
 
 
-def _route_split(plan: Cut) -> SplitKernel:
-    return lambda split: route_block(read_split(split), plan)
+def _route_split(plan: Cut, aside: Aside) -> SplitKernel:
+    return lambda split: route_block(read_split(split, aside), plan)
 
 
 def _first(plan: Cut) -> Kernel:

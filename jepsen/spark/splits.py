@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from jepsen.log.reading import READ_COLUMNS, Split
-from jepsen.spark.frames import Traits
+from jepsen.history import FINAL_POLL
+from jepsen.log.reading import NOTHING_ASIDE, READ_COLUMNS, Aside, Split
+from jepsen.spark.frames import ASSIGNING, Frames, Traits
 
 SPLIT_ROWS = 1_500_000
 DIRECT_ROWS_MIN = 4_000_000
 """Below, Spark's own reading costs less than it takes to plan."""
+ASIDES_MAX = 200_000
+"""Assigns and failed final reads that are told to every task: 3 MB."""
 
 
 class _Group(NamedTuple):
@@ -23,23 +29,54 @@ class _Group(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """`whole`: whole logs, for one task each. `large`: parts of the large logs."""
+    """`whole`: whole logs, for one task each. `large`: parts of the large logs. `aside`: what all of them
+    need to know of the operations.
+    """
 
     whole: tuple[Split, ...]
     large: tuple[Split, ...]
+    aside: Aside = NOTHING_ASIDE
 
 
-def plan_splits(folder: str | None, traits: Traits, mops: int, large_keys: Sequence[str]) -> Splits | None:
-    """How to read the folder directly; None if that cannot be done, or would not pay."""
-    if folder is None or mops < DIRECT_ROWS_MIN:
+def plan_splits(frames: Frames, traits: Traits, mops: int, large_keys: Sequence[str]) -> Splits | None:
+    """How to read the frames' folder directly; None if that cannot be done, or would not pay."""
+    path = direct_file(frames, "mops", mops)
+    if path is None or traits.transactions or traits.asides > ASIDES_MAX:
         return None
-    if traits.transactions or traits.assigns or traits.failed_finals:
+    groups = _groups(Path(path))
+    if groups is None:
         return None
-    path = Path(folder) / "mops.parquet"
-    if not path.is_file():
+    aside = _aside(frames.ops) if traits.asides else NOTHING_ASIDE
+    return _split(path, groups, large_keys)._replace(aside=aside)
+
+
+def mops_in_folder(frames: Frames) -> int:
+    """How many rows the file of micro-operations has, by its footer; 0 if there is no file to ask."""
+    path = direct_file(frames, "mops", DIRECT_ROWS_MIN)
+    return 0 if path is None else int(pq.ParquetFile(path).metadata.num_rows)
+
+
+def direct_file(frames: Frames, table: str, mops: int) -> str | None:
+    """The file of a table that workers can read themselves; None if there is none, or it would not pay."""
+    if frames.folder is None or mops < DIRECT_ROWS_MIN:
         return None
-    groups = _groups(path)
-    return None if groups is None else _split(str(path.resolve()), groups, large_keys)
+    path = Path(frames.folder) / f"{table}.parquet"
+    return str(path.resolve()) if path.is_file() else None
+
+
+def _aside(ops: DataFrame) -> Aside:
+    """The assigns and spoiled readers of one history; no more rows than ASIDES_MAX come home."""
+    assigning = F.col("f").isin(*ASSIGNING) & F.col("outcome").isin("ok", "info")
+    spoiling = (F.col("f") == FINAL_POLL) & (F.col("outcome") != "ok")
+    chosen = ops.where(assigning | spoiling).select("process", "idx_inv", assigning.alias("assigning"))
+    rows = chosen.collect()
+    assigns = sorted((row.process, row.idx_inv) for row in rows if row.assigning)
+    spoiled = sorted({row.process for row in rows if not row.assigning})
+    return Aside(
+        np.array([process for process, _ in assigns], np.int64),
+        np.array([inv for _, inv in assigns], np.int64),
+        np.array(spoiled, np.int64),
+    )
 
 
 def _groups(path: Path) -> list[_Group] | None:

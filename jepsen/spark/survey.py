@@ -6,18 +6,29 @@ A handful of rows per history comes home, and one row for each log that is too l
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+import jepsen.log
 from jepsen.history import FINAL_POLL
+from jepsen.log.counting import LOG_COUNTS_DDL, OP_COUNTS_DDL, Share, count_logs, count_ops, shares
 from jepsen.log.tiles import WHOLE_ROWS_MAX, LargeLog
+from jepsen.parquet import OP_COLUMNS
 from jepsen.result import Count
 from jepsen.spark.frames import ASSIGNING, Frames, Traits, has_value, history_number, log_number
+from jepsen.spark.splits import direct_file, mops_in_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WHOLE_ROWS_LIMIT = WHOLE_ROWS_MAX
 """Logs with more rows are cut into tiles."""
+SHARE_ROWS = 4_000_000
+"""Rows that one task counts."""
 
 
 class Totals(NamedTuple):
@@ -52,7 +63,12 @@ class Survey(NamedTuple):
 
 def survey(frames: Frames) -> Survey:
     """Count everything. One Spark job that reads both tables once."""
-    collected = _of_ops(frames).unionByName(_of_mops(frames), allowMissingColumns=True).collect()
+    mops = mops_in_folder(frames)
+    logs = _counted(frames, "mops", mops, count_logs, LOG_COUNTS_DDL)
+    ops = _counted(frames, "ops", mops, count_ops, OP_COUNTS_DDL)
+    by_log = _sum_logs(_of_mops(frames) if logs is None else logs)
+    by_f = _sum_ops(_of_ops(frames) if ops is None else ops)
+    collected = by_f.unionByName(_histories_and_large(by_log), allowMissingColumns=True).collect()
     by_history: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(
         (row for row in collected if row.f is not None), key=lambda row: (row.history_id, row.f, row.outcome)
@@ -70,6 +86,8 @@ def survey(frames: Frames) -> Survey:
             assigns=any(row.f in ASSIGNING for row in rows),
             finals=bool(finals),
             failed_finals=any(row.outcome != "ok" for row in finals),
+            asides=sum(row.ops for row in rows if row.f in ASSIGNING)
+            + sum(row.ops for row in finals if row.outcome != "ok"),
         ),
         sum(row.rows for row in records.values()),
         tuple(
@@ -83,32 +101,74 @@ def survey(frames: Frames) -> Survey:
     )
 
 
+def _counted(
+    frames: Frames, table: str, rows: int, count: Callable[[Share], Iterator[pa.RecordBatch]], ddl: str
+) -> DataFrame | None:
+    """Partial counts by workers that read the file themselves; None if that cannot be done, or would not
+    pay.
+    """
+    path = direct_file(frames, table, rows)
+    if path is None or (table == "mops" and not set(OP_COLUMNS) <= set(frames.mops.columns)):
+        return None
+    dealt = shares(path, SHARE_ROWS)
+    cloudpickle.register_pickle_by_value(jepsen.log)  # type: ignore[no-untyped-call]
+
+    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from count(dealt[number])
+
+    return frames.ops.sparkSession.range(0, len(dealt), 1, max(len(dealt), 1)).mapInArrow(kernel, ddl)
+
+
 def _of_ops(frames: Frames) -> DataFrame:
-    return frames.ops.groupBy("history_id", "f", "outcome").agg(
-        F.count("*").alias("ops"),
-        F.min("t_inv").alias("t_first"),
-        F.max(F.greatest("t_inv", "t_ret")).alias("t_last"),
+    """OP_COUNTS of each operation."""
+    last = F.greatest("t_inv", "t_ret").alias("t_last")
+    return frames.ops.select(
+        "history_id", "f", "outcome", F.lit(1).alias("ops"), F.col("t_inv").alias("t_first"), last
+    )
+
+
+def _sum_ops(counts: DataFrame) -> DataFrame:
+    return counts.groupBy("history_id", "f", "outcome").agg(
+        F.sum("ops").alias("ops"),
+        F.min("t_first").alias("t_first"),
+        F.max("t_last").alias("t_last"),
         F.min(history_number()).alias("history"),
     )
 
 
 def _of_mops(frames: Frames) -> DataFrame:
-    """A row for each history, and one for each large log."""
+    """LOG_COUNTS of each micro-operation."""
     sends = (F.col("f") == "send") & has_value()
     polls = (F.col("f") == "poll") & has_value()
     unknown = F.col("outcome") == "info" if "outcome" in frames.mops.columns else F.lit(True)
     known_inv = F.col("idx_inv") if "idx_inv" in frames.mops.columns else F.lit(None).cast("bigint")
-    logs = frames.mops.groupBy("history_id", "key").agg(
-        F.count("*").alias("rows"),
-        F.count_if(sends).alias("sent"),
-        F.count_if(polls).alias("read"),
-        F.max(sends & unknown & (F.col("pos") > 0)).alias("unknown_several"),
-        F.max(sends & (F.col("pos") > 0)).alias("several"),
-        F.min("offset").alias("offset_low"),
-        F.max("offset").alias("offset_high"),
-        F.min(known_inv).alias("inv_low"),
-        F.max(known_inv).alias("inv_high"),
+    return frames.mops.select(
+        "history_id",
+        "key",
+        F.lit(1).alias("rows"),
+        sends.cast("bigint").alias("sent"),
+        polls.cast("bigint").alias("read"),
+        (sends & unknown & (F.col("pos") > 0)).alias("unknown_several"),
+        (sends & (F.col("pos") > 0)).alias("several"),
+        F.col("offset").alias("offset_low"),
+        F.col("offset").alias("offset_high"),
+        known_inv.alias("inv_low"),
+        known_inv.alias("inv_high"),
     )
+
+
+def _sum_logs(counts: DataFrame) -> DataFrame:
+    return counts.groupBy("history_id", "key").agg(
+        *(F.sum(name).alias(name) for name in ("rows", "sent", "read")),
+        *(F.max(name).alias(name) for name in ("unknown_several", "several", "offset_high", "inv_high")),
+        *(F.min(name).alias(name) for name in ("offset_low", "inv_low")),
+    )
+
+
+def _histories_and_large(logs: DataFrame) -> DataFrame:
+    """A row for each history, and one for each large log."""
     histories = logs.groupBy("history_id").agg(
         F.sum("rows").alias("rows"),
         F.sum("sent").alias("sent"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ALONGSIDE = ("liftlog/__init__.py", "liftlog/types.py", "liftlog/version.py")
 """What `jepsen` needs of the rest of the project."""
-AT_HOME = ("report", "generate", "bench")
+AT_HOME = ("commands", "report", "generate", "bench")
 """Parts of `jepsen` that no worker needs."""
 
 

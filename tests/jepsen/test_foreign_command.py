@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jepsen.foreign_command import exit_code
+from jepsen.commands.foreign import exit_code
 from jepsen.jsonl import read_jsonl
 from jepsen.judgement import Judgement
 from jepsen.report.foreign import ForeignResult

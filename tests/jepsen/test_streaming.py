@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jepsen.commands.watch import check_all, in_words
 from jepsen.generate import random_history
 from jepsen.jsonl import write_jsonl
 from jepsen.parquet import write_parquet
@@ -18,7 +19,6 @@ from jepsen.result import INVALID
 from jepsen.spark.check import CheckOptions, check
 from jepsen.spark.frames import read_frames
 from jepsen.spark.streaming import found, so_far, watch
-from jepsen.watch_command import check_all, in_words
 from tests.jepsen.test_online import Watcher, identity, online, rows_of
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from jepsen.check_logs import Source, run, with_pictures
+from jepsen.commands.convert import is_converted, read_converted
+from jepsen.commands.logs import Source, run, with_pictures
 from jepsen.events import BadHistory
 from jepsen.foreign.reading import Conventions, read_events
-from jepsen.foreign_convert import is_converted, read_converted
 from jepsen.models import KAFKA
 from jepsen.result import INVALID, VALID, CheckResult
 from liftlog.terminal import Activity

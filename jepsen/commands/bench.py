@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from jepsen.generate_command import size
+from jepsen.commands.generate import size
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 

@@ -14,10 +14,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jepsen.commands.convert import OPERATIONS_FILE, is_converted
+from jepsen.commands.kafka import check_logs
 from jepsen.events import INTERVALS, BadHistory, pair
 from jepsen.foreign.reading import Conventions, read_events
-from jepsen.foreign_convert import OPERATIONS_FILE, is_converted
-from jepsen.foreign_logs import check_logs
 from jepsen.formats import AUTO, FORMATS, find_format
 from jepsen.formats.options import FAIL_CASES, NIL_READS
 from jepsen.judgement import Budget, Judgement

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from jepsen import foreign_command
-from jepsen.check_logs import Source, run, with_pictures
+from jepsen.commands import foreign
+from jepsen.commands.logs import Source, run, with_pictures
 from jepsen.jsonl import read_jsonl
 from jepsen.report.page import write_html
 from jepsen.report.text import overall_exit_code, overall_verdict, print_results
@@ -104,15 +104,15 @@ def add_parser(verbs: Any) -> None:
         action="store_true",
         help="drop a torn last line, which a dying recorder left, instead of refusing",
     )
-    foreign_command.add_arguments(check)
+    foreign.add_arguments(check)
     check.set_defaults(run=_check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
     _require_options(arguments)
-    if foreign_command.is_foreign(arguments):
-        return foreign_command.check_foreign(arguments)
-    foreign_command.refuse_options(arguments)
+    if foreign.is_foreign(arguments):
+        return foreign.check_foreign(arguments)
+    foreign.refuse_options(arguments)
     if len(arguments.history) != 1:
         raise LiftlogError("one history of our own at a time; for files of other tools, give --format")
     found = find_history(arguments.history[0])
