@@ -31,6 +31,8 @@ TICK_NS = 2_000
 """From one position to the next."""
 WRITE_ROWS = 1 << 20
 """Rows that are written together, so that few row groups are small."""
+SHOWN_EVERY = 2_000_000
+"""Micro-operations between two words of progress."""
 DELTAS = ("op_id", "idx_inv", "idx_ret", "t_inv", "t_ret", "offset", "value")
 """Columns of rising numbers: kept as differences they are a tenth as large, and faster to write."""
 ERRORS = {FAIL: "refused", INFO: "timed out"}
@@ -82,13 +84,15 @@ def _write(layout: Layout, planter: Planter, folder: Path, name: str, show: Call
 
     def mop_tables() -> Iterator[Any]:
         nonlocal finals
-        done = 0
+        done = shown = 0
         for piece in mop_pieces(layout, planter.visit):
             columns = planter.mops(piece)
             last = int(columns["op_id"].max(initial=0))
             finals = max(finals, last + 1 - layout.final_op)
             done += len(columns["op_id"])
-            show(f"{done:,} micro-operations generated")
+            if done - shown >= SHOWN_EVERY:
+                shown = done
+                show(f"{done:,} micro-operations generated")
             yield mop_table(columns, name, keys)
         planter.require_all_planted()
         rows, names = planter.own_rows()

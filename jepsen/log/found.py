@@ -56,6 +56,9 @@ class Found:
         if first.any():
             block["op_1"] = np.where(first, block["op_2"], op_1)
             block["op_2"] = np.where(first, NONE, block["op_2"])
+            # A value that nobody sent, and that only polls without ok returned: one of these shows it.
+            nobody = block["op_1"] == NONE
+            block["op_1"] = np.where(nobody, block["value_op"], block["op_1"])
         self._blocks.append(block)
 
     def extend(self, block: Block) -> None:

@@ -48,6 +48,12 @@ SESSION_COLUMNS = (
 """`offset` is the place. `carried`: the row stands for what lies before this tile; only later rows are
 judged.
 """
+OPEN_COLUMNS = ("history", "log", "process", "op_1", "pos_1", "low", "op_2", "pos_2", "high")
+"""Two sends of one process, the first acknowledged before the second began, of which `low` or `high`, their
+places, is not known here.
+"""
+PLACED_COLUMNS = ("log", "op", "pos", "place")
+"""The places of such sends, from the polls of their values."""
 SKIP_COLUMNS = ("history", "log", "anomaly", "op_1", "op_2", "process", "low", "high")
 """Steps from one place to a higher one that is not the next offset: skips, if some offset between them is
 known.
@@ -74,11 +80,14 @@ def in_session(rows: Block) -> Bools:
     return which
 
 
-def check_sessions(rows: Block, found: Found, gaps: str = "known") -> Block:
+def check_sessions(
+    rows: Block, found: Found, gaps: str = "known", undecided: list[Block] | None = None
+) -> Block:
     """Backward steps of all lanes go to `found`; the skips that known offsets must decide are returned.
 
     `rows`: SESSION_COLUMNS, every row of some lanes (or of a stretch of their time with the carried ones).
-    `gaps`: with "any", every step that is not to the next offset is a skip.
+    `gaps`: with "any", every step that is not to the next offset is a skip. `undecided` gets the steps of
+    sends whose places are not known here (OPEN_COLUMNS), for `check_open`.
     """
     rebalanced = take(rows, rows["kind"] == REBALANCE)
     rows = take(rows, rows["kind"] != REBALANCE)
@@ -89,11 +98,40 @@ def check_sessions(rows: Block, found: Found, gaps: str = "known") -> Block:
             continue
         part = take(rows, which)
         if len(part["log"]):
-            skips.append(_check_lanes(part, lane, rebalanced, found, gaps))
+            skips.append(_check_lanes(part, lane, rebalanced, found, gaps, undecided))
     return concatenate(skips, SKIP_COLUMNS)
 
 
-def _check_lanes(rows: Block, kind: int, rebalanced: Block, found: Found, gaps: str) -> Block:
+def check_open(steps: Block, placed: Block, found: Found) -> None:
+    """Steps (OPEN_COLUMNS) whose places others know (PLACED_COLUMNS): those that go backwards."""
+    if not len(steps["log"]):
+        return
+    for op, pos, place in (("op_1", "pos_1", "low"), ("op_2", "pos_2", "high")):
+        steps[place] = np.where(steps[place] == NONE, _looked_up(steps, op, pos, placed), steps[place])
+    low, high = steps["low"], steps["high"]
+    back = np.flatnonzero((low != NONE) & (high != NONE) & (high < low))
+    if len(back):
+        report_steps("nonmonotonic-send", take(steps, back), found)
+
+
+def _looked_up(steps: Block, op: str, pos: str, placed: Block) -> Ints:
+    """The place of each step's send, NONE if nobody knows it."""
+    known = len(placed["log"])
+    if not known:
+        return np.full(len(steps["log"]), NONE, np.int64)
+    columns = (("log", "log"), ("op", op), ("pos", pos))
+    keys = [np.concatenate([placed[mine], steps[theirs]]) for mine, theirs in columns]
+    order = sort_order(tuple(keys))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(heads(*(key[order] for key in keys)))
+    table = np.full(int(number.max()) + 1, NONE, np.int64)
+    table[number[:known]] = placed["place"]
+    return table[number[known:]]
+
+
+def _check_lanes(
+    rows: Block, kind: int, rebalanced: Block, found: Found, gaps: str, undecided: list[Block] | None
+) -> Block:
     rows = take(rows, _by_lane(rows))
     if kind == SEND:
         rows = _placed_once(rows)
@@ -119,6 +157,9 @@ def _check_lanes(rows: Block, kind: int, rebalanced: Block, found: Found, gaps: 
         external &= (outcome != FAIL) & (outcome[before] == OK)
         external &= rows["ret"][before] < rows["inv"]
     previous = offset[before]
+    if undecided is not None and kind == SEND:
+        unknown = external & (rows["carried"] == 0) & ((offset == NONE) | (previous == NONE))
+        undecided.append(_open_steps(rows, before, np.flatnonzero(unknown)))
     compared = (internal | external) & (offset != NONE) & (previous != NONE) & (rows["carried"] == 0)
     # Two polls of one offset repeat; two sends to one offset are an inconsistency, not a step.
     back = compared & (offset <= previous if kind == POLL else offset < previous)
@@ -138,6 +179,13 @@ def _check_lanes(rows: Block, kind: int, rebalanced: Block, found: Found, gaps: 
     inside = NUMBER[f"int-{names[1]}"]
     steps["anomaly"] = np.where(internal[jump_places], inside, NUMBER.get(names[1], inside))
     return {name: steps[name] for name in SKIP_COLUMNS}
+
+
+def _open_steps(rows: Block, before: Ints, which: Ints) -> Block:
+    first = before[which]
+    steps = {name: rows[name][which] for name in ("history", "log", "process")}
+    steps |= {"op_1": rows["op"][first], "pos_1": rows["pos"][first], "low": rows["offset"][first]}
+    return steps | {"op_2": rows["op"][which], "pos_2": rows["pos"][which], "high": rows["offset"][which]}
 
 
 def _by_lane(rows: Block) -> Ints:

@@ -6,16 +6,16 @@ The same three checks run over three partitions of a log's rows, in two rounds:
                        -> by time   -> SESSIONS -+
 
 - VALUES: all rows of a value are in one tile, told by a hash of the value.
-- SESSIONS: a tile is a stretch of time (of invocations). The last poll of each process in an earlier stretch
-  is carried into every later one, and so are assigns; then a tile knows where each process stood.
+- SESSIONS: a tile is a stretch of time (of invocations). The last poll and send of each process in an earlier
+  stretch are carried into every later one, and so are assigns; then a tile knows where each process stood.
 - PLACES: a tile is a stretch of offsets. Every tile of values sends each stretch its values, and facts of the
   others: the latest invocation below, the least known offset above, how far reads came, when final reads
-  began.
+  began. The first stretch also gets what SESSIONS could not decide of sends, and VALUES know: at which offset
+  polls saw those that were not told theirs.
 
 Functions here take and return parcels, `(tile, kind, block)`; whoever calls them moves a tile's parcels to
-one place (`jepsen.spark.log_checks`, or `run_here` for tests). Sends are only looked at session by session if
-the first pass finds that a log's offsets contradict something (`DIRTY`), or if operations send several
-values: see `Cut.lanes`.
+one place (`jepsen.spark.log_checks`, or `run_here` for tests). Where operations send several values to a log,
+the lanes of its sends are looked at in a pass of their own: see `Cut.lanes`.
 """
 
 from __future__ import annotations
@@ -53,16 +53,22 @@ from jepsen.log.places import (
     gather,
     known_pairs,
 )
-from jepsen.log.sessions import SESSION_COLUMNS, check_sessions, in_session, session_rows
+from jepsen.log.sessions import (
+    OPEN_COLUMNS,
+    PLACED_COLUMNS,
+    SESSION_COLUMNS,
+    check_open,
+    check_sessions,
+    in_session,
+    session_rows,
+)
 from jepsen.log.values import COMMITTED, SINGLE, Values, check_values
 from jepsen.log.whole import Rules
 
 WHOLE_ROWS_MAX = 2_000_000
 """Rows of a log up to which one task checks it whole: some 600 MB of memory."""
-DIRTY = -1
-"""Stands for an anomaly: in this log, sends may be out of order."""
-ROWS, SESSION, FOUND = "rows", "session", "found"
-POLLS_ONLY, SENDS_ONLY = "polls", "sends"
+ROWS, SESSION, FOUND, OPEN, PLACED = "rows", "session", "found", "open", "placed"
+FIRST, SENDS_ONLY = "first", "sends"
 OF_SENDS = frozenset(number for number, name in enumerate(ANOMALIES) if "-send" in name)
 
 Parcel = tuple[int, str, Block]
@@ -78,6 +84,8 @@ class LargeLog(NamedTuple):
     offset_high: int | None
     inv_low: int | None
     inv_high: int | None
+    several: bool = False
+    """Some operation sends several values to it."""
 
 
 class Pieces(NamedTuple):
@@ -93,6 +101,7 @@ class Pieces(NamedTuple):
     offset_width: int
     inv_low: int
     inv_width: int
+    several: bool
 
 
 class Cut(NamedTuple):
@@ -104,12 +113,14 @@ class Cut(NamedTuple):
     first_tiles: int
     second_tiles: int
     rules: Rules
-    lanes: str = POLLS_ONLY
-    """Whose sessions are checked: those of polls, and everything else; or only those of sends."""
+    lanes: str = FIRST
+    """Which logs' sends are checked in the order of their processes: with FIRST, beside everything else, of
+    logs without operations that send several values; with SENDS_ONLY of the others, and nothing else.
+    """
 
 
 def cut(
-    large: Iterable[LargeLog], rules: Rules, rows_max: int = WHOLE_ROWS_MAX, lanes: str = POLLS_ONLY
+    large: Iterable[LargeLog], rules: Rules, rows_max: int = WHOLE_ROWS_MAX, lanes: str = FIRST
 ) -> Cut:
     """Tiles of about `rows_max` rows."""
     pieces = []
@@ -130,6 +141,7 @@ def cut(
                 max(-(-(high - low + 1) // count), 1),
                 inv_low,
                 max(-(-(inv_high - inv_low + 1) // count), 1),
+                log.several,
             )
         )
         first += 2 * count
@@ -183,18 +195,20 @@ def _divided(block: Block, tile: Ints, first: int, kind: str) -> Iterator[Parcel
 
 
 def _to_sessions(rows: Block, pieces: Pieces, lanes: str) -> Iterator[Parcel]:
-    if lanes == POLLS_ONLY:
-        part = take(session_rows(rows), in_session(rows))
-        forward = (part["kind"] == POLL) & (part["outcome"] == OK)
+    if lanes == SENDS_ONLY:
+        part = _send_lanes(rows, assigns=True)
     else:
-        part = _send_lanes(rows)
-        forward = (part["kind"] == SEND) & (part["outcome"] != FAIL)
+        part = take(session_rows(rows), in_session(rows))
+        if not pieces.several:
+            part = concatenate([part, _send_lanes(rows)])
     tile = np.clip((part["inv"] - pieces.inv_low) // pieces.inv_width, 0, pieces.number - 1)
     yield from _divided(part, tile, pieces.sessions, SESSION)
     if pieces.number == 1:
         return
-    assigns = np.flatnonzero(part["kind"] == ASSIGN)
-    last = np.concatenate([_last_of_each(part, tile, np.flatnonzero(forward)), assigns])
+    kind, outcome = part["kind"], part["outcome"]
+    polls, sends = (kind == POLL) & (outcome == OK), (kind == SEND) & (outcome != FAIL)
+    latest = [_last_of_each(part, tile, np.flatnonzero(lane)) for lane in (polls, sends)]
+    last = np.concatenate([*latest, np.flatnonzero(kind == ASSIGN)])
     carried = take(part, last)
     carried["carried"] = np.ones(len(last), np.int64)
     for number in range(1, pieces.number):
@@ -203,12 +217,13 @@ def _to_sessions(rows: Block, pieces: Pieces, lanes: str) -> Iterator[Parcel]:
             yield pieces.sessions + number, SESSION, take(carried, earlier)
 
 
-def _send_lanes(rows: Block) -> Block:
-    """Sends with the places they have of themselves; `unsure_sends` gives the others theirs."""
+def _send_lanes(rows: Block, *, assigns: bool = False) -> Block:
+    """Sends with the places they have of themselves; others know those of the rest."""
     kind, outcome = rows["kind"], rows["outcome"]
-    sends = (kind == SEND) & (rows["value_kind"] != NO_VALUE)
-    which = np.flatnonzero(sends | ((kind == ASSIGN) & (outcome != FAIL)))
-    part = take(rows, which)
+    wanted = (kind == SEND) & (rows["value_kind"] != NO_VALUE)
+    if assigns:
+        wanted |= (kind == ASSIGN) & (outcome != FAIL)
+    part = take(rows, np.flatnonzero(wanted))
     sure = (part["outcome"] == OK) | (part["seen"] == 1)
     return session_rows(part, np.where(sure, part["offset"], NONE))
 
@@ -236,7 +251,11 @@ def first_round(tile: int, parcels: Iterable[tuple[str, Block]], plan: Cut) -> I
     found = Found()
     if tile >= pieces.sessions:
         rows = concatenate(by_kind.get(SESSION, []), SESSION_COLUMNS)
-        skips = check_sessions(rows, found, plan.rules.gaps)
+        undecided: list[Block] | None = [] if plan.lanes == FIRST and not pieces.several else None
+        skips = check_sessions(rows, found, plan.rules.gaps, undecided)
+        for block in undecided or ():
+            if len(block["log"]):
+                yield pieces.places, OPEN, block
         yield from _divided(skips, _place_tile(skips["low"], pieces), pieces.places, "skips")
     else:
         rows = concatenate(by_kind.get(ROWS, []))
@@ -245,9 +264,21 @@ def first_round(tile: int, parcels: Iterable[tuple[str, Block]], plan: Cut) -> I
         if rows:
             made = check_values(sort_block(rows, ("offset",)), found, tile)
             yield from _to_places(made, pieces)
+            placed = _placed_by_polls(made)
+            if len(placed["log"]):
+                yield pieces.places, PLACED, placed
     block = found.block()
     if len(block["log"]):
         yield pieces.places, FOUND, block
+
+
+def _placed_by_polls(made: Values) -> Block:
+    """The places (PLACED_COLUMNS) of sends that do not know their own."""
+    rows, place = made.rows, made.poll_last
+    sure = ((rows["outcome"] == OK) | (rows["seen"] == 1)) & (rows["offset"] != NONE)
+    which = (rows["kind"] == SEND) & (rows["outcome"] != FAIL) & ~sure & (place != NONE)
+    columns = {"log": rows["log"], "op": rows["op"], "pos": rows["pos"], "place": place}
+    return take(columns, np.flatnonzero(which))
 
 
 def _place_tile(offset: Ints, pieces: Pieces) -> Ints:
@@ -307,27 +338,24 @@ def _floors(values: Block, made: Values, pieces: Pieces) -> Iterator[Parcel]:
 # -- second round --------------------------------------------------------------------------------------------
 
 
-def second_round(tile: int, parcels: Iterable[tuple[str, Block]], plan: Cut) -> Block:
-    """One tile of PLACES: its anomalies, those that the first round sent along, and DIRTY."""
-    pieces = next(each for each in reversed(plan.pieces) if each.places <= tile)
+def second_round(parcels: Iterable[tuple[str, Block]], plan: Cut) -> Block:
+    """One tile of PLACES: its anomalies, and those that the first round sent along."""
     parts = empty_places()
     found = Found()
+    lanes: dict[str, list[Block]] = {OPEN: [], PLACED: []}
     for kind, block in parcels:
         if kind == FOUND:
             found.extend(block)
+        elif kind in lanes:
+            lanes[kind].append(block)
         else:
             parts[kind].append(block)
-    places = gather(parts)
-    dirty = check_places(places, found, plan.rules.unseen)["log"]
+    check_places(gather(parts), found, plan.rules.unseen)
+    check_open(concatenate(lanes[OPEN], OPEN_COLUMNS), concatenate(lanes[PLACED], PLACED_COLUMNS), found)
     block = found.block()
     of_sends = np.isin(block["anomaly"], sorted(OF_SENDS))
     if plan.lanes == SENDS_ONLY:
         return take(block, of_sends)
-    if len(dirty):
-        marker = {name: np.full(1, NONE, np.int64) for name in FOUND_COLUMNS}
-        marker |= {"history": np.full(1, pieces.history), "log": np.full(1, pieces.log)}
-        marker["anomaly"] = np.full(1, DIRTY)
-        block = concatenate([block, marker])
     return block
 
 
@@ -338,11 +366,10 @@ def run_here(rows: Block, large: Iterable[LargeLog], rules: Rules, rows_max: int
     """All anomalies of the large logs among `rows`, tile by tile in this process; for tests and as a
     definition of what Spark does. `splits`: pieces in which the rows are read.
     """
-    listed = list(large)
+    several = sending_several(rows)
+    listed = [log._replace(several=log.log in several) for log in large]
     block = _rounds(rows, cut(listed, rules, rows_max), splits)
-    dirty = set(block["log"][block["anomaly"] == DIRTY].tolist()) | sending_several(rows)
-    again = [log for log in listed if log.log in dirty]
-    block = take(block, block["anomaly"] != DIRTY)
+    again = [log for log in listed if log.several]
     if again:
         sends = cut(again, rules, rows_max, SENDS_ONLY)
         block = concatenate([block, _rounds(rows, sends, splits, unsure_sends(rows))])
@@ -388,4 +415,4 @@ def _rounds(rows: Block, plan: Cut, splits: int, placed: Block | None = None) ->
     for tile in sorted(first):
         for target, kind, block in first_round(tile, first[tile], plan):
             second.setdefault(target, []).append((kind, block))
-    return concatenate([second_round(tile, second[tile], plan) for tile in sorted(second)], FOUND_COLUMNS)
+    return concatenate([second_round(second[tile], plan) for tile in sorted(second)], FOUND_COLUMNS)

@@ -102,8 +102,8 @@ def run_second(
     batches: Iterator[pa.RecordBatch], plan: Cut, examples: int | None
 ) -> Iterator[pa.RecordBatch]:
     """The second round over all tiles of one task: anomalies, or their summary."""
-    for tile, parcels in _by_tile(batches):
-        yield from reported(second_round(tile, parcels, plan), examples, parts=True)
+    for _, parcels in _by_tile(batches):
+        yield from reported(second_round(parcels, plan), examples, parts=True)
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Sequence[tuple[str, Block]]]]:

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from jepsen.log import ANOMALIES, Rules
 from jepsen.log.allowed import ALLOWED_ALWAYS, ALLOWED_WITH_SUBSCRIBE
 from jepsen.log.found import FACTS
-from jepsen.log.tiles import DIRTY
 from jepsen.result import (
     INCONCLUSIVE,
     MEANINGS,
@@ -121,15 +120,13 @@ def _findings(
     splits = plan_splits(frames, known.traits, known.mops, known.large_keys)
     summary = check_log_summary(frames, rules, options.examples, known.traits, known.large, splits)
     rows = summary.collect()
-    dirty = {row.log for row in rows if row.anomaly == DIRTY} | set(known.several)
-    again = [log for log in known.large if log.log in dirty]
+    again = [log for log in known.large if log.several]
     if again:
         tell(f"comparing the sends of {len(again)} large logs")
         rows += check_large_sends(frames, rules, options.examples, known.traits, again).collect()
     kinds: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if row.anomaly != DIRTY:
-            kinds[known.names[row.history], ANOMALIES[row.anomaly]].append(row)
+        kinds[known.names[row.history], ANOMALIES[row.anomaly]].append(row)
     shown = {kind: sorted(rows, key=_earliest)[: options.examples] for kind, rows in kinds.items()}
     if kinds:
         tell("looking up what the anomalies are about")

@@ -77,8 +77,8 @@ def check_log_summary(
     """Like `check_log`, but each task returns only counts and its first `examples` of every kind, as numbers.
 
     Columns: `jepsen.log.summary.SUMMARY_COLUMNS`. Bounded: safe to collect. `large`: logs that are cut into
-    tiles; `splits`: how to read the frames' folder directly. Of large logs, sends are not compared with each
-    other, but DIRTY says where that would find something: see `check_large_sends`.
+    tiles; `splits`: how to read the frames' folder directly. Of large logs to which operations send several
+    values, the sends are left to `check_large_sends`.
     """
     if splits is not None:
         check = _whole_split(rules, examples, splits.aside)

@@ -57,8 +57,6 @@ class Survey(NamedTuple):
     large: tuple[LargeLog, ...]
     """Logs with more than WHOLE_ROWS_MAX rows."""
     large_keys: tuple[str, ...] = ()
-    several: tuple[int, ...] = ()
-    """Those of them to which some operation sent several records."""
 
 
 def survey(frames: Frames) -> Survey:
@@ -92,12 +90,18 @@ def survey(frames: Frames) -> Survey:
         sum(row.rows for row in records.values()),
         tuple(
             LargeLog(
-                row.history, row.log, row.rows, row.offset_low, row.offset_high, row.inv_low, row.inv_high
+                row.history,
+                row.log,
+                row.rows,
+                row.offset_low,
+                row.offset_high,
+                row.inv_low,
+                row.inv_high,
+                row.several,
             )
             for row in large
         ),
         tuple(row.key for row in large),
-        tuple(row.log for row in large if row.several),
     )
 
 

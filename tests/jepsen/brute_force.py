@@ -80,7 +80,8 @@ class _Log:
         first = self.first(value)
         send_op = [max(op.op_id for op in senders)] if senders else []
         read_op = [min(op.op_id for op in readers)] if readers else []
-        both = send_op + read_op
+        shown_by = [min(op.op_id for op, _, mop in self.polls if mop.value == value)] if not senders else []
+        both = send_op + read_op or shown_by
         shared = {"value": text(value), "offset": first}
         if len(senders) > 1:
             return {row("reused-value", self.key, both, **shared)}

@@ -92,6 +92,38 @@ def test_large_logs_in_tiles_and_folders_read_directly_give_the_same_as_whole_lo
     assert (valid.verdict, valid.findings, valid.records_sent) == (VALID, (), 300)
 
 
+def test_reading_and_counting_in_the_workers_gives_what_sparks_own_reading_gives(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[str] = Counter()
+    for seed in range(200):
+        name = f"h{seed}"
+        history = random_log(random.Random(seed), name, 0.2)
+        (tmp_path / name).mkdir()
+        frames = frames_of(spark, [history], tmp_path / name)
+        counted = survey_module.survey(frames)
+        kinds = ("assigns", "failed_finals")
+        mine = [kind for kind in kinds if getattr(counted.traits, kind)]
+        if counted.traits.transactions or not any(read[kind] < 2 for kind in mine):
+            continue
+        with monkeypatch.context() as patched:
+            patched.setattr(splits_module, "DIRECT_ROWS_MIN", 0)
+            assert survey_module.survey(frames) == counted
+            assert splits_module.plan_splits(frames, counted.traits, counted.mops, ()) is not None
+            (result,) = check(frames)
+            # As large logs, too: the same rows on their way to tiles.
+            patched.setattr(survey_module, "WHOLE_ROWS_LIMIT", 0)
+            patched.setattr(log_checks_module, "TILE_ROWS", 10)
+            (tiled,) = check(frames)
+        expected = Counter(row[0] for row in brute_force(history))
+        totals = [{each.name: each.total for each in one.findings} for one in (result, tiled)]
+        assert totals == [dict(expected)] * 2, name
+        read.update(mine)
+        if all(read[kind] >= 2 for kind in kinds):
+            break
+    assert min(read["assigns"], read["failed_finals"]) >= 2, read
+
+
 def test_logs_have_the_same_numbers_wherever_they_are_computed(spark: SparkSession) -> None:
     texts = ["", "a", "orders/0", "x" * 31, "y" * 32, "z" * 77, "é€"]
     named = spark.createDataFrame([(text, "key") for text in texts], "history_id string, key string")
