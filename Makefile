@@ -43,7 +43,7 @@ types: venv  ## mypy --strict
 MODELS := raft isr isr-steps raft-membership raft-snapshots compaction producers groups nats-streaming
 KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
-nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the demo
+nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the checker at 100M operations, the demo
 	$(BIN)/python -m pytest -m nightly
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
@@ -56,6 +56,7 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant, ev
 	  $(BIN)/liftlog spec check --model kafka --variant $$variant $(KAFKA) --jobs $(JOBS) || exit 1; done
 	$(BIN)/liftlog spec prove --minimal
 	for mapping in raft-election raft-log isr compaction; do $(BIN)/liftlog spec map --mapping $$mapping || exit 1; done
+	$(BIN)/liftlog jepsen bench --operations 1M,10M,100M --hot --cycles --driver-memory 8g
 	$(BIN)/liftlog demo
 
 jepsen-zip: venv  ## build/jepsen.zip for spark-submit --py-files

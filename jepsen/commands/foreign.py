@@ -132,8 +132,9 @@ def check_foreign(arguments: argparse.Namespace) -> int:
             activity.show("writing the report")
             write_foreign_html(_with_whole_runs(results, jobs), arguments.html)
     if arguments.json:
+        asked = {job.file: job.task.model.name for job in jobs}
         for result in results:
-            print(json.dumps(as_json(result), ensure_ascii=False))
+            print(json.dumps(as_json(result, asked.get(result.file, AUTO)), ensure_ascii=False))
     else:
         from rich.console import Console
 
@@ -153,19 +154,23 @@ def exit_code(results: Sequence[ForeignResult]) -> int:
     return 0 if all(one.judgement.valid and one.error is None for one in results) else 2
 
 
-def as_json(result: ForeignResult) -> dict[str, Any]:
-    """One line of `--json`."""
+def as_json(result: ForeignResult, asked: str = AUTO) -> dict[str, Any]:
+    """One line of `--json`. `asked`: the model that the caller named; of a name with two meanings, `checker`
+    says which was meant.
+    """
     judgement = result.judgement
     known = result.error is None and judgement.valid is not None
     line: dict[str, Any] = {
         "file": result.file,
         "format": result.format,
-        "model": result.model,
+        "model": result.model if asked == AUTO else asked,
         "verdict": judgement.valid if known else "unknown",
         "anomalies": _anomalies(judgement),
         "operations": result.total,
         "seconds": round(result.seconds, 3),
     }
+    if line["model"] != result.model:
+        line["checker"] = result.model
     if judgement.allowed:
         line["allowed"] = sorted({problem.anomaly for problem in judgement.allowed})
     if judgement.reasons:

@@ -46,14 +46,14 @@ def plan(options: Mapping[str, str]) -> list[Part]:
     block_bytes = int(options.get("block_bytes", BLOCK_BYTES))
     parts: list[Part] = []
     together: list[list[_Said]] = []
-    weight = PART_BYTES
+    weight = 0
     for file, (format, intervals) in _files(options, keep).items():
         blocks = plan_blocks(file, format, block_bytes) if cut else None
         if blocks is not None:
             parts.extend(("block", intervals, *block) for block in blocks)
             continue
         size = os.path.getsize(file) if os.path.isfile(file) else 0
-        if weight + size > PART_BYTES or len(together[-1]) >= PART_FILES:
+        if not together or weight + size > PART_BYTES or len(together[-1]) >= PART_FILES:
             together.append([])
             weight = 0
         together[-1].append((file, format, intervals))

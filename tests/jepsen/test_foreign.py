@@ -124,6 +124,16 @@ def test_a_broken_file_is_an_error_or_a_row(tmp_path: Path) -> None:
         assert batch.column("broken")[0].as_py().startswith(f"{path} line 1: expected a :type")
 
 
+def test_a_missing_or_empty_first_file_is_that_files_answer(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.edn"
+    empty.write_text("")
+    for path, expected in ((tmp_path / "none.edn", "cannot read"), (empty, "found no operations")):
+        options = {"paths": json.dumps([str(path)]), "format": "edn-lines", "broken": "keep"}
+        (part,) = plan(options)
+        (batch,) = read_part(part, options)
+        assert expected in batch.column("broken")[0].as_py()
+
+
 # -- which files ---------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jepsen.commands.foreign import exit_code
+from jepsen.commands.foreign import as_json, exit_code
 from jepsen.jsonl import read_jsonl
 from jepsen.judgement import Judgement
 from jepsen.report.foreign import ForeignResult
@@ -194,6 +194,15 @@ def test_a_damaged_table_is_named(files: Path, capsys: pytest.CaptureFixture[str
     (table / "events.parquet").write_bytes(b"PAR1 no")
     line = refused(capsys, "convert", table, "--to", "edn", files / "x")
     assert line.startswith(f"{table}/events.parquet: expected a table that `liftlog jepsen convert` wrote")
+
+
+def test_a_line_names_the_model_as_it_was_asked_for_and_the_check_that_was_made() -> None:
+    result = ForeignResult("h.edn", "jepsen-set", "edn-lines", Judgement(True), (), 0, 0.0)
+    told = [
+        (line["model"], line.get("checker"))
+        for line in (as_json(result), as_json(result, "set"), as_json(result, "jepsen-set"))
+    ]
+    assert told == [("jepsen-set", None), ("set", "jepsen-set"), ("jepsen-set", None)]
 
 
 def test_invalid_outweighs_unknown_outweighs_valid() -> None:
