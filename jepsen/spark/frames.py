@@ -26,7 +26,9 @@ class Frames(NamedTuple):
     mops: DataFrame
     faults: DataFrame
     folder: str | None = None
-    """Where the tables lie, if that is a folder that this process and all workers can read."""
+    """Where the tables lie, if that is a folder that this process and all workers can read. They then read it
+    themselves: whoever changes a table (`_replace(mops=…)`) sets this to None.
+    """
 
 
 class Traits(NamedTuple):
