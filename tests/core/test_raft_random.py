@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from tests.core.raft_harness import Group
 
+pytestmark = pytest.mark.slow
+
 Action = Callable[[Group, int], None]
 
 

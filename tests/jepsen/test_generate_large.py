@@ -144,6 +144,7 @@ def test_a_near_miss_holds_nothing(anomaly: str) -> None:
     assert found_in(writer.close()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "plants"),
     [

@@ -198,6 +198,7 @@ def check_circle(made: Made, edges: list[tuple[int, int, int]], circle: Circle) 
     assert circle.steps[0].source == min(step.source for step in circle.steps)
 
 
+@pytest.mark.slow
 @given(graphs())
 @settings(max_examples=300)
 def test_cycles_are_those_of_the_whole_graph_with_all_edges_of_time(

@@ -16,6 +16,7 @@ from jepsen.transactions.classify import find_cycles
 from tests.jepsen.log_graph import LOG_KINDS, chaos, depend, kernel_cycles, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ww_deps", [False, True])
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_kernels_agree_with_the_definitions(

@@ -177,6 +177,7 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(history=histories())
 def test_jsonl_and_parquet_hold_the_same_history(history: History) -> None:

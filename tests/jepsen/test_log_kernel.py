@@ -295,6 +295,7 @@ def test_integers_and_strings_that_look_alike_are_different_values() -> None:
 # -- against the definitions ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), mischief=st.sampled_from((0.0, 0.02, 0.1, 0.4)), strings=st.booleans())
 def test_the_kernel_agrees_with_brute_force(seed: int, mischief: float, strings: bool) -> None:

@@ -72,6 +72,7 @@ def test_whole_logs_agree_with_the_definitions(seed: int, gaps: str, unseen: str
         assert set(rows) == brute_force(history, gaps, unseen)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

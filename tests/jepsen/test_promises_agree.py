@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def found(seed: int) -> set[Broken]:
     return set(identities)
 
 
+@pytest.mark.slow
 def test_columns_agree_with_the_definitions() -> None:
     kinds = Counter(one[0] for seed in range(220) for one in found(seed))
     assert set(kinds) == set(PROMISES)

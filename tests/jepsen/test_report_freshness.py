@@ -74,6 +74,7 @@ def slowly(listed: list[Row]) -> tuple[list[int], list[list[int]]]:
     return unseen, lags
 
 
+@pytest.mark.slow
 @given(rows(), st.integers(1, 5))
 @settings(max_examples=150, deadline=None)
 def test_the_same_as_counting_slowly(listed: list[Row], size: int) -> None:

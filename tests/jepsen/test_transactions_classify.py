@@ -157,6 +157,7 @@ def forward_in_time(edges: list[Triple]) -> list[Triple]:
     ]
 
 
+@pytest.mark.slow
 @given(graphs.map(forward_in_time))
 @settings(max_examples=400, deadline=None)
 def test_the_search_agrees_with_all_simple_cycles(edges: list[Triple]) -> None:
@@ -207,6 +208,7 @@ def test_strong_components_are_those_who_reach_each_other(successors: list[list[
             assert component[first] >= component[second]
 
 
+@pytest.mark.slow
 def test_long_chains_need_no_deep_stack() -> None:
     size = 200_000
     component, count = strong_components([[(node + 1) % size] for node in range(size)])

@@ -18,6 +18,8 @@ from sim.runner import damaged
 from sim.step_gear import StepProcess
 from sim.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def world_with(*, minimum: int = 0, nodes: int = 3, records: int = 10) -> World:
     stream = StreamConfig("orders", "orders", 1, min(nodes, 3), minimum, segment_records=records)

@@ -13,6 +13,8 @@ from sim.command import parse_seeds
 from sim.runner import Options, run_seed
 from sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_run_prints_rows_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "run", "--seed", "3", "--duration", "10", "--profile", "kills"]) == 0

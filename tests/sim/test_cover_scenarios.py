@@ -18,6 +18,8 @@ from spec.cover.wander import wander
 from spec.registry import build
 from spec.run.compiled import compile_model
 
+pytestmark = pytest.mark.slow
+
 FILES = [path.name for path in files_of(FOLDER)]
 
 

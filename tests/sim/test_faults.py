@@ -15,6 +15,8 @@ from sim.runner import unhealed
 from sim.step_gear import StepProcess
 from sim.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def world_with(seed: int = 1, *, minimum: int = 0, nodes: int = 3, replicas: int = 3) -> World:
     stream = StreamConfig("orders", "orders", 1, replicas, minimum)

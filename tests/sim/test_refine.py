@@ -13,6 +13,8 @@ from sim.runner import Options, run_seed
 from sim.sweep import run_sweep
 from sim.world import World
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_run_is_the_same_with_refinement_and_without(gear: str) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from sim.runner import Options, run_seed
 
+pytestmark = pytest.mark.slow
+
 RAFT_MUTANTS = (
     "raft_vote_before_sync",
     "raft_ack_before_sync",

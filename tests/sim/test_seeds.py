@@ -30,6 +30,7 @@ def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
     assert result.counters["elections"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gear", ["step", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
     program = (
@@ -56,6 +57,7 @@ def test_different_seeds_are_different_runs() -> None:
     assert len({run_seed(Options(seed=seed, duration_s=5)).trace_hash for seed in range(10)}) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
     for seed in range(20):

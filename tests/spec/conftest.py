@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-QUICK = ("test_language.py", "test_stepwise.py", "test_traces.py")
+QUICK = ("test_language.py", "test_traces.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

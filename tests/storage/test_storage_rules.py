@@ -311,6 +311,7 @@ def test_D4_two_processes_never_share_a_folder_and_a_killed_one_leaves_it_free(t
 # ----- the planted bugs -----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "crash"),
     [("recovery_reports_unsynced", "kill"), ("sync_failure_retried", "power"), ("hw_not_clamped", "kill")],

@@ -119,6 +119,7 @@ def test_an_interrupted_run_stops_everything_it_started(
 # -- bench storage -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_contenders_take_turns_and_ratios_are_taken_within_a_round() -> None:
     turns: list[str] = []
     rates = {"ours": iter([1.0, 50.0, 60.0, 90.0]), "raw": iter([1.0, 100.0, 100.0, 300.0])}

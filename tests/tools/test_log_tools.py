@@ -31,6 +31,8 @@ from liftlog.types import RAFT_LOG, HardState, LogOptions, PartitionId, Record, 
 from sim.disk import SimDisk, SimulatedCrash
 from tests.queue.queue_life import CRASHES, Life, goes_on, life_at
 
+pytestmark = pytest.mark.slow
+
 LOG = PartitionId(17, 0)
 OPTIONS = QueueOptions(segment_bytes=600, repeat_max=2)
 FOLDER = "streams/17/0"
