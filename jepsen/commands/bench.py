@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from jepsen.commands.generate import size
+from jepsen.commands.shared import add_session, require_master, stdout_console
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
 FOLDER = Path("store") / "bench-histories"
-WIDTH_WITHOUT_TERMINAL = 140
 
 
 def add_parser(verbs: Any) -> None:
@@ -40,10 +37,7 @@ def add_parser(verbs: Any) -> None:
         "--sends-per-op", type=int, default=1, metavar="N", help="above 1: transactions (default 1)"
     )
     bench.add_argument("--cycles", action="store_true", help="also look for cycles")
-    bench.add_argument("--master", default="local[2]", metavar="URL", help="Spark master (default local[2])")
-    bench.add_argument(
-        "--driver-memory", default="8g", metavar="SIZE", help="memory of Spark's driver (default 8g)"
-    )
+    add_session(bench, memory="8g")
     bench.add_argument(
         "--folder",
         type=Path,
@@ -56,15 +50,15 @@ def add_parser(verbs: Any) -> None:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    from jepsen.spark.session import require_java, require_packages
+    from jepsen.spark.session import require_spark
 
-    require_packages()
-    require_java()
+    require_master(arguments)
+    require_spark(arguments.master)
     from jepsen.bench.plan import cases, require
     from jepsen.bench.table import Measured, as_json, print_table
     from jepsen.spark.bench import run_case, to_nothing
     from jepsen.spark.frames import read_frames
-    from jepsen.spark.run import running_session
+    from jepsen.spark.run import running
 
     chosen = cases(
         _numbers("operations", arguments.operations),
@@ -78,14 +72,14 @@ def _bench(arguments: argparse.Namespace) -> int:
         for case in chosen:
             activity.show(f"generating {case.name}")
             paths.append(require(case, arguments.folder, activity.show))
-        with running_session(
+        with running(
             arguments.master,
             arguments.driver_memory,
             source=str(arguments.folder),
             java_log=Path(temporary) / "java.log",
             show=activity.show,
             quick=False,
-        ) as session:
+        ) as (session, _):
             activity.show("warming up")
             to_nothing(read_frames(session, paths[0]).mops)
             for case, path in zip(chosen, paths, strict=True):
@@ -100,8 +94,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"measured": as_json(measured)}, indent=2))
     else:
-        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-        print_table(Console(highlight=False, width=width), measured)
+        print_table(stdout_console(), measured)
     return int(any(one.stage.differences for one in measured))
 
 

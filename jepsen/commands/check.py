@@ -8,32 +8,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import Any
 
 from jepsen.commands import foreign
 from jepsen.commands.logs import Source, run, with_pictures
+from jepsen.commands.shared import (
+    add_judging,
+    add_session,
+    require_allowed,
+    require_master,
+    stdout_console,
+)
 from jepsen.jsonl import read_jsonl
 from jepsen.report.page import write_html
 from jepsen.report.text import overall_exit_code, overall_verdict, print_results
-from jepsen.result import CYCLE_MEANINGS, MEANINGS, PROMISE_MEANINGS, CheckResult
+from jepsen.result import CheckResult
 from jepsen.store import JSONL_NAME, PARQUET_NAME, find_history
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
-if TYPE_CHECKING:
-    pass
-
 REPORT_NAME = "report.html"
-MASTER = re.compile(r"local(-cluster)?(\[.+\])?$|spark://.+|k8s://.+|yarn$")
-WIDTH_WITHOUT_TERMINAL = 140
-SESSION_DEFAULTS = ("local[2]", "4g")
 
 
 def add_parser(verbs: Any) -> None:
@@ -50,13 +47,7 @@ def add_parser(verbs: Any) -> None:
         metavar="HISTORY",
         help="a .jsonl file, a Parquet folder, or a run folder of the store; files of other tools",
     )
-    master, memory = SESSION_DEFAULTS
-    check.add_argument("--master", default=master, metavar="URL", help=f"Spark master (default {master})")
-    check.add_argument(
-        "--driver-memory",
-        metavar="SIZE",
-        help=f"memory of Spark's driver (default {memory}, or less where less is free)",
-    )
+    add_session(check)
     check.add_argument(
         "--json", action="store_true", help="JSON instead of text: for other tools' files one line each"
     )
@@ -65,19 +56,7 @@ def add_parser(verbs: Any) -> None:
         "--html", type=Path, metavar="FILE", help="the HTML report (default: beside the history)"
     )
     html.add_argument("--no-html", action="store_true", help="write no HTML report")
-    check.add_argument(
-        "--gaps",
-        choices=("known", "any"),
-        default="known",
-        help="what a reader must not pass over: offsets known to exist (default), or any offset at all",
-    )
-    check.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="ANOMALY",
-        help="report this anomaly, but do not count it; may be given several times",
-    )
+    add_judging(check)
     check.add_argument(
         "--examples", type=int, default=5, metavar="N", help="examples of each anomaly (default 5)"
     )
@@ -117,11 +96,9 @@ def _check(arguments: argparse.Namespace) -> int:
         raise LiftlogError("one history of our own at a time; for files of other tools, give --format")
     found = find_history(arguments.history[0])
     report = None if arguments.no_html else _report_path(arguments.html, found)
-    from jepsen.spark.session import require_java, require_packages
+    from jepsen.spark.session import require_spark
 
-    require_packages()
-    if arguments.master.startswith("local"):
-        require_java()
+    require_spark(arguments.master)
     with tempfile.TemporaryDirectory(prefix="liftlog-jepsen-") as temporary, Activity() as activity:
         activity.show("reading the history")
         source = _as_parquet(found, arguments.salvage, Path(temporary))
@@ -133,22 +110,15 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_as_json(results, report), ensure_ascii=False, indent=2))
     else:
-        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-        print_results(Console(highlight=False, width=width), results, report)
+        print_results(stdout_console(), results, report)
     return overall_exit_code(results)
 
 
 def _require_options(arguments: argparse.Namespace) -> None:
-    known = (*MEANINGS, *CYCLE_MEANINGS, *PROMISE_MEANINGS)
-    for name in arguments.allow:
-        if name not in known:
-            raise LiftlogError(f"--allow {name}: there is no such anomaly; there are {', '.join(known)}")
+    require_allowed(arguments)
     if arguments.ww_deps and not arguments.cycles:
         raise LiftlogError("--ww-deps is about cycles: give --cycles, too")
-    if not MASTER.match(arguments.master):
-        raise LiftlogError(
-            f"--master {arguments.master} is no Spark master: give local[2], spark://HOST:PORT, yarn or k8s://URL"
-        )
+    require_master(arguments)
     if not 1 <= arguments.examples <= 1000:
         raise LiftlogError(f"--examples {arguments.examples}: give a number from 1 to 1000")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jepsen.commands.convert import OPERATIONS_FILE, is_converted
 from jepsen.commands.kafka import check_logs
+from jepsen.commands.shared import stdout_console
 from jepsen.events import INTERVALS, BadHistory, pair
 from jepsen.foreign.reading import Conventions, read_events
 from jepsen.formats import AUTO, FORMATS, find_format
@@ -111,14 +111,12 @@ def refuse_options(arguments: argparse.Namespace) -> None:
 
 def check_foreign(arguments: argparse.Namespace) -> int:
     """The command."""
-    from jepsen.spark.session import require_java, require_packages
+    from jepsen.spark.session import require_spark
 
     jobs = _jobs(arguments)
     if arguments.html is not None:
         _require_writable(arguments.html)
-    require_packages()
-    if arguments.master.startswith("local"):
-        require_java()
+    require_spark(arguments.master)
     logs = [job for job in jobs if job.task.model.name == KAFKA]
     if logs:
         if len(logs) < len(jobs):
@@ -136,12 +134,9 @@ def check_foreign(arguments: argparse.Namespace) -> int:
         for result in results:
             print(json.dumps(as_json(result, asked.get(result.file, AUTO)), ensure_ascii=False))
     else:
-        from rich.console import Console
-
         from jepsen.report.foreign_text import print_foreign
 
-        width = None if sys.stdout.isatty() else 140
-        print_foreign(Console(highlight=False, width=width), results)
+        print_foreign(stdout_console(), results)
         if arguments.html is not None:
             print(f"report: {arguments.html}")
     return exit_code(results)

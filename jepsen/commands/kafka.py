@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jepsen.commands.convert import is_converted, read_converted
 from jepsen.commands.logs import Source, run, with_pictures
+from jepsen.commands.shared import stdout_console
 from jepsen.events import BadHistory
 from jepsen.foreign.reading import Conventions, read_events
 from jepsen.models import KAFKA
@@ -134,11 +134,10 @@ def _judge(
 
 
 def _print(told: Sequence[Told], report: Path | None) -> None:
-    from rich.console import Console
 
     from jepsen.report.text import print_results
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    console = stdout_console()
     results = [one.result for one in told if one.result is not None]
     if results:
         print_results(console, results, report)

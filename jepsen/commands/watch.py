@@ -9,25 +9,28 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from jepsen.commands.shared import (
+    add_judging,
+    add_session,
+    require_allowed,
+    require_master,
+    stdout_console,
+)
 from jepsen.jsonl import read_jsonl
 from jepsen.report.text import overall_exit_code, print_results
-from jepsen.result import EVERY_MEANING, CheckResult
+from jepsen.result import CheckResult
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
 if TYPE_CHECKING:
     from jepsen.spark.check import CheckOptions
 
-WIDTH_WITHOUT_TERMINAL = 140
 Counted = Mapping[str, Mapping[str, int]]
 """Anomalies by history and name."""
 
@@ -46,21 +49,8 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="the folder that histories are written into"
     )
-    parser.add_argument("--master", default="local[2]", metavar="URL", help="Spark master (default local[2])")
-    parser.add_argument("--driver-memory", metavar="SIZE", help="memory of Spark's driver")
-    parser.add_argument(
-        "--gaps",
-        choices=("known", "any"),
-        default="known",
-        help="what a reader must not pass over: offsets known to exist (default), or any offset at all",
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="ANOMALY",
-        help="report this anomaly, but do not count it",
-    )
+    add_session(parser)
+    add_judging(parser)
     parser.add_argument(
         "--late",
         type=int,
@@ -90,24 +80,22 @@ def add_parser(verbs: Any) -> None:
 def _watch(arguments: argparse.Namespace) -> int:
     _require_options(arguments)
     from jepsen.spark.check import CheckOptions
-    from jepsen.spark.run import running_session
-    from jepsen.spark.session import require_java, require_packages
+    from jepsen.spark.run import running
+    from jepsen.spark.session import require_spark
 
-    require_packages()
-    if arguments.master.startswith("local"):
-        require_java()
+    require_spark(arguments.master)
     options = CheckOptions(arguments.gaps, frozenset(arguments.allow))
     temporary = Path(tempfile.mkdtemp(prefix="liftlog-watch-"))
     try:
         with (
             Activity() as activity,
-            running_session(
+            running(
                 arguments.master,
                 arguments.driver_memory,
                 source=str(arguments.folder),
                 java_log=temporary / "java.log",
                 show=activity.show,
-            ) as session,
+            ) as (session, _),
         ):
             _follow(session, arguments, arguments.state or temporary / "state", activity.show)
             activity.show("checking the whole")
@@ -118,19 +106,15 @@ def _watch(arguments: argparse.Namespace) -> int:
         for result in results:
             print(json.dumps(result.as_json(), ensure_ascii=False))
     else:
-        width = None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
-        print_results(Console(highlight=False, width=width), results, None)
+        print_results(stdout_console(), results, None)
     return overall_exit_code(results)
 
 
 def _require_options(arguments: argparse.Namespace) -> None:
     if not arguments.folder.is_dir():
         raise LiftlogError(f"{arguments.folder} is no folder: give the one that histories are written into")
-    for name in arguments.allow:
-        if name not in EVERY_MEANING:
-            raise LiftlogError(
-                f"--allow {name}: there is no such anomaly; there are {', '.join(EVERY_MEANING)}"
-            )
+    require_allowed(arguments)
+    require_master(arguments)
     for name, value in (("late", arguments.late), ("every", arguments.every)):
         if value <= 0:
             raise LiftlogError(f"--{name} {value}: give a number above 0")

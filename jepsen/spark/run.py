@@ -80,21 +80,6 @@ def running(
         stop_session(session)
 
 
-@contextlib.contextmanager
-def running_session(
-    master: str,
-    driver_memory: str | None,
-    *,
-    source: str,
-    java_log: Path,
-    show: Callable[[str], None],
-    quick: bool = True,
-) -> Iterator[SparkSession]:
-    """As `running`, for callers that have nothing more to tell."""
-    with running(master, driver_memory, source=source, java_log=java_log, show=show, quick=quick) as started:
-        yield started.session
-
-
 def check_folder(
     folder: Path,
     options: CheckOptions,

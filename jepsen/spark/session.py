@@ -100,6 +100,13 @@ def _settings(master: str, driver_memory: str, progress: bool, quick: bool) -> d
     return settings
 
 
+def require_spark(master: str) -> None:
+    """Raise LiftlogError if a package is missing, or Java where Spark runs on this machine."""
+    require_packages()
+    if master.startswith("local"):
+        require_java()
+
+
 def require_packages() -> None:
     """Raise LiftlogError if a Python package that Spark needs is not installed."""
     for package in ("pyspark", "pyarrow", "pandas"):
