@@ -42,7 +42,7 @@ from jepsen.log.worker import (
     run_second,
 )
 from jepsen.spark.frames import Frames, Traits, history_number, log_number, log_rows
-from jepsen.spark.splits import Splits
+from jepsen.spark.splits import ItemKernel, Splits, over
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,8 +81,9 @@ def check_log_summary(
     values, the sends are left to `check_large_sends`.
     """
     if splits is not None:
+        session = frames.mops.sparkSession
         check = _whole_split(rules, examples, splits.aside)
-        parts = [_mapped_splits(frames, splits.whole, check, SUMMARY_DDL)]
+        parts = [over(session, splits.whole, check, SUMMARY_DDL)]
     else:
         rows = log_rows(frames, traits)
         small = rows.where(~F.col("log").isin([log.log for log in large])) if large else rows
@@ -90,7 +91,8 @@ def check_log_summary(
     if large:
         plan = cut(large, rules, TILE_ROWS)
         if splits is not None:
-            parcels = _mapped_splits(frames, splits.large, _route_split(plan, splits.aside), PARCEL_DDL)
+            route = _route_split(plan, splits.aside)
+            parcels = over(frames.mops.sparkSession, splits.large, route, PARCEL_DDL)
         else:
             parcels = _mapped(_large_rows(frames, traits, large), _route(plan), PARCEL_DDL)
         parts.append(_tiles(parcels, plan, examples))
@@ -152,20 +154,7 @@ def _mapped(rows: DataFrame, kernel: Kernel, ddl: str) -> DataFrame:
     return rows.mapInArrow(kernel, ddl)
 
 
-def _mapped_splits(frames: Frames, splits: Sequence[Split], kernel: SplitKernel, ddl: str) -> DataFrame:
-    """A task for each split."""
-    chosen = list(splits)
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from kernel(chosen[number])
-
-    numbers = frames.mops.sparkSession.range(0, len(chosen), 1, max(len(chosen), 1))
-    return _mapped(numbers, read, ddl)
-
-
-SplitKernel = Callable[[Split], Iterator["pa.RecordBatch"]]
+SplitKernel = ItemKernel[Split]
 
 
 def _whole(rules: Rules, examples: int | None) -> Kernel:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import jepsen.log
 from jepsen.history import FINAL_POLL
 from jepsen.log.reading import NOTHING_ASIDE, READ_COLUMNS, Aside, Split
 from jepsen.spark.frames import ASSIGNING, Frames, Traits
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Item = TypeVar("Item")
+ItemKernel = Callable[[Item], Iterator["pa.RecordBatch"]]
 SPLIT_ROWS = 1_500_000
 DIRECT_ROWS_MIN = 4_000_000
 """Below, Spark's own reading costs less than it takes to plan."""
@@ -62,6 +69,19 @@ def direct_file(frames: Frames, table: str, mops: int) -> str | None:
         return None
     path = Path(frames.folder) / f"{table}.parquet"
     return str(path.resolve()) if path.is_file() else None
+
+
+def over(session: SparkSession, items: Sequence[Item], kernel: ItemKernel[Item], ddl: str) -> DataFrame:
+    """A task for each item, plain data, that a worker turns into rows."""
+    chosen = list(items)
+    cloudpickle.register_pickle_by_value(jepsen.log)  # type: ignore[no-untyped-call]
+
+    def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from kernel(chosen[number])
+
+    return session.range(0, len(chosen), 1, max(len(chosen), 1)).mapInArrow(made, ddl)
 
 
 def _aside(ops: DataFrame) -> Aside:

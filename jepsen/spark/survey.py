@@ -6,24 +6,18 @@ A handful of rows per history comes home, and one row for each log that is too l
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-import jepsen.log
 from jepsen.history import FINAL_POLL
 from jepsen.log.counting import LOG_COUNTS_DDL, OP_COUNTS_DDL, Share, count_logs, count_ops, shares
 from jepsen.log.tiles import WHOLE_ROWS_MAX, LargeLog
 from jepsen.parquet import OP_COLUMNS
 from jepsen.result import Count
 from jepsen.spark.frames import ASSIGNING, Frames, Traits, has_value, history_number, log_number
-from jepsen.spark.splits import direct_file, mops_in_folder
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from jepsen.spark.splits import ItemKernel, direct_file, mops_in_folder, over
 
 WHOLE_ROWS_LIMIT = WHOLE_ROWS_MAX
 """Logs with more rows are cut into tiles."""
@@ -106,7 +100,7 @@ def survey(frames: Frames) -> Survey:
 
 
 def _counted(
-    frames: Frames, table: str, rows: int, count: Callable[[Share], Iterator[pa.RecordBatch]], ddl: str
+    frames: Frames, table: str, rows: int, count: ItemKernel[Share], ddl: str
 ) -> DataFrame | None:
     """Partial counts by workers that read the file themselves; None if that cannot be done, or would not
     pay.
@@ -114,15 +108,7 @@ def _counted(
     path = direct_file(frames, table, rows)
     if path is None or (table == "mops" and not set(OP_COLUMNS) <= set(frames.mops.columns)):
         return None
-    dealt = shares(path, SHARE_ROWS)
-    cloudpickle.register_pickle_by_value(jepsen.log)  # type: ignore[no-untyped-call]
-
-    def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from count(dealt[number])
-
-    return frames.ops.sparkSession.range(0, len(dealt), 1, max(len(dealt), 1)).mapInArrow(kernel, ddl)
+    return over(frames.ops.sparkSession, shares(path, SHARE_ROWS), count, ddl)
 
 
 def _of_ops(frames: Frames) -> DataFrame:
