@@ -37,12 +37,13 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.types import LiftlogError
 from sim.inode import SECTOR_BYTES, Inode, Unreadable
 
-__all__ = ["SECTOR_BYTES", "SimDisk", "SimFile", "SimulatedCrash"]
+__all__ = ["SECTOR_BYTES", "FileImage", "SimDisk", "SimFile", "SimulatedCrash"]
 
 CLOSED = -1
 """In place of the life in which a file was opened: so that the common path needs no other test."""
@@ -54,6 +55,13 @@ class SimulatedCrash(BaseException):
 
 class _Lie(Exception):
     """This sync is to report success without having written."""
+
+
+class FileImage(NamedTuple):
+    """One file of a copy of a disk. `harms`: as in `Inode`; a copy of damaged bytes is as damaged as they."""
+
+    content: bytes
+    harms: tuple[tuple[int, bytes], ...] = ()
 
 
 class _Folder:
@@ -262,6 +270,27 @@ class SimDisk:
         self._root = _Folder()
         self._changes = []
         self.full = False
+        self.attach()
+
+    def image(self) -> dict[str, FileImage]:
+        """All files as a reader finds them now, each with the damage that its bytes carry."""
+        return {path: FileImage(self.content(path), tuple(self._file(path).harms)) for path in self.files()}
+
+    def restore(self, image: dict[str, FileImage]) -> None:
+        """A sound disk in place of this one, with exactly these files, durable; damage comes along."""
+        self.wipe()
+        for path, (content, harms) in image.items():
+            folder = path.rpartition("/")[0]
+            if folder:
+                self.make_directory(folder)
+            file = self.open(path, create=True)
+            file.append([content])
+            file.sync()
+            self._file(path).harms = list(harms)
+            while folder:
+                self.sync_directory(folder)
+                folder = folder.rpartition("/")[0]
+            self.sync_directory("")
         self.attach()
 
     def crash_after(self, calls: int) -> None:

@@ -28,6 +28,7 @@ from sim.damage import DiskFaults
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
+    from sim.disk import FileImage
     from sim.knobs import Knobs
     from sim.machine import Machine
     from sim.storage import SimStorageRunner
@@ -129,7 +130,7 @@ class Faults:
         self.on_fault: Callable[[str, str, int], None] | None = None
         self._restarts = random.Random(f"{world.seed}/restarts")
         self._quiet_until_us = 0
-        self._snapshots: dict[int, tuple[int, dict[str, bytes]]] = {}
+        self._snapshots: dict[int, tuple[int, dict[str, FileImage]]] = {}
         self.atlas = Atlas(world)
         self._disks = DiskFaults(self)
         self._lossy = any(stream.durability == "os" for stream in world.knobs.streams)
@@ -511,8 +512,7 @@ class Faults:
         wanted = any(kind == "rollback" for kind, _ in self.world.knobs.faults)
         node = machine.node
         if wanted and machine.number not in self._snapshots and node is not None and node.incarnation:
-            content = {path: machine.disk.content(path) for path in machine.disk.files()}
-            self._snapshots[machine.number] = (node.incarnation, content)
+            self._snapshots[machine.number] = (node.incarnation, machine.disk.image())
 
     def _rollback(self, fault: Fault, draws: random.Random) -> None:
         """One machine comes back with an old state of its disk, from before an earlier start."""
@@ -526,30 +526,10 @@ class Faults:
             if state is None or state.confirmed <= snapshot[0] or not self.atlas.allows_wipe(machine):
                 continue
             machine.kill()
-            restore(machine, snapshot[1])
+            machine.disk.restore(snapshot[1])
             self.atlas.note_disk(machine)
             del self._snapshots[machine.number]
             self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             self._quiet_until_us = world.kernel.now_us + 6 * SECOND
             self._restart_later(machine, 500 * MILLISECOND)
             return
-
-
-def restore(machine: Machine, content: dict[str, bytes]) -> None:
-    """Give a disk exactly this content, durably."""
-    disk = machine.disk
-    disk.wipe()
-    for path, data in content.items():
-        folder = path.rpartition("/")[0]
-        if folder:
-            disk.make_directory(folder)
-        file = disk.open(path, create=True)
-        file.append([data])
-        file.sync()
-        file.close()
-        while True:
-            disk.sync_directory(folder)
-            if not folder:
-                break
-            folder = folder.rpartition("/")[0]
-    disk.kill()

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from liftlog.types import LiftlogError, StreamConfig
-from sim.faults import DISK_KINDS, KINDS, Fault, draw_plan, restore
+from sim.faults import DISK_KINDS, KINDS, Fault, draw_plan
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.profiles import PROFILES, WEIGHTS, draw_knobs, profile_of
@@ -102,15 +102,15 @@ def test_healing_takes_everything_back() -> None:
     assert not world.machines[2].paused and not world.machines[2].disk.full
 
 
-def test_restore_gives_a_disk_exactly_the_old_content() -> None:
+def test_a_restored_disk_has_exactly_the_old_content() -> None:
     world = world_with()
     machine = world.machines[2]
-    old = {path: machine.disk.content(path) for path in machine.disk.files()}
+    old = machine.disk.image()
     world.kernel.run_until(world.kernel.now_us + 3 * SECOND)
     machine.kill()
-    restore(machine, old)
+    machine.disk.restore(old)
     machine.lose_power()
-    assert {path: machine.disk.content(path) for path in machine.disk.files()} == old
+    assert machine.disk.image() == old
 
 
 def test_every_profile_is_drawn_by_some_seed() -> None:

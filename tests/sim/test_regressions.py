@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from liftlog.core.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward
+from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
 from sim.faults import Fault
 from sim.kernel import MILLISECOND, SECOND
@@ -21,7 +22,8 @@ from sim.world import World
 
 def new_world(seed: int, **changes: object) -> World:
     fixed: dict[str, object] = {"duration_us": 60 * SECOND, "tick_ms": 100, "admin_interval_us": 0}
-    world = World(seed, Knobs(**{**fixed, **changes}), StepProcess)  # type: ignore[arg-type]
+    plan = changes.pop("plan", None)
+    world = World(seed, Knobs(**{**fixed, **changes}), StepProcess, plan=plan)  # type: ignore[arg-type]
     world.start()
     return world
 
@@ -192,4 +194,28 @@ def test_an_answer_to_an_earlier_run_cuts_nothing() -> None:
     strike(world, "kill", victim, 20 * MILLISECOND)
     run(world, 6 * SECOND)
     assert world.network.delivered > before
+    finish(world)
+
+
+def test_a_disk_that_is_set_back_to_a_damaged_copy_of_itself_is_still_damaged() -> None:
+    """The copy was taken while a state file was damaged: who forgets that blames storage for it."""
+    world = new_world(9, scrub_bytes_per_s=0, faults=(("rollback", 1),), plan=[])
+    run(world, 8 * SECOND)
+    machine = world.machines[follower(world)]
+    partition = partition_of(world)
+    path = start_path(partition)
+    size = len(machine.disk.content(path))
+    harm = world.faults.atlas.harm_of(machine, path, 0, size)
+    assert harm is not None
+    machine.disk.overwrite(path, 0, bytes(size))
+    world.faults.atlas.note(machine, harm)
+    strike(world, "kill", machine.number)
+    run(world, 10 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None and machine.number in newest.partitions[partition].isr
+    assert not machine.disk.harmed()
+    strike(world, "rollback", machine.number)
+    assert world.observer.counters["fault rollback"] == 1
+    assert [path for path, _, _ in machine.disk.harmed()] == [path]
+    run(world, 5 * SECOND)
     finish(world)
