@@ -9,7 +9,7 @@ JOBS ?= 2
 CHECK_SEEDS ?= 0:20
 NIGHTLY_SEEDS ?= 0:20000
 
-.PHONY: help venv demo test check lint types browser nightly jepsen-zip clean
+.PHONY: help venv demo test check lint types sweep-record browser nightly jepsen-zip clean
 
 help:  ## what can be made
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ test: venv browser lint types  ## everything that CI runs
 check: venv lint types  ## the inner loop, under 90 seconds: the quick tests and a short sweep
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
+
+sweep-record: venv  ## sweep seeds 0:1000 and, if that is clean, write the record that CI compares with the code
+	$(BIN)/liftlog sim sweep --seeds 0:1000 --faults all --jobs $(JOBS) --record tests/golden/sweep.json
 
 browser:  ## a headless Chromium for the tests that open reports; without one they are skipped
 	@scripts/browser.sh >/dev/null || true

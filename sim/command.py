@@ -35,6 +35,13 @@ def add_parser(subparsers: Any) -> None:
     sweep = verbs.add_parser("sweep", help="run many seeds and count what they reached")
     sweep.add_argument("--seeds", default="0:100", metavar="A:B", help="seeds A to B-1 (default 0:100)")
     sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
+    sweep.add_argument(
+        "--record",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write down that this sweep was clean, and of which code",
+    )
     _add_world(sweep)
     sweep.set_defaults(run=_sweep)
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
@@ -243,8 +250,12 @@ def parse_seeds(text: str) -> range:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    from sim.record import check_place, sources_hash, write_record
     from sim.sweep import default_jobs, run_sweep
 
+    sources = sources_hash()
+    if arguments.record is not None:
+        check_place(arguments.record)
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
     jobs = arguments.jobs or default_jobs()
     if jobs < 0:
@@ -261,6 +272,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         _print_json(result)
     else:
         _print_sweep(result)
+    if arguments.record is not None and result.good:
+        write_record(arguments.record, arguments.seeds, options[0], result, sources)
     return 0 if result.good else 1
 
 

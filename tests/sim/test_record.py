@@ -1,0 +1,84 @@
+"""The committed record of the last whole sweep is of this code, and only a clean sweep writes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from liftlog.cli import main
+from liftlog.types import LiftlogError
+from sim.record import COMMAND, RECORD, ROOT, read_record, sources_hash
+from sim.runner import run_seed
+
+
+@pytest.mark.slow  # Quick, but it cannot hold between a change and the sweep after it, as `make check` must.
+def test_the_last_whole_sweep_was_of_this_code() -> None:
+    record = read_record(ROOT / RECORD)
+    assert (record.seeds, record.options, record.verdict) == ("0:1000", "--faults all", "clean")
+    assert record.sources == sources_hash(), (
+        f"liftlog/ or sim/ has changed since the sweep that {RECORD} tells of; "
+        f"run '{COMMAND}' and commit the file"
+    )
+
+
+def test_the_hash_follows_the_sources_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("liftlog/core/one.py", "liftlog/two.py", "sim/three.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    first = sources_hash(tmp_path)
+    cache = tmp_path / "liftlog/core/__pycache__"
+    cache.mkdir()
+    (cache / "one.cpython-311.pyc").write_bytes(b"\0")
+    (tmp_path / "sim/notes.txt").write_text("not a source")
+    assert sources_hash(tmp_path) == first
+    (tmp_path / "sim/three.py").write_text("changed")
+    changed = sources_hash(tmp_path)
+    (tmp_path / "sim/three.py").rename(tmp_path / "sim/four.py")
+    assert len({first, changed, sources_hash(tmp_path)}) == 3
+
+
+@pytest.mark.slow
+def test_a_clean_sweep_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "sweep.json"
+    arguments = ["sim", "sweep", "--seeds", "0:2", "--jobs", "1", "--duration", "5", "--record", str(path)]
+    assert main(arguments) == 0
+    record = read_record(path)
+    assert (record.seeds, record.options) == ("0:2", "--duration 5 --faults all")
+    assert record.sources == sources_hash()
+    assert record.simulated_s > 10 and record.checks > 0
+    assert main([*arguments[:-1], str(tmp_path)]) == 2
+    assert "choose another path" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_sweep_that_fails_writes_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(options: object) -> object:
+        result = run_seed(options)  # type: ignore[arg-type]
+        result.invariant, result.finding = "LogMatching", "planted by a test"
+        return result
+
+    monkeypatch.setattr("sim.sweep.run_seed", fails)
+    path = tmp_path / "sweep.json"
+    assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 1
+    assert "verdict: FAILED" in capsys.readouterr().out
+    assert not path.exists()
+
+
+@pytest.mark.slow
+def test_code_that_changes_during_a_sweep_gets_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hashes = iter(("before", "after"))
+    monkeypatch.setattr("sim.record.sources_hash", lambda: next(hashes))
+    path = tmp_path / "sweep.json"
+    assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 2
+    assert "the code was changed during the sweep" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_missing_record_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(LiftlogError, match=f"write it with '{COMMAND}'"):
+        read_record(tmp_path / "none.json")
