@@ -10,7 +10,12 @@
     trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/tracing.py
 
     [nats]
-    url = "nats://127.0.0.1:4222"
+    url = "nats://127.0.0.1:4222"    # or tls://…; user and password, or a token, may stand in it
+    credentials_file = "/etc/liftlog/node.creds"     # optional, as are all of these: docs/security.md
+    nkey_file = "/etc/liftlog/node.nk"               # not both
+    ca_file = "/etc/liftlog/nats-ca.pem"
+    cert_file = "/etc/liftlog/node-cert.pem"
+    key_file = "/etc/liftlog/node-key.pem"
 
     [peers]                          # every voter, this node too
     1 = "10.0.0.1:4701"
@@ -42,6 +47,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.types import LiftlogError, NodeConfig
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
@@ -78,10 +84,13 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
 }
 """Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
 
+NATS_FILES = NatsLogin.__struct_fields__
+"""Keys of [nats] that name files to log in with."""
+
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
     "node": {"id": int, "data": str, "listen": str, "address": str, "trace": str},
-    "nats": {"url": str, "wait_at_start_ms": int},
+    "nats": {"url": str, "wait_at_start_ms": int} | dict.fromkeys(NATS_FILES, str),
     "storage": {"encryption_key_file": str},
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -104,6 +113,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     protocol: dict[str, int]
     encryption_key_file: Path | None = None
     trace: Path | None = None
+    nats_login: NatsLogin = NO_LOGIN
 
     def node_config(self) -> NodeConfig:
         """The core's part."""
@@ -118,7 +128,10 @@ class ServerConfig(msgspec.Struct, frozen=True):
         if self.trace is not None:
             lines += [f"trace = {_quote(str(self.trace))}"]
         lines += ["", "[nats]", f"url = {_quote(self.nats_url)}"]
-        lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}", "", "[peers]"]
+        lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}"]
+        files = msgspec.structs.asdict(self.nats_login)
+        lines += [f"{key} = {_quote(str(path))}" for key, path in files.items() if path is not None]
+        lines += ["", "[peers]"]
         lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
         if self.encryption_key_file is not None:
             lines += ["", "[storage]", f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
@@ -252,6 +265,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         protocol=protocol,
         encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),
         trace=_path_or_none(settings.get(("node", "trace"))),
+        nats_login=NatsLogin(**{key: _path_or_none(settings.get(("nats", key))) for key in NATS_FILES}),
     )
 
 

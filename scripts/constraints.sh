@@ -2,7 +2,7 @@
 # Rewrites constraints.txt from the versions that are installed in .venv now.
 #
 # Run it after an update that passed `make test`:
-#   .venv/bin/pip install -U -e '.[nats,compression,encryption,spec,spark,dev]' && make test && scripts/constraints.sh
+#   .venv/bin/pip install -U -e '.[nats,nkeys,compression,encryption,spec,spark,dev]' && make test && scripts/constraints.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-EXTRAS="${LIFTLOG_EXTRAS:-nats,compression,encryption,spec,spark,dev}"
+EXTRAS="${LIFTLOG_EXTRAS:-nats,nkeys,compression,encryption,spec,spark,dev}"
 DEBIAN_PYTHON="python3-venv"
 DEBIAN_JAVA="openjdk-17-jre-headless"
 

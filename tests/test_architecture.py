@@ -34,6 +34,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     "liftlog.format": ("liftlog.types", "liftlog.codec"),
     "liftlog.epochs": ("liftlog.types",),
     "liftlog.checkout": ("liftlog.types",),
+    "liftlog.nats_login": ("liftlog.types",),
     "liftlog.core": (
         "liftlog.types",
         "liftlog.messages",
@@ -56,6 +57,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.driver",
         "liftlog.api",
         "liftlog.config",
+        "liftlog.nats_login",
     ),
     "liftlog.driver": (
         "liftlog.types",
@@ -74,6 +76,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.codec",
         "liftlog.api",
         "liftlog.config",
+        "liftlog.nats_login",
     ),
     "liftlog.queue": (
         "liftlog.types",
@@ -94,6 +97,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "zstandard": ("liftlog.codec",),
     "lz4": ("liftlog.codec",),
     "cryptography": ("liftlog.storage.sealing",),
+    "nkeys": ("liftlog.nats_login",),
 }
 
 # Core and storage see the world through events, effects and ports only.

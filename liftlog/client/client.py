@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TypeVar
@@ -38,6 +41,7 @@ from liftlog.messages import (
     StreamInfo,
     StreamInfoReply,
 )
+from liftlog.nats_login import NO_LOGIN, NatsLogin, refusal
 from liftlog.types import LiftlogError, Record, StreamConfig
 
 T = TypeVar("T")
@@ -46,14 +50,19 @@ CONNECT_TIMEOUT_MS = 3000
 REQUEST_TIMEOUT_MS = 12_000
 """A little more than the core's own `request_timeout_ms`, so that its clearer error comes first."""
 ATTEMPT_TIMEOUT_S = 3.0
+COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
 class Client:
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
-    def __init__(self, connection: NatsConnection, cluster: str, timeout_ms: int) -> None:
+    def __init__(
+        self, connection: NatsConnection, cluster: str, timeout_ms: int, complaints: deque[Exception]
+    ) -> None:
         self.nats = connection
+        self._complaints = complaints
+        """What NATS said against us, the latest last."""
         self.cluster = cluster
         self.timeout_ms = timeout_ms
         self.nodes = NodePool(cluster, CONNECT_TIMEOUT_MS / 1000)
@@ -67,12 +76,14 @@ class Client:
         cluster: str = DEFAULT_CLUSTER,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        login: NatsLogin = NO_LOGIN,
     ) -> Client:
-        """Connect to NATS. Raises Unreachable, with the URL and the reason."""
-        reasons: list[str] = []
+        """Connect to NATS. Raises Unreachable, with URL and reason; LiftlogError for files it cannot use."""
+        reasons: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
+        login.check(url)
 
         async def remember(error: Exception) -> None:
-            reasons.append(str(error) or type(error).__name__)
+            reasons.append(error)
 
         shown = url.rsplit("@", 1)[-1]
         connection = NatsConnection()
@@ -84,15 +95,22 @@ class Client:
             reconnect_time_wait=1,
             max_reconnect_attempts=-1,
             pending_size=64 * 1024 * 1024,
+            tls=login.tls_context() if login.wants_tls else None,
+            user_credentials=str(login.credentials_file) if login.credentials_file is not None else None,
+            nkeys_seed=str(login.nkey_file) if login.nkey_file is not None else None,
         )
         try:
             await asyncio.wait_for(connecting, connect_timeout_ms / 1000)
-        except TimeoutError:
-            reason = reasons[-1] if reasons else "no answer"
-            raise Unreachable(f"cannot reach NATS at {shown}: {reason}; {_REMEDY}") from None
-        except (OSError, nats.errors.Error, ValueError) as error:
-            raise Unreachable(f"cannot reach NATS at {shown}: {error}; {_REMEDY}") from None
-        return cls(connection, cluster, timeout_ms)
+        except (OSError, nats.errors.Error, ValueError) as error:  # TimeoutError is an OSError
+            if not isinstance(error, TimeoutError) or not reasons:
+                reasons.append(error)
+            given = login.signs or login.cert_file is not None or "@" in url
+            why = _why_not_connected(connection, reasons[-1], given)
+            raise Unreachable(f"cannot reach NATS at {shown}: {why}") from None
+        if (login.wants_tls or "tls://" in url) and not _server_info(connection).get("tls_required"):
+            await connection.close()
+            raise Unreachable(f"NATS at {shown} does not speak TLS, which its URL or a CA file asks for")
+        return cls(connection, cluster, timeout_ms, reasons)
 
     async def close(self) -> None:
         await self.nodes.close()
@@ -278,6 +296,13 @@ class Client:
                 f"{who} does not answer on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
             ) from None
         except (TimeoutError, nats.errors.TimeoutError):
+            if any(_forbids(complaint, subject) for complaint in self._complaints):
+                raise RequestFailed(
+                    "forbidden",
+                    f"this NATS user may not publish to {subject}, which {operation} needs; log in as somebody "
+                    "who may, or allow it in the server's permissions",
+                    False,
+                ) from None
             raise Unreachable(
                 f"{who} did not answer {operation} in time; see 'liftlog cluster status'"
             ) from None
@@ -287,6 +312,35 @@ class Client:
 
 
 _REMEDY = "start a nats-server there, or pass another --nats URL (or LIFTLOG_NATS)"
+
+
+def _not_about_eof(record: logging.LogRecord) -> bool:
+    """asyncio warns when nats-py's connection ends: it went over to TLS, and its reader was not told."""
+    return "eof_received" not in record.getMessage()
+
+
+logging.getLogger("asyncio").addFilter(_not_about_eof)
+
+
+def _server_info(connection: NatsConnection) -> dict[str, object]:
+    """What the server's INFO said; nats-py tells it nowhere else."""
+    return getattr(connection, "_server_info", {})
+
+
+def _forbids(complaint: Exception, subject: str) -> bool:
+    """Whether NATS has refused what we published to `subject`."""
+    text = str(complaint).lower()
+    return "permissions violation for publish" in text and f'"{subject.lower()}"' in text
+
+
+def _why_not_connected(connection: NatsConnection, error: Exception, login_given: bool) -> str:
+    """The last error of an attempt to connect, and what to do about it."""
+    info = _server_info(connection)
+    if isinstance(error, ssl.SSLError):
+        return f"{error}; say whose certificates to believe with --nats-ca FILE"
+    if isinstance(error, ConnectionRefusedError) or not info.get("auth_required"):
+        return f"{str(error) or 'no answer'}; {_REMEDY}"
+    return refusal(True, login_given, str(error) if "Authorization" in str(error) else "")
 
 
 def decode_answer(payload: bytes, kind: type[T]) -> T:

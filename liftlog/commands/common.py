@@ -9,10 +9,12 @@ import os
 import re
 import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from liftlog.client import Client
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
+from liftlog.nats_login import NatsLogin
 from liftlog.types import LiftlogError
 
 
@@ -21,13 +23,14 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """--nats, --cluster, --timeout, --json."""
+    """--nats and how to log in there, --cluster, --timeout, --json."""
     parser.add_argument(
         "--nats",
         metavar="URL",
         default=os.environ.get("LIFTLOG_NATS") or os.environ.get("LIFTLOG_NATS_URL") or DEFAULT_NATS_URL,
         help=f"NATS server(s) of the cluster (environment LIFTLOG_NATS; default {DEFAULT_NATS_URL})",
     )
+    add_nats_login_options(parser)
     parser.add_argument(
         "--cluster",
         metavar="NAME",
@@ -42,6 +45,24 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         help="how long to keep trying (default 12)",
     )
     add_json_option(parser)
+
+
+def add_nats_login_options(parser: argparse.ArgumentParser) -> None:
+    """--nats-credentials, --nats-nkey, --nats-ca, --nats-cert, --nats-key; read by `nats_login`."""
+    for option, text in {
+        "--nats-credentials": "log in to NATS with this credentials file (JWT and seed, as nsc writes them)",
+        "--nats-nkey": "log in to NATS with the nkey whose seed is in this file",
+        "--nats-ca": "believe NATS servers with certificates of this CA only, and speak TLS",
+        "--nats-cert": "show this client certificate to NATS",
+        "--nats-key": "the certificate's key, if it is in a file of its own",
+    }.items():
+        parser.add_argument(option, metavar="FILE", type=Path, help=text)
+
+
+def nats_login(args: argparse.Namespace) -> NatsLogin:
+    """The files, by absolute paths: nodes of a local cluster may be started from elsewhere later."""
+    files = (args.nats_credentials, args.nats_nkey, args.nats_ca, args.nats_cert, args.nats_key)
+    return NatsLogin(*(path.resolve() if path is not None else None for path in files))
 
 
 def positive_seconds(text: str) -> float:
@@ -83,7 +104,9 @@ def _with_unit(text: str, units: dict[str, int]) -> int:
 
 async def connect(args: argparse.Namespace) -> Client:
     """A client by the common options."""
-    return await Client.connect(args.nats, cluster=args.cluster, timeout_ms=int(args.timeout * 1000))
+    return await Client.connect(
+        args.nats, cluster=args.cluster, timeout_ms=int(args.timeout * 1000), login=nats_login(args)
+    )
 
 
 def run(main: Coroutine[Any, Any, int]) -> int:

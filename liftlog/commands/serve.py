@@ -15,7 +15,13 @@ from pathlib import Path
 
 from liftlog import config as configuration
 from liftlog.client import Client, Unreachable
-from liftlog.commands.common import add_json_option, positive_count, print_json
+from liftlog.commands.common import (
+    add_json_option,
+    add_nats_login_options,
+    nats_login,
+    positive_count,
+    print_json,
+)
 from liftlog.core.node import Node
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
@@ -49,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dev.add_argument("--nodes", type=positive_count, default=3, metavar="N")
     dev.add_argument("--data", metavar="DIR", help="keep the data here (default: a temporary folder)")
     dev.add_argument("--nats", metavar="URL", help="use this NATS instead of starting one")
+    add_nats_login_options(dev)
     dev.add_argument(
         "--port", type=int, default=DEFAULT_PORT, metavar="BASE", help="first node's port; 0 = any"
     )
@@ -127,6 +134,7 @@ def _dev(args: argparse.Namespace) -> int:
         base_port=args.port,
         cluster=args.cluster,
         traces=Path(args.trace) if args.trace else None,
+        nats_login=nats_login(args),
     )
     try:
         cluster.start()
@@ -149,7 +157,8 @@ def _dev(args: argparse.Namespace) -> int:
 async def wait_for_controller(cluster: LocalCluster, timeout_s: float) -> None:
     """Wait until the cluster has a controller and every node a session. Raises LiftlogError."""
     deadline = time.monotonic() + timeout_s
-    async with await Client.connect(cluster.nats_url, cluster=cluster.cluster) as client:
+    connecting = Client.connect(cluster.nats_url, cluster=cluster.cluster, login=cluster.nats_login)
+    async with await connecting as client:
         while True:
             for node in cluster.nodes.values():
                 if not node.running:

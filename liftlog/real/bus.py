@@ -33,11 +33,13 @@ from liftlog.messages import (
     Subscribe,
     Subscribed,
 )
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.ports import Clock
 from liftlog.real import nats_wire
+from liftlog.real.nats_handshake import ConnectionLost, log_in
 from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
 from liftlog.real.nats_wire import NatsAddress
-from liftlog.types import Message, PartitionId
+from liftlog.types import LiftlogError, Message, PartitionId
 
 log = logging.getLogger("liftlog.bus")
 
@@ -54,10 +56,6 @@ unknown."""
 
 ApiHandler = Callable[[bytes, bytes, bytes], None]
 """Called with (subject, reply, payload) of a request to the API."""
-
-
-class ConnectionLost(Exception):
-    """The connection to NATS ended, or has to end; the text says why."""
 
 
 class Subscription(NamedTuple):
@@ -82,8 +80,10 @@ class NatsBus:
         version: str,
         put: Callable[[Event], Awaitable[None]],
         clock: Clock,
+        login: NatsLogin = NO_LOGIN,
     ) -> None:
         self._addresses = addresses
+        self._login = login
         self._name = name
         self._version = version
         self._put = put
@@ -195,33 +195,14 @@ class NatsBus:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 stream: trio.abc.Stream = await trio.open_tcp_stream(address.host, address.port)
                 try:
-                    return await self._log_in(stream, address)
+                    return await log_in(stream, address, self._login, self._name, self._version)
                 except BaseException:
                     await trio.aclose_forcefully(stream)
                     raise
         except trio.TooSlowError:
             raise ConnectionLost("no answer within 5 s") from None
-        except (OSError, trio.BrokenResourceError, ssl.SSLError) as error:
+        except (OSError, trio.BrokenResourceError, ssl.SSLError, LiftlogError) as error:
             raise ConnectionLost(str(error.__cause__ or error)) from None
-
-    async def _log_in(self, stream: trio.abc.Stream, address: NatsAddress) -> tuple[trio.abc.Stream, bytes]:
-        line, rest = await _read_line(stream, b"")
-        if not line.startswith(b"INFO "):
-            raise ConnectionLost("not a NATS server")
-        if address.tls or b'"tls_required":true' in line.replace(b" ", b""):
-            context = ssl.create_default_context()
-            address = address._replace(tls=True)
-            stream = trio.SSLStream(stream, context, server_hostname=address.host)
-            await stream.do_handshake()
-        await stream.send_all(nats_wire.connect_line(address, self._name, self._version))
-        while True:
-            line, rest = await _read_line(stream, rest)
-            if line == b"PONG":
-                return stream, rest
-            if line.startswith(b"-ERR"):
-                raise ConnectionLost(line[4:].strip(b" '").decode("utf-8", "replace"))
-            if line == b"PING":
-                await stream.send_all(b"PONG\r\n")
 
     async def _serve(self, stream: trio.abc.Stream, rest: bytes) -> None:
         """Use one connection until it breaks (raises) or the task is cancelled."""
@@ -359,16 +340,3 @@ class NatsBus:
     def _find_smallest_limit(self) -> None:
         limits = [subscription.max_payload_bytes for subscription in self._subscriptions.values()]
         self._smallest_limit_bytes = min(limits, default=0)
-
-
-async def _read_line(stream: trio.abc.Stream, rest: bytes) -> tuple[bytes, bytes]:
-    """One line without its end, and what came after it. Raises ConnectionLost."""
-    while b"\r\n" not in rest:
-        if len(rest) > 64 * 1024:
-            raise ConnectionLost("not a NATS server")
-        data = await stream.receive_some(READ_BYTES)
-        if not data:
-            raise ConnectionLost("the server closed the connection during login")
-        rest += bytes(data)
-    line, _, rest = rest.partition(b"\r\n")
-    return line, rest

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO
 
 from liftlog.config import DEFAULT_CLUSTER, ServerConfig
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.real import interrupts
 from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
 from liftlog.types import LiftlogError
@@ -150,11 +151,13 @@ class LocalCluster:
         cluster: str = DEFAULT_CLUSTER,
         protocol: dict[str, int] | None = None,
         traces: Path | None = None,
+        nats_login: NatsLogin = NO_LOGIN,
     ) -> None:
         """`traces`: folder of the nodes' protocol traces; by default there are none."""
         self.folder = folder
         self.nats = None if nats_url else NatsServer(folder / "nats", nats_port)
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
+        self.nats_login = nats_login
         self.cluster = cluster
         ports = [base_port + index if base_port else free_port(HOST) for index in range(nodes)]
         self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports)}
@@ -171,6 +174,7 @@ class LocalCluster:
                 peers=self.addresses,
                 protocol=protocol or {},
                 trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
+                nats_login=nats_login,
             )
             self.nodes[node] = LocalNode(folder / f"node-{node}", config)
 

@@ -77,8 +77,11 @@ def parse_url(text: str) -> list[NatsAddress]:
     return addresses
 
 
-def connect_line(address: NatsAddress, name: str, version: str) -> bytes:
-    """CONNECT with our options, followed by the PING whose PONG says that we are let in."""
+def connect_line(address: NatsAddress, name: str, version: str, proof: dict[str, str]) -> bytes:
+    """CONNECT with our options, followed by the PING whose PONG says that we are let in.
+
+    `proof`: what `NatsLogin.proof` gave.
+    """
     options: dict[str, object] = {
         "verbose": False,
         "pedantic": False,
@@ -90,6 +93,7 @@ def connect_line(address: NatsAddress, name: str, version: str) -> bytes:
         "headers": True,
         "no_responders": True,
     }
+    options.update(proof)
     if address.token:
         options["auth_token"] = address.token
     elif address.user:

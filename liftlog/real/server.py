@@ -56,6 +56,7 @@ def run_server(
     Whatever no contract foresees comes out as the exception it is: the node stops rather than guess.
     """
     addresses = parse_url(config.nats_url)
+    config.nats_login.check(config.nats_url)
     # Files, connections, and the files that answers to readers hold open: as many as the system lets us have.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -100,7 +101,8 @@ class Server:
         network = TcpNetwork(
             cluster=config.cluster, node=config.node, peers=config.peers, put=put, post=post, clients=clients
         )
-        bus = NatsBus(addresses, f"liftlog-{config.cluster}-{config.node}", version, put, clock)
+        name = f"liftlog-{config.cluster}-{config.node}"
+        bus = NatsBus(addresses, name, version, put, clock, config.nats_login)
         driver = NodeDriver(
             node,
             network=network,

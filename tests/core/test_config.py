@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from liftlog import config
@@ -77,6 +78,15 @@ def test_a_bad_setting_is_refused_with_its_name_and_what_is_accepted(
     for word in words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_files_to_log_in_to_nats_with_are_read_and_written_back(tmp_path: Path) -> None:
+    files = "".join(f'{key} = "/etc/liftlog/{key}"\n' for key in config.NATS_FILES)
+    first = load(tmp_path, GOOD.replace("[peers]", files + "[peers]"))
+    assert {str(path) for path in msgspec.structs.astuple(first.nats_login)} == {
+        f"/etc/liftlog/{key}" for key in config.NATS_FILES
+    }
+    assert load(tmp_path, first.to_toml()) == first
 
 
 def test_a_bad_environment_value_is_refused_with_the_variable_s_name(tmp_path: Path) -> None:
