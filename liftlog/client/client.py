@@ -299,7 +299,7 @@ class Client:
             if any(_forbids(complaint, subject) for complaint in self._complaints):
                 raise RequestFailed(
                     "forbidden",
-                    f"this NATS user may not publish to {subject}, which {operation} needs; log in as somebody "
+                    f"this NATS user may not publish to {subject}, which {operation} needs; log in as one "
                     "who may, or allow it in the server's permissions",
                     False,
                 ) from None

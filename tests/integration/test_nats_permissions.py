@@ -51,7 +51,7 @@ def test_each_user_can_do_what_its_work_needs(urls: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("user", ["publisher", "reader"])
 @pytest.mark.parametrize("command", [["create", "mine", "orders.a"], ["rm", "orders"]])
-def test_publishers_and_readers_cannot_administer(urls: dict[str, str], user: str, command: list[str]) -> None:
+def test_only_operators_administer(urls: dict[str, str], user: str, command: list[str]) -> None:
     code, _, error = liftlog("stream", *command, "--nats", urls[user], "--timeout", "6")
     assert code == 2
     assert "this NATS user may not publish to $LIFTLOG.liftlog.API." in error
