@@ -7,7 +7,6 @@ proof fails or is not finished in time; 2 wrong use. `--json` prints one object.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,8 +19,7 @@ from spec.lang.types import SpecError
 from spec.mappings.command import add_map
 from spec.proofs import PROOFS, proof_of
 from spec.refine.command import add_refine
-from spec.registry import every_model
-from spec.tla.files import FOLDER, differences, write
+from spec.tla.command import add_export, add_tlc
 
 
 def add_parser(subparsers: Any) -> None:
@@ -31,7 +29,8 @@ def add_parser(subparsers: Any) -> None:
     add_check(verbs)
     _add_prove(verbs)
     add_map(verbs)
-    _add_export(verbs)
+    add_export(verbs)
+    add_tlc(verbs)
     add_cover(verbs)
     add_refine(verbs)
 
@@ -91,23 +90,3 @@ def _list_proofs(as_json: bool) -> int:
     for proof in PROOFS.values():
         print(f"{proof.name}: {proof.about}\n  wanted: {', '.join(proof.safety)}")
     return 0
-
-
-def _add_export(verbs: Any) -> None:
-    parser = verbs.add_parser("export", help="write the models as TLA+ modules")
-    parser.add_argument("--folder", type=Path, default=FOLDER, metavar="F", help=f"default: {FOLDER}")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if a file is not up to date"
-    )
-    parser.set_defaults(run=_export)
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    models = every_model()
-    if not arguments.check:
-        for path in write(models, arguments.folder):
-            print(path)
-        return 0
-    lines = differences(models, arguments.folder)
-    print("\n".join(lines) or f"{arguments.folder} is up to date")
-    return 1 if lines else 0

@@ -12,7 +12,10 @@ from spec.lang.types import Constant, SpecError
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One model. `flags`: command-line flag (without dashes) -> constant. `events`: those that may be 0."""
+    """One model. `flags`: command-line flag (without dashes) -> constant. `events`: those that may be 0.
+
+    `small`: bounds by flag at which TLC comes through in seconds; what is not named has its default.
+    """
 
     name: str
     module: str
@@ -20,6 +23,7 @@ class Entry(msgspec.Struct, frozen=True):
     about: str
     flags: dict[str, str]
     events: tuple[str, ...] = ()
+    small: dict[str, int] = {}
 
     def load(self) -> type[Model]:
         found: type[Model] = getattr(importlib.import_module(self.module), self.classname)
@@ -42,6 +46,7 @@ MODELS: dict[str, Entry] = {
             "Kafka",
             "five generations of Kafka's log truncation",
             {"replicas": "Replicas", "log-size": "LogSize", "records": "Records", "epochs": "Epochs"},
+            small={"replicas": 2, "epochs": 2},
         ),
         Entry(
             "raft",
@@ -60,6 +65,7 @@ MODELS: dict[str, Entry] = {
                 "losses": "Losses",
             },
             ("campaigns", "appends", "writes", "restarts", "losses"),
+            small={"nodes": 2, "appends": 1},
         ),
         Entry(
             "raft-membership",
@@ -78,6 +84,7 @@ MODELS: dict[str, Entry] = {
                 "losses": "Losses",
             },
             ("learning", "campaigns", "changes", "restarts", "losses"),
+            small={"nodes": 2, "entries": 2, "changes": 1, "campaigns": 1},
         ),
         Entry(
             "raft-snapshots",
@@ -98,6 +105,7 @@ MODELS: dict[str, Entry] = {
                 "installs": "Installs",
             },
             ("learning", "campaigns", "changes", "restarts", "losses", "snapshots", "installs"),
+            small={"nodes": 2, "voters": 2, "campaigns": 1},
         ),
         Entry(
             "isr",
@@ -115,6 +123,7 @@ MODELS: dict[str, Entry] = {
                 "delays": "Delays",
             },
             ("changes", "crashes", "damages", "delays"),
+            small={"nodes": 2, "damages": 0},
         ),
         Entry(
             "isr-steps",
@@ -133,6 +142,7 @@ MODELS: dict[str, Entry] = {
                 "confessions": "Confessions",
             },
             ("changes", "crashes", "damages", "mail", "confessions"),
+            small={"epochs": 1, "changes": 1},
         ),
         Entry(
             "compaction",
@@ -152,6 +162,7 @@ MODELS: dict[str, Entry] = {
                 "retains": "Retains",
             },
             ("given", "shrinks", "wipes", "damages", "delays", "retains"),
+            small={"epochs": 1, "wipes": 0},
         ),
         Entry(
             "producers",
@@ -169,6 +180,7 @@ MODELS: dict[str, Entry] = {
                 "retains": "Retains",
             },
             ("retains",),
+            small={"records": 2, "runs": 1, "epochs": 2},
         ),
         Entry(
             "groups",
@@ -185,6 +197,7 @@ MODELS: dict[str, Entry] = {
                 "resets": "Resets",
             },
             ("failovers", "delays", "resets"),
+            small={"records": 1, "generations": 2},
         ),
         Entry(
             "nats-streaming",
@@ -200,6 +213,7 @@ MODELS: dict[str, Entry] = {
                 "resends": "Resends",
             },
             ("restarts", "panics", "resends"),
+            small={"messages": 1, "resends": 0},
         ),
     )
 }
@@ -232,14 +246,20 @@ def build(name: str, variant: str, constants: dict[str, int]) -> Model:
     return kind(**given)
 
 
+def variants_of(name: str) -> tuple[str, ...]:
+    """The variants of a model, its default first. Raises SpecError for a name that is not there."""
+    variants = entry_of(name).load().declared.get("variant")
+    return variants.choices if isinstance(variants, Setting) else ("",)
+
+
 def every_model() -> list[Model]:
-    """Each model in each of its variants, with default constants: what is exported."""
-    found: list[Model] = []
-    for entry in MODELS.values():
-        variants = entry.load().declared.get("variant")
-        choices = variants.choices if isinstance(variants, Setting) else ("",)
-        found += [build(entry.name, variant, {}) for variant in choices]
-    return found
+    """Each model in each of its variants, with default constants: what can be exported."""
+    return [build(name, variant, {}) for name in MODELS for variant in variants_of(name)]
+
+
+def right_models() -> list[Model]:
+    """Each model in its default variant, with default constants: what is committed as TLA+."""
+    return [build(name, "", {}) for name in MODELS]
 
 
 def describe(entry: Entry) -> dict[str, Any]:

@@ -4,26 +4,88 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import tla
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import Bool, Constant, Fn, Forall, Range, Sort, SpecError, Var, action, invariant
+from liftlog.cli import main
+from spec.lang import (
+    Bool,
+    Constant,
+    Exists,
+    Fn,
+    Forall,
+    Option,
+    Or,
+    Range,
+    Record,
+    Seq,
+    Sort,
+    SpecError,
+    Var,
+    action,
+    get,
+    invariant,
+    is_none,
+    size,
+    when,
+)
 from spec.lang.model import Model
 from spec.models.kafka import Kafka
 from spec.models.twophase import TwoPhase
-from spec.registry import every_model
-from spec.tla.export import module_name, module_text
-from spec.tla.files import FOLDER, TLC_VARIABLE, differences, run_tlc
+from spec.registry import MODELS, build, every_model
+from spec.tla.export import config_text, module_name, module_text
+from spec.tla.files import DIGESTS, FOLDER, TLC_VARIABLE, compare, differences, kept_files, run_tlc
+from spec.tla.lint import lint
 
 JAR = os.environ.get(TLC_VARIABLE, "")
+needs_tlc = pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")
 
 
-def test_the_committed_modules_are_those_of_the_models() -> None:
-    assert differences(every_model(), FOLDER) == [], "run: liftlog spec export"
+@pytest.fixture(scope="module")
+def kept() -> dict[str, str]:
+    return kept_files()
+
+
+def test_the_committed_modules_are_those_of_the_models(kept: dict[str, str]) -> None:
+    assert differences(kept, FOLDER) == [], "run: liftlog spec export"
+
+
+def test_one_module_of_each_model_is_kept_and_every_other_variant_has_its_digest() -> None:
+    assert len(list(FOLDER.glob("*.tla"))) == len(MODELS)
+    known = {line.split()[1] for line in (FOLDER / DIGESTS).read_text().splitlines()}
+    for model in every_model():
+        name = f"{module_name(model)}.tla"
+        assert (FOLDER / name).exists() != (name in known), name
+
+
+def test_a_variant_that_changed_is_named(tmp_path: Path, kept: dict[str, str]) -> None:
+    for name, text in kept.items():
+        (tmp_path / name).write_text(text)
+    old = kept[DIGESTS]
+    (tmp_path / DIGESTS).write_text(old.replace(old[:8], "00000000", 1))
+    assert differences(kept, tmp_path) == [f"{old.split()[1]} is another than {DIGESTS} says"]
+
+
+def test_a_written_variant_has_the_digest_that_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ["--model", "raft", "--variant", "ack-whole-log", "--folder", str(tmp_path)]
+    assert main(["spec", "export", *wanted]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(path) for path in sorted(tmp_path.iterdir())][::-1]
+    kept = [line for line in (FOLDER / DIGESTS).read_text().splitlines() if "RaftAckWholeLog." in line]
+    done = subprocess.run(
+        ["sha256sum", *(line.split()[1] for line in kept)], cwd=tmp_path, capture_output=True
+    )
+    assert done.stdout.decode().splitlines() == kept
+
+
+def test_a_variant_is_not_written_into_the_committed_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spec", "export", "--model", "raft", "--variant", "all"]) == 2
+    assert "need --folder" in capsys.readouterr().err
 
 
 def modules() -> Iterator[object]:
@@ -38,7 +100,7 @@ def modules() -> Iterator[object]:
 @pytest.mark.parametrize("model", list(modules()))
 def test_a_module_parses_and_names_every_action_and_invariant(model: Model) -> None:
     text = module_text(model)
-    tla.parse(text)
+    assert lint(text, config_text(model)) == []
     for name in [*(a.name for a in model.actions), *(p.name for p in model.invariants)]:
         assert f"\n{name} ==" in text or f"\n{name}(" in text, name
 
@@ -49,23 +111,100 @@ def test_a_damaged_module_does_not_parse() -> None:
         tla.parse(module_text(TwoPhase()).replace("\\in", "\\inn", 1))
 
 
-@pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")
+LINTED = r"""
+---- MODULE M ----
+EXTENDS Integers, Sequences
+CONSTANTS None, Node, Many
+VARIABLES log, known, chosen
+MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
+Last(n) == log[n][(Len(log[n]) - 1) + 1]
+Op == %s
+====
+"""
+
+
 @pytest.mark.parametrize(
-    "model",
-    [TwoPhase(), Kafka(variant="kip-320", Replicas=2, LogSize=2, Records=2, Epochs=3)],
-    ids=module_name,
+    ("body", "said"),
+    [
+        (r"\A n \in Node : \E n \in Node : TRUE", ["Op: n is bound twice"]),
+        (r"log \in UNION {[1..n -> UNION {[1..n -> Node] : n \in 0..2}] : n \in 0..2}",
+         ["Op: writes out a set whose elements are sets", "Op: n is bound twice"]),
+        (r"\A n \in {n \in Node : TRUE} : TRUE", []),
+        (r"(\A n \in Node : TRUE) /\ (\E n \in Node : TRUE)", []),
+        (r"\A log \in Node : TRUE", ["Op: log is bound, but the module has a log"]),
+        (r"(Len(log) = 0) \/ (log[(Len(log) - 1) + 1] = 3)",
+         ["Op: the right side of a disjunction has an element of a sequence; write IF"]),
+        (r"IF (Len(log) = 0) THEN TRUE ELSE (log[(Len(log) - 1) + 1] = 3)", []),
+        (r"\A n \in Node : ((log[n] = 1) \/ (Last(n) = 3))",
+         ["Op: the right side of a disjunction has an element of a sequence; write IF"]),
+        (r"\A n \in Node : ((known[n] = None) \/ (known[n].epoch = 3))",
+         ["Op: the right side of a disjunction has a field of known[_], which may be None; write IF"]),
+        (r"(log = {}) \/ (MinOf({n \in log : TRUE}) = 1)",
+         ["Op: the right side of a disjunction has MinOf of a set that may be empty; write IF"]),
+        (r"\E n \in [Node -> BOOLEAN] : TRUE", ["Op: runs through a set of functions"]),
+        (r"\E n \in SUBSET Node : TRUE", ["Op: runs through a set of sets"]),
+        (r"log = [n \in 0..Many - 1 |-> 0]", ["Op: runs through 20,000 numbers"]),
+        (r"log \in [Node -> SUBSET Node]", []),
+    ],
+)  # fmt: skip
+def test_what_sany_and_tlc_refuse_is_found_without_them(body: str, said: list[str]) -> None:
+    assert lint(LINTED % body, "CONSTANTS\n    Many = 20000\n") == said
+
+
+def test_what_only_makes_sense_after_a_disjunction_is_printed_as_a_condition() -> None:
+    class Guarded(Model):
+        Node = Sort(2)
+        Entry = Record(epoch=Range(0, 1))
+        log = Var(Fn(Node, Seq(Seq(Range(0, 1), 2), 2)))
+        known = Var(Option(Entry), init=None)
+        value = Var(Bool, init=False)
+
+        @action
+        def go(s, n: Node) -> None:  # type: ignore[no-untyped-def, valid-type]
+            when(Or(size(s.log[n]) == 0, s.log[n][0][0] == 1))
+            when(Or(is_none(s.known), get(s.known).epoch == 1), Or(s.value, n == n))
+            when(Exists(s.Node, lambda n: s.log[n] == s.log[n]))
+            s.value = True
+
+    text = module_text(Guarded())
+    assert "(IF (Len(log[n]) = 0) THEN TRUE ELSE" in text
+    assert "(IF (known = None) THEN TRUE ELSE" in text
+    assert "(value \\/ (n = n))" in text
+    assert "\\E n2 \\in Node" in text
+    assert lint(text, config_text(Guarded())) == []
+
+
+@needs_tlc
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MODELS)
+def test_tlc_finds_the_same_states(name: str) -> None:
+    found = compare(name, JAR)
+    assert found.ours == found.theirs
+    assert not found.theirs.violated
+
+
+@needs_tlc
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", ["kip-279", "kip-320"])
+def test_tlc_finds_the_published_counts_of_kafka(variant: str) -> None:
+    found = run_tlc(Kafka(variant=variant, Replicas=2, LogSize=3, Records=3, Epochs=3), JAR)
+    assert found.distinct_states == {"kip-279": 225_761, "kip-320": 120_879}[variant]
+
+
+@needs_tlc
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "variant", "bounds", "invariant"),
+    [
+        ("twophase", "impatient", {}, "AllOrNothing"),
+        ("isr", "hw-over-shrunk-isr", {"nodes": 2, "epochs": 1, "changes": 1}, "LeaderCandidateCompleteness"),
+        ("raft", "half-quorum", {"nodes": 2, "terms": 1, "appends": 0, "restarts": 0}, "ElectionSafety"),
+    ],
 )
-def test_tlc_finds_the_same_states(model: Model) -> None:
-    ours = check(model, Bounds())
-    theirs = run_tlc(model, JAR)
-    assert (theirs.distinct_states, theirs.depth) == (ours.distinct_states, ours.depth)
-    assert not theirs.violated
-
-
-@pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")
-def test_tlc_finds_the_same_violation() -> None:
-    theirs = run_tlc(TwoPhase(variant="impatient"), JAR)
-    assert theirs.violated == "AllOrNothing"
+def test_tlc_finds_the_same_violation(
+    name: str, variant: str, bounds: dict[str, int], invariant: str
+) -> None:
+    assert run_tlc(build(name, variant, bounds), JAR).violated == invariant
 
 
 def test_a_name_that_tla_has_already_is_refused() -> None:

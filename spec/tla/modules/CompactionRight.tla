@@ -117,9 +117,9 @@ Init ==
         /\ isr = Replica
         /\ epoch = [x \in Replica |-> 1]
         /\ log = [r \in Replica |-> [i \in (0..Records - 1) |-> [epoch |-> (IF (i < Given) THEN 1 ELSE 0), key |-> (IF ((i < Given) /\ (1 < i)) THEN (Keys - 1) ELSE 0), deletes |-> ((i < Given) /\ (i = 1)), there |-> (i < Given)]]]
-        /\ leo = [r2 \in Replica |-> Given]
+        /\ leo = [r \in Replica |-> Given]
         /\ start = [x \in Replica |-> 0]
-        /\ hw = [r3 \in Replica |-> Given]
+        /\ hw = [r \in Replica |-> Given]
         /\ clean = [x \in Replica |-> 0]
         /\ horizon = [x \in Replica |-> 0]
         /\ run = [x \in Replica |-> None]
@@ -127,7 +127,7 @@ Init ==
         /\ bad = [x \in Replica |-> None]
         /\ answer = [x \in Replica |-> None]
         /\ answer_dropped = [x \in Replica |-> 0]
-        /\ known = [x \in Replica |-> [x1 \in Replica |-> 0]]
+        /\ known = [x \in Replica |-> [x2 \in Replica |-> 0]]
         /\ strangers = [x \in Replica |-> {}]
         /\ shrinks = 0
         /\ wipes = 0
@@ -137,7 +137,7 @@ Init ==
         /\ late = None
         /\ readers = 0
         /\ reader = None
-        /\ truth = [i2 \in (0..Records - 1) |-> [epoch |-> (IF (i2 < Given) THEN 1 ELSE 0), key |-> (IF ((i2 < Given) /\ (1 < i2)) THEN (Keys - 1) ELSE 0), deletes |-> ((i2 < Given) /\ (i2 = 1)), there |-> (i2 < Given)]]
+        /\ truth = [i \in (0..Records - 1) |-> [epoch |-> (IF (i < Given) THEN 1 ELSE 0), key |-> (IF ((i < Given) /\ (1 < i)) THEN (Keys - 1) ELSE 0), deletes |-> ((i < Given) /\ (i = 1)), there |-> (i < Given)]]
         /\ committed = Given
 
 Write(r, key, deletes) ==
@@ -154,7 +154,7 @@ Fetch(f, lead) ==
     /\ Agrees(f, lead)
     /\ (start[lead] <= leo[f])
     /\ ((NextOffset(f, lead) < leo[lead]) => (bad[lead] # NextOffset(f, lead)))
-    /\ (((NextOffset(f, lead) < leo[lead]) \/ (((hw[f] < MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})) \/ (start[f] < MaxOf({start[f], MinOf({start[lead], MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})})}))) \/ (horizon[f] < horizon[lead]))) \/ (Reported(f) # known[lead][f]))
+    /\ (IF ((NextOffset(f, lead) < leo[lead]) \/ (((hw[f] < MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})) \/ (start[f] < MaxOf({start[f], MinOf({start[lead], MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})})}))) \/ (horizon[f] < horizon[lead]))) THEN TRUE ELSE (Reported(f) # known[lead][f]))
     /\ log' = [log EXCEPT ![f] = [i \in (0..Records - 1) |-> [(IF ((NextOffset(f, lead) < leo[lead]) /\ (i = leo[f])) THEN log[lead][(IF ((NextOffset(f, lead) < leo[lead]) /\ (i = leo[f])) THEN NextOffset(f, lead) ELSE i)] ELSE log[f][i]) EXCEPT !.there = ((IF ((NextOffset(f, lead) < leo[lead]) /\ (i = leo[f])) THEN log[lead][(IF ((NextOffset(f, lead) < leo[lead]) /\ (i = leo[f])) THEN NextOffset(f, lead) ELSE i)] ELSE log[f][i]).there /\ (MaxOf({start[f], MinOf({start[lead], MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})})}) <= i))]]]
     /\ leo' = [leo EXCEPT ![f] = (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))]
     /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({hw[lead], (leo[f] + (IF (NextOffset(f, lead) < leo[lead]) THEN 1 ELSE 0))})})]
@@ -206,7 +206,7 @@ BeginAtLogStart(f, lead) ==
 Commit(lead) ==
     /\ TrulyLeads(lead)
     /\ (hw[lead] < leo[lead])
-    /\ (\A m \in isr : ((m = lead) \/ (((epoch[m] = epoch[lead]) /\ (hw[lead] < leo[m])) /\ (log[m][hw[lead]].epoch = log[lead][hw[lead]].epoch))))
+    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < leo[m])) /\ (log[m][hw[lead]].epoch = log[lead][hw[lead]].epoch))))
     /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
     /\ committed' = (IF (hw[lead] = committed) THEN (hw[lead] + 1) ELSE committed)
     /\ truth' = [truth EXCEPT ![hw[lead]] = (IF (hw[lead] = committed) THEN [log[lead][hw[lead]] EXCEPT !.there = TRUE] ELSE truth[hw[lead]])]
@@ -359,7 +359,7 @@ BeginRun(r, end) ==
     /\ (run[r] = None)
     /\ (start[r] < end)
     /\ (end <= MinOf({hw[r], Whole(r)}))
-    /\ ((clean[r] < end) \/ ((clean[r] = end) /\ (\E i \in (0)..(end - 1) : MayGo(r, i))))
+    /\ (IF (clean[r] < end) THEN TRUE ELSE ((clean[r] = end) /\ (\E i \in (0)..(end - 1) : MayGo(r, i))))
     /\ run' = [run EXCEPT ![r] = [base |-> clean[r], end |-> end, done |-> start[r]]]
     /\ UNCHANGED <<newest, leaders, isr, epoch, log, leo, start, hw, clean, horizon, dropped, bad, answer, answer_dropped, known, strangers, shrinks, wipes, damages, delays, retains, late, readers, reader, truth, committed>>
 
@@ -414,7 +414,7 @@ ReadOn(r) ==
 \* It is to begin again.
 TellReader(r) ==
     /\ (reader # None)
-    /\ (CompactedPast(r) \/ (reader.at < start[r]))
+    /\ (IF CompactedPast(r) THEN TRUE ELSE (reader.at < start[r]))
     /\ reader' = None
     /\ UNCHANGED <<newest, leaders, isr, epoch, log, leo, start, hw, clean, horizon, run, dropped, bad, answer, answer_dropped, known, strangers, shrinks, wipes, damages, delays, retains, late, readers, truth, committed>>
 
@@ -477,6 +477,6 @@ TombstoneSafe ==
 
 \* C4: a reader holds no value of a key of which it has passed a later record, or its tombstone.
 ReaderSawEveryLastValue ==
-    (\A i \in (0..Records - 1) : (((reader # None) /\ ((((i < committed) /\ (i < reader.at)) /\ (truth[i].key = 0)) /\ Last(i))) => ((reader.saw = i) \/ (reader.saw = None))))
+    (\A i \in (0..Records - 1) : (((reader # None) /\ ((((i < committed) /\ (i < reader.at)) /\ (truth[i].key = 0)) /\ Last(i))) => (IF (reader.saw = i) THEN TRUE ELSE (reader.saw = None))))
 
 ==============================================================================

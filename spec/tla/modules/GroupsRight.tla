@@ -61,12 +61,12 @@ Init ==
     /\ owner = [x \in Partition |-> None]
     /\ granted = [x \in Partition |-> 0]
     /\ cursor = [x \in Partition |-> -1]
-    /\ stored = [x2 \in Partition |-> -1]
+    /\ stored = [x \in Partition |-> -1]
     /\ replayed = TRUE
-    /\ unread = [x3 \in Partition |-> -1]
+    /\ unread = [x \in Partition |-> -1]
     /\ replaced = [x \in Partition |-> [owner |-> None, granted |-> 0]]
-    /\ held = [x \in Member |-> [x1 \in Partition |-> 0]]
-    /\ position = [x \in Member |-> [x1 \in Partition |-> 0]]
+    /\ held = [x \in Member |-> [x2 \in Partition |-> 0]]
+    /\ position = [x \in Member |-> [x2 \in Partition |-> 0]]
     /\ start = [x \in Partition |-> 0]
     /\ end = [x \in Partition |-> 0]
     /\ failovers = 0
@@ -74,8 +74,8 @@ Init ==
     /\ resets = 0
     /\ late = None
     /\ processed = [x \in Partition |-> {}]
-    /\ highest = [x4 \in Partition |-> -1]
-    /\ found = [x5 \in Partition |-> -1]
+    /\ highest = [x \in Partition |-> -1]
+    /\ found = [x \in Partition |-> -1]
     /\ moved_by = [x \in Partition |-> 0]
 
 \* Whoever joins, or learns that it was expired and joins again, holds nothing any more.
@@ -84,7 +84,7 @@ Join(m) ==
     /\ ~((m \in members))
     /\ members' = (members \cup {m})
     /\ held' = [held EXCEPT ![m] = [x \in Partition |-> 0]]
-    /\ position' = [position EXCEPT ![m] = [x2 \in Partition |-> 0]]
+    /\ position' = [position EXCEPT ![m] = [x \in Partition |-> 0]]
     /\ late' = (IF (((late # None) /\ (late.kind = "grant")) /\ (late.member = m)) THEN None ELSE late)
     /\ UNCHANGED <<generation, target, owner, granted, cursor, stored, replayed, unread, replaced, start, end, failovers, delays, resets, processed, highest, found, moved_by>>
 
@@ -94,10 +94,10 @@ Expire(m) ==
     /\ (m \in members)
     /\ members' = (members \ {m})
     /\ target' = [p \in Partition |-> (IF (target[p] = m) THEN None ELSE target[p])]
-    /\ owner' = [p2 \in Partition |-> (IF (owner[p2] = m) THEN None ELSE owner[p2])]
-    /\ granted' = [p3 \in Partition |-> (IF (owner[p3] = m) THEN 0 ELSE granted[p3])]
-    /\ found' = [p4 \in Partition |-> (IF (owner[p4] = m) THEN cursor[p4] ELSE found[p4])]
-    /\ moved_by' = [p5 \in Partition |-> (IF (owner[p5] = m) THEN 0 ELSE moved_by[p5])]
+    /\ owner' = [p \in Partition |-> (IF (owner[p] = m) THEN None ELSE owner[p])]
+    /\ granted' = [p \in Partition |-> (IF (owner[p] = m) THEN 0 ELSE granted[p])]
+    /\ found' = [p \in Partition |-> (IF (owner[p] = m) THEN cursor[p] ELSE found[p])]
+    /\ moved_by' = [p \in Partition |-> (IF (owner[p] = m) THEN 0 ELSE moved_by[p])]
     /\ UNCHANGED <<generation, cursor, stored, replayed, unread, replaced, held, position, start, end, failovers, delays, resets, late, processed, highest>>
 
 \* It stops and says so.
@@ -106,12 +106,12 @@ Leave(m) ==
     /\ (m \in members)
     /\ members' = (members \ {m})
     /\ target' = [p \in Partition |-> (IF (target[p] = m) THEN None ELSE target[p])]
-    /\ owner' = [p2 \in Partition |-> (IF (owner[p2] = m) THEN None ELSE owner[p2])]
-    /\ granted' = [p3 \in Partition |-> (IF (owner[p3] = m) THEN 0 ELSE granted[p3])]
-    /\ found' = [p4 \in Partition |-> (IF (owner[p4] = m) THEN cursor[p4] ELSE found[p4])]
-    /\ moved_by' = [p5 \in Partition |-> (IF (owner[p5] = m) THEN 0 ELSE moved_by[p5])]
+    /\ owner' = [p \in Partition |-> (IF (owner[p] = m) THEN None ELSE owner[p])]
+    /\ granted' = [p \in Partition |-> (IF (owner[p] = m) THEN 0 ELSE granted[p])]
+    /\ found' = [p \in Partition |-> (IF (owner[p] = m) THEN cursor[p] ELSE found[p])]
+    /\ moved_by' = [p \in Partition |-> (IF (owner[p] = m) THEN 0 ELSE moved_by[p])]
     /\ held' = [held EXCEPT ![m] = [x \in Partition |-> 0]]
-    /\ position' = [position EXCEPT ![m] = [x2 \in Partition |-> 0]]
+    /\ position' = [position EXCEPT ![m] = [x \in Partition |-> 0]]
     /\ late' = (IF (((late # None) /\ (late.kind = "grant")) /\ (late.member = m)) THEN None ELSE late)
     /\ UNCHANGED <<generation, cursor, stored, replayed, unread, replaced, start, end, failovers, delays, resets, processed, highest>>
 
@@ -119,7 +119,7 @@ Leave(m) ==
 Crash(m) ==
     /\ (\E p \in Partition : (held[m][p] # 0))
     /\ held' = [held EXCEPT ![m] = [x \in Partition |-> 0]]
-    /\ position' = [position EXCEPT ![m] = [x2 \in Partition |-> 0]]
+    /\ position' = [position EXCEPT ![m] = [x \in Partition |-> 0]]
     /\ late' = (IF (((late # None) /\ (late.kind = "grant")) /\ (late.member = m)) THEN None ELSE late)
     /\ UNCHANGED <<members, generation, target, owner, granted, cursor, stored, replayed, unread, replaced, start, end, failovers, delays, resets, processed, highest, found, moved_by>>
 
@@ -172,9 +172,9 @@ ConfirmRevocation(m, p) ==
     /\ (target[p] # m)
     /\ (held[m][p] = 0)
     /\ owner' = [p2 \in Partition |-> (IF (p2 = p) THEN None ELSE owner[p2])]
-    /\ granted' = [p3 \in Partition |-> (IF (p3 = p) THEN 0 ELSE granted[p3])]
-    /\ found' = [p4 \in Partition |-> (IF (p4 = p) THEN cursor[p4] ELSE found[p4])]
-    /\ moved_by' = [p5 \in Partition |-> (IF (p5 = p) THEN 0 ELSE moved_by[p5])]
+    /\ granted' = [p2 \in Partition |-> (IF (p2 = p) THEN 0 ELSE granted[p2])]
+    /\ found' = [p2 \in Partition |-> (IF (p2 = p) THEN cursor[p2] ELSE found[p2])]
+    /\ moved_by' = [p2 \in Partition |-> (IF (p2 = p) THEN 0 ELSE moved_by[p2])]
     /\ late' = (IF (((late # None) /\ (late.kind = "grant")) /\ (late.member = m)) THEN None ELSE late)
     /\ UNCHANGED <<members, generation, target, cursor, stored, replayed, unread, replaced, held, position, start, end, failovers, delays, resets, processed, highest>>
 

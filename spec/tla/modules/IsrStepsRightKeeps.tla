@@ -25,7 +25,7 @@ TypeOK ==
     /\ up \in [Replica -> BOOLEAN]
     /\ tail \in [Replica -> {"clean", "suspect", "wiped"}]
     /\ run \in [Replica -> (0..Crashes)]
-    /\ log \in [Replica -> UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}]
+    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(log[x]) <= Records))))
     /\ synced \in [Replica -> (0..Records)]
     /\ found \in [Replica -> (0..Records)]
     /\ hw \in [Replica -> (0..Records)]
@@ -36,12 +36,12 @@ TypeOK ==
     /\ pending \in [Replica -> (Replica \cup {None})]
     /\ crashes \in (0..Crashes)
     /\ damages \in (0..Damages)
-    /\ committed \in UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}
+    /\ ((committed \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(committed) <= Records))
     /\ here \in [Replica -> BOOLEAN]
     /\ barred \in [Replica -> (0..Epochs)]
     /\ remembered \in [Replica -> (0..Records)]
-    /\ former \in [Replica -> SUBSET [log: UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}, synced: (0..Records), cut: (0..Records)]]
-    /\ mail \in SUBSET [kind: {"report", "records", "cut", "start"}, follower: Replica, leader: Replica, epoch: (0..Epochs), run: (0..Crashes), at: (0..Records), last: (0..Epochs), to: (0..Records), entries: UNION {[1..n -> [epoch: (0..Epochs), run: (0..Crashes)]] : n \in 0..Records}, hw: (0..Records)]
+    /\ ((DOMAIN former = Replica) /\ (\A x \in Replica : (\A x2 \in former[x] : ((DOMAIN x2 = {"log", "synced", "cut"}) /\ ((x2.log \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(x2.log) <= Records)) /\ x2.synced \in (0..Records) /\ x2.cut \in (0..Records)))))
+    /\ (\A x \in mail : ((DOMAIN x = {"kind", "follower", "leader", "epoch", "run", "at", "last", "to", "entries", "hw"}) /\ x.kind \in {"report", "records", "cut", "start"} /\ x.follower \in Replica /\ x.leader \in Replica /\ x.epoch \in (0..Epochs) /\ x.run \in (0..Crashes) /\ x.at \in (0..Records) /\ x.last \in (0..Epochs) /\ x.to \in (0..Records) /\ ((x.entries \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(x.entries) <= Records)) /\ x.hw \in (0..Records)))
     /\ told \in SUBSET [who: Replica, run: (0..Crashes), epoch: (0..Epochs), leo: (0..Records), less: BOOLEAN]
 
 Current(who, run2) ==
@@ -61,7 +61,7 @@ Follows(f, lead) ==
 
 \* The leader has the follower's last record, as far as its epoch tells.
 Agrees(f, lead) ==
-    ((Len(log[f]) <= Len(log[lead])) /\ ((Len(log[f]) = 0) \/ (log[f][(Len(log[f]) - 1) + 1].epoch = log[lead][(Len(log[f]) - 1) + 1].epoch)))
+    ((Len(log[f]) <= Len(log[lead])) /\ (IF (Len(log[f]) = 0) THEN TRUE ELSE (log[f][(Len(log[f]) - 1) + 1].epoch = log[lead][(Len(log[f]) - 1) + 1].epoch)))
 
 \* What it reports as durable.
 Claimed(r) ==
@@ -69,7 +69,7 @@ Claimed(r) ==
 
 \* R6: the leader names the end of its greatest epoch that is not above the follower's.
 CutAt(f, lead) ==
-    MinOf({Cardinality({i \in (0)..(Len(log[lead]) - 1) : (log[lead][i + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}), Cardinality({i2 \in (0)..(Len(log[f]) - 1) : (log[f][i2 + 1].epoch <= (IF (Cardinality({i \in (0)..(Len(log[lead]) - 1) : (log[lead][i + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}) = 0) THEN 0 ELSE log[lead][(Cardinality({i \in (0)..(Len(log[lead]) - 1) : (log[lead][i + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}) - 1) + 1].epoch))})})
+    MinOf({Cardinality({i \in (0)..(Len(log[lead]) - 1) : (log[lead][i + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}), Cardinality({i \in (0)..(Len(log[f]) - 1) : (log[f][i + 1].epoch <= (IF (Cardinality({i2 \in (0)..(Len(log[lead]) - 1) : (log[lead][i2 + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}) = 0) THEN 0 ELSE log[lead][(Cardinality({i2 \in (0)..(Len(log[lead]) - 1) : (log[lead][i2 + 1].epoch <= log[f][(Len(log[f]) - 1) + 1].epoch)}) - 1) + 1].epoch))})})
 
 \* It has everything that was ever committed, durably.
 Complete(r) ==
@@ -91,7 +91,7 @@ Init ==
     /\ change = None
     /\ elected = "isr"
     /\ news = [x \in (0..Changes) |-> None]
-    /\ up = [x2 \in Replica |-> FALSE]
+    /\ up = [x \in Replica |-> FALSE]
     /\ tail = [x \in Replica |-> "clean"]
     /\ run = [x \in Replica |-> 0]
     /\ log = [x \in Replica |-> <<>>]
@@ -99,14 +99,14 @@ Init ==
     /\ found = [x \in Replica |-> 0]
     /\ hw = [x \in Replica |-> 0]
     /\ applied = [x \in Replica |-> 0]
-    /\ view = [x3 \in Replica |-> [leader |-> None, epoch |-> 0, version |-> 0, isr |-> Replica, runs |-> [x4 \in Replica |-> 0], live |-> Replica]]
+    /\ view = [x \in Replica |-> [leader |-> None, epoch |-> 0, version |-> 0, isr |-> Replica, runs |-> [x2 \in Replica |-> 0], live |-> Replica]]
     /\ first = [x \in Replica |-> 0]
-    /\ progress = [x \in Replica |-> [x1 \in Replica |-> -1]]
+    /\ progress = [x \in Replica |-> [x2 \in Replica |-> -1]]
     /\ pending = [x \in Replica |-> None]
     /\ crashes = 0
     /\ damages = 0
     /\ committed = <<>>
-    /\ here = [x5 \in Replica |-> TRUE]
+    /\ here = [x \in Replica |-> TRUE]
     /\ barred = [x \in Replica |-> 0]
     /\ remembered = [x \in Replica |-> 0]
     /\ former = [x \in Replica |-> {}]
@@ -211,10 +211,10 @@ ElectFromLastKnown(to) ==
     /\ (eligible = {})
     /\ (known[to] # None)
     /\ (to \in now.live)
-    /\ (\A o \in Replica : ((known[o] # None) => (~(known[o].lost) /\ ((known[o].epoch < known[to].epoch) \/ ((known[o].epoch = known[to].epoch) /\ (known[o].leo <= known[to].leo))))))
+    /\ (\A o \in Replica : ((known[o] # None) => (~(known[o].lost) /\ (IF (known[o].epoch < known[to].epoch) THEN TRUE ELSE ((known[o].epoch = known[to].epoch) /\ (known[o].leo <= known[to].leo))))))
     /\ (now.epoch < Epochs)
     /\ (index < Changes)
-    /\ known' = [o2 \in Replica |-> (IF ((o2 = to) \/ (Minimum = 1)) THEN None ELSE known[o2])]
+    /\ known' = [o \in Replica |-> (IF ((o = to) \/ (Minimum = 1)) THEN None ELSE known[o])]
     /\ elected' = "last-known"
     /\ now' = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> {to}, runs |-> now.runs, live |-> now.live]
     /\ index' = (index + 1)
@@ -245,15 +245,15 @@ RegisterAfterDamage(r) ==
     /\ Doubtful(r)
     /\ (index < Changes)
     /\ eligible' = (IF ((((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) /\ (Minimum <= Cardinality((now.isr \ {r})))) THEN {} ELSE (eligible \ {r}))
-    /\ known' = [o \in Replica |-> (IF ((((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) /\ (Minimum <= Cardinality((now.isr \ {r})))) THEN None ELSE (IF ((o = r) /\ (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None))) THEN [epoch |-> (IF (Len(log[r]) = 0) THEN 0 ELSE log[r][(Len(log[r]) - 1) + 1].epoch), leo |-> Len(log[r]), lost |-> ((tail[r] = "wiped") \/ ((known[r] # None) /\ known[r].lost))] ELSE known[o]))]
-    /\ now' = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o2 \in Replica |-> (IF (o2 = r) THEN (run[r] + 1) ELSE now.runs[o2])], live |-> (now.live \ {r})]
+    /\ known' = [o \in Replica |-> (IF ((((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) /\ (Minimum <= Cardinality((now.isr \ {r})))) THEN None ELSE (IF ((o = r) /\ (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None))) THEN [epoch |-> (IF (Len(log[r]) = 0) THEN 0 ELSE log[r][(Len(log[r]) - 1) + 1].epoch), leo |-> Len(log[r]), lost |-> (IF (tail[r] = "wiped") THEN TRUE ELSE ((known[r] # None) /\ known[r].lost))] ELSE known[o]))]
+    /\ now' = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]
     /\ index' = (index + 1)
-    /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o2 \in Replica |-> (IF (o2 = r) THEN (run[r] + 1) ELSE now.runs[o2])], live |-> (now.live \ {r})]]
+    /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]]
     /\ change' = (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN None ELSE change)
     /\ here' = [here EXCEPT ![r] = TRUE]
     /\ run' = [run EXCEPT ![r] = (run[r] + 1)]
     /\ tail' = [tail EXCEPT ![r] = "clean"]
-    /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o2 \in Replica |-> (IF (o2 = r) THEN (run[r] + 1) ELSE now.runs[o2])], live |-> (now.live \ {r})]]
+    /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]]
     /\ applied' = [applied EXCEPT ![r] = (index + 1)]
     /\ UNCHANGED <<elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told>>
 
@@ -282,7 +282,7 @@ ApplyInEpoch(r) ==
     /\ view' = [view EXCEPT ![r] = news[(applied[r] + 1)]]
     /\ pending' = [pending EXCEPT ![r] = (IF (view[r].version < news[(applied[r] + 1)].version) THEN None ELSE pending[r])]
     /\ progress' = [progress EXCEPT ![r] = [o \in Replica |-> (IF (news[(applied[r] + 1)].runs[o] # view[r].runs[o]) THEN -1 ELSE progress[r][o])]]
-    /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o2 \in Replica : (((o2 = r) \/ ~(here[o2])) \/ ((applied[r] + 1) <= applied[o2]))) THEN None ELSE news[(applied[r] + 1)])]
+    /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o \in Replica : (((o = r) \/ ~(here[o])) \/ ((applied[r] + 1) <= applied[o]))) THEN None ELSE news[(applied[r] + 1)])]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, first, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R1: another epoch, in which nothing is known of anybody.
@@ -334,7 +334,7 @@ Crash(r, keep) ==
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
+    /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
@@ -358,7 +358,7 @@ CrashWithTornTail(r, keep) ==
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
+    /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
@@ -381,7 +381,7 @@ LoseDisk(r) ==
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
+    /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
     /\ remembered' = [remembered EXCEPT ![r] = (IF TRUE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
@@ -395,7 +395,7 @@ IsAbsent(r) ==
     /\ (r \in now.live)
     /\ (\A o \in Replica : ~(up[o]))
     /\ now' = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})]
-    /\ view' = [o2 \in Replica |-> (IF here[o2] THEN [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})] ELSE view[o2])]
+    /\ view' = [o \in Replica |-> (IF here[o] THEN [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})] ELSE view[o])]
     /\ UNCHANGED <<index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
 
 \* R5: all of it, and what was cut is gone for good.
@@ -536,7 +536,7 @@ CrashWithDoubt(r) ==
     /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
     /\ applied' = [applied EXCEPT ![r] = 0]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
+    /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ here' = [here EXCEPT ![r] = FALSE]
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
@@ -563,7 +563,7 @@ CrashBeforeCut(r, keep, tail2) ==
         /\ view' = [view EXCEPT ![r] = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> {}, runs |-> [x \in Replica |-> 0], live |-> {}]]
         /\ applied' = [applied EXCEPT ![r] = 0]
         /\ first' = [first EXCEPT ![r] = 0]
-        /\ progress' = [progress EXCEPT ![r] = [x2 \in Replica |-> -1]]
+        /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
         /\ pending' = [pending EXCEPT ![r] = None]
         /\ here' = [here EXCEPT ![r] = FALSE]
         /\ remembered' = [remembered EXCEPT ![r] = (IF (tail2 = "wiped") THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
@@ -738,7 +738,7 @@ NoCommittedRecordLost ==
 
 \* Every member of the maximal ISR holds durably what lies below the leader's HW.
 ValidHighWatermark ==
-    (\A lead \in Replica : (\A m \in Replica : (((Leads(lead) /\ ((m \in view[lead].isr) \/ (((pending[lead] = m) /\ (change # None)) /\ ((change.who = m) /\ (change.run = run[m]))))) /\ ((tail[m] = "clean") /\ (view[lead].runs[m] = run[m]))) => (hw[lead] <= synced[m]))))
+    (\A lead \in Replica : (\A m \in Replica : (((Leads(lead) /\ (IF (m \in view[lead].isr) THEN TRUE ELSE (((pending[lead] = m) /\ (change # None)) /\ ((change.who = m) /\ (change.run = run[m]))))) /\ ((tail[m] = "clean") /\ (view[lead].runs[m] = run[m]))) => (hw[lead] <= synced[m]))))
 
 \* Two logs agree below the HW of both.
 LogMatching ==
@@ -754,6 +754,6 @@ LeaderInIsr ==
 
 \* R1: one run leads an epoch, and what an epoch has at an offset is one record.
 OneLeaderPerEpoch ==
-    ((\A a \in Replica : (\A b \in Replica : (((Leads(a) /\ Leads(b)) /\ (a # b)) => (view[a].epoch # view[b].epoch)))) /\ (\A a2 \in Replica : (\A b2 \in Replica : (\A i \in (0)..(Records - 1) : ((((i < Len(log[a2])) /\ (i < Len(log[b2]))) /\ (log[a2][i + 1].epoch = log[b2][i + 1].epoch)) => (log[a2][i + 1].run = log[b2][i + 1].run))))))
+    ((\A a \in Replica : (\A b \in Replica : (((Leads(a) /\ Leads(b)) /\ (a # b)) => (view[a].epoch # view[b].epoch)))) /\ (\A a \in Replica : (\A b \in Replica : (\A i \in (0)..(Records - 1) : ((((i < Len(log[a])) /\ (i < Len(log[b]))) /\ (log[a][i + 1].epoch = log[b][i + 1].epoch)) => (log[a][i + 1].run = log[b][i + 1].run))))))
 
 ==============================================================================

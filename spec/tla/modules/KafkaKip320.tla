@@ -15,7 +15,7 @@ MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
 
 TypeOK ==
-    /\ log \in [Replica -> UNION {[1..n -> [id: (0..Records - 1), epoch: (0..Epochs)]] : n \in 0..LogSize}]
+    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([id: (0..Records - 1), epoch: (0..Epochs)])) /\ (Len(log[x]) <= LogSize))))
     /\ hw \in [Replica -> (0..LogSize)]
     /\ view \in [Replica -> [leader: (Replica \cup {None}), epoch: ((0..Epochs) \cup {None}), isr: SUBSET Replica]]
     /\ next_record \in (0..Records)
@@ -48,15 +48,15 @@ CaughtUp(leader, follower, end) ==
 
 \* Its watermark has reached the first record that it wrote itself.
 HwInOwnEpoch(leader) ==
-    ((hw[leader] = Len(log[leader])) \/ ((hw[leader] < Len(log[leader])) /\ (log[leader][hw[leader] + 1].epoch = (IF (view[leader].epoch = None) THEN -1 ELSE view[leader].epoch))))
+    (IF (hw[leader] = Len(log[leader])) THEN TRUE ELSE ((hw[leader] < Len(log[leader])) /\ (log[leader][hw[leader] + 1].epoch = (IF (view[leader].epoch = None) THEN -1 ELSE view[leader].epoch))))
 
 \* One more than the last offset at which both logs hold the same record.
 EndOfAgreement(leader, follower) ==
-    (IF (Cardinality({i \in (0)..(MinOf({Len(log[follower]), Len(log[leader])}) - 1) : (log[follower][i + 1] = log[leader][i + 1])}) = 0) THEN 0 ELSE (MaxOf({i2 : i2 \in {i \in (0)..(MinOf({Len(log[follower]), Len(log[leader])}) - 1) : (log[follower][i + 1] = log[leader][i + 1])}}) + 1))
+    (IF (Cardinality({i \in (0)..(MinOf({Len(log[follower]), Len(log[leader])}) - 1) : (log[follower][i + 1] = log[leader][i + 1])}) = 0) THEN 0 ELSE (MaxOf({i : i \in {i2 \in (0)..(MinOf({Len(log[follower]), Len(log[leader])}) - 1) : (log[follower][i2 + 1] = log[leader][i2 + 1])}}) + 1))
 
 \* Where the leader says that the epoch of the follower's last record ends.
 EndOfEpochByKip101(leader, follower) ==
-    (IF (Len(log[leader]) = 0) THEN hw[follower] ELSE (IF (log[leader][(Len(log[leader]) - 1) + 1].epoch = log[follower][(Len(log[follower]) - 1) + 1].epoch) THEN Len(log[leader]) ELSE (IF (Cardinality({i \in (0)..(Len(log[leader]) - 1) : (log[follower][(Len(log[follower]) - 1) + 1].epoch < log[leader][i + 1].epoch)}) = 0) THEN hw[follower] ELSE MinOf({i2 : i2 \in {i \in (0)..(Len(log[leader]) - 1) : (log[follower][(Len(log[follower]) - 1) + 1].epoch < log[leader][i + 1].epoch)}}))))
+    (IF (Len(log[leader]) = 0) THEN hw[follower] ELSE (IF (log[leader][(Len(log[leader]) - 1) + 1].epoch = log[follower][(Len(log[follower]) - 1) + 1].epoch) THEN Len(log[leader]) ELSE (IF (Cardinality({i \in (0)..(Len(log[leader]) - 1) : (log[follower][(Len(log[follower]) - 1) + 1].epoch < log[leader][i + 1].epoch)}) = 0) THEN hw[follower] ELSE MinOf({i : i \in {i2 \in (0)..(Len(log[leader]) - 1) : (log[follower][(Len(log[follower]) - 1) + 1].epoch < log[leader][i2 + 1].epoch)}}))))
 
 AgreeBelow(one, other, hw2) ==
     (((hw2 <= Len(log[one])) /\ (hw2 <= Len(log[other]))) /\ (\A i \in (0)..(hw2 - 1) : (log[one][i + 1] = log[other][i + 1])))
@@ -171,6 +171,6 @@ Spec == Init /\ [][Next]_vars
 
 \* Whoever may be elected holds what any presumed leader shows as committed.
 StrongIsr ==
-    (\A a \in Replica : (\A b \in quorum.isr : (Leads(a) => ((hw[a] = 0) \/ AgreeBelow(a, b, hw[a])))))
+    (\A a \in Replica : (\A b \in quorum.isr : (Leads(a) => (IF (hw[a] = 0) THEN TRUE ELSE AgreeBelow(a, b, hw[a])))))
 
 ==============================================================================

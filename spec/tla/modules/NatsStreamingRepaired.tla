@@ -40,7 +40,7 @@ LastTerm(who) ==
 
 \* By its history a voter lets it lead.
 NotBehind(candidate, voter) ==
-    ((LastTerm(voter) < LastTerm(candidate)) \/ ((LastTerm(candidate) = LastTerm(voter)) /\ (Last(voter) <= Last(candidate))))
+    (IF (LastTerm(voter) < LastTerm(candidate)) THEN TRUE ELSE ((LastTerm(candidate) = LastTerm(voter)) /\ (Last(voter) <= Last(candidate))))
 
 MayStand(candidate) ==
     up[candidate]
@@ -68,7 +68,7 @@ CatchesUp(follower) ==
 
 \* Up to which number the follower has what the leader has, or has had from this very leader.
 Agreed(follower, leader) ==
-    Cardinality({i \in (1)..((Length + 1) - 1) : (\A j \in (1)..((Length + 1) - 1) : ((j <= i) => ((store[follower][j] # None) /\ ((store[follower][j] = store[leader][j]) \/ (store[follower][j].term = term[leader])))))})
+    Cardinality({i \in (1)..((Length + 1) - 1) : (\A j \in (1)..((Length + 1) - 1) : ((j <= i) => ((store[follower][j] # None) /\ (IF (store[follower][j] = store[leader][j]) THEN TRUE ELSE (store[follower][j].term = term[leader])))))})
 
 \* It has this message under this number.
 IsAt(who, place) ==
@@ -81,10 +81,10 @@ PresentLeader(who) ==
 Init ==
     /\ up = [x \in Server |-> TRUE]
     /\ term = [x \in Server |-> 0]
-    /\ leads = [x2 \in Server |-> FALSE]
-    /\ met = [x3 \in Server |-> FALSE]
-    /\ steady = [x4 \in Server |-> FALSE]
-    /\ store = [x \in Server |-> [x1 \in (1..Length) |-> None]]
+    /\ leads = [x \in Server |-> FALSE]
+    /\ met = [x \in Server |-> FALSE]
+    /\ steady = [x \in Server |-> FALSE]
+    /\ store = [x \in Server |-> [x2 \in (1..Length) |-> None]]
     /\ writing = [x \in Server |-> None]
     /\ requests = {}
     /\ replies = {}
@@ -100,10 +100,10 @@ Elect(candidate, voter) ==
     /\ MayWin(candidate, voter)
     /\ (MaxOf({term[candidate], term[voter]}) < Terms)
     /\ term' = [r \in Server |-> (IF (r = candidate) THEN (MaxOf({term[candidate], term[voter]}) + 1) ELSE (IF (r = voter) THEN (MaxOf({term[candidate], term[voter]}) + 1) ELSE term[r]))]
-    /\ leads' = [r2 \in Server |-> (IF (r2 = candidate) THEN TRUE ELSE (IF (r2 = voter) THEN FALSE ELSE leads[r2]))]
-    /\ writing' = [r3 \in Server |-> (IF ((r3 = candidate) \/ (r3 = voter)) THEN None ELSE writing[r3])]
-    /\ met' = [r4 \in Server |-> (IF (r4 = candidate) THEN TRUE ELSE (IF (r4 = voter) THEN TRUE ELSE met[r4]))]
-    /\ steady' = [r5 \in Server |-> (IF (r5 = candidate) THEN TRUE ELSE (IF (r5 = voter) THEN FALSE ELSE steady[r5]))]
+    /\ leads' = [r \in Server |-> (IF (r = candidate) THEN TRUE ELSE (IF (r = voter) THEN FALSE ELSE leads[r]))]
+    /\ writing' = [r \in Server |-> (IF ((r = candidate) \/ (r = voter)) THEN None ELSE writing[r])]
+    /\ met' = [r \in Server |-> (IF (r = candidate) THEN TRUE ELSE (IF (r = voter) THEN TRUE ELSE met[r]))]
+    /\ steady' = [r \in Server |-> (IF (r = candidate) THEN TRUE ELSE (IF (r = voter) THEN FALSE ELSE steady[r]))]
     /\ UNCHANGED <<up, store, requests, replies, acked, refused, delivered, restarts, panics, resends>>
 
 \* A message of a newer term, or the first since it started: also how an old leader steps down.
@@ -202,7 +202,7 @@ BecomeSteady(follower, leader) ==
     /\ Obeys(follower, leader)
     /\ CatchesUp(follower)
     /\ (Agreed(follower, leader) = Last(follower))
-    /\ ((Last(leader) <= Last(follower)) \/ (\E r \in requests : ((r.term = term[leader]) /\ (r.sequence <= Last(follower)))))
+    /\ (IF (Last(leader) <= Last(follower)) THEN TRUE ELSE (\E r \in requests : ((r.term = term[leader]) /\ (r.sequence <= Last(follower)))))
     /\ steady' = [steady EXCEPT ![follower] = TRUE]
     /\ UNCHANGED <<up, term, leads, met, store, writing, requests, replies, acked, refused, delivered, restarts, panics, resends>>
 
@@ -240,7 +240,7 @@ LogMatching ==
 
 \* The present leader has, or is writing, every message that a publisher was told is stored.
 LeaderCompleteness ==
-    (\A r \in Server : (PresentLeader(r) => (\A place \in acked : (IsAt(r, place) \/ ((writing[r] = place.guid) /\ (place.sequence = (Last(r) + 1)))))))
+    (\A r \in Server : (PresentLeader(r) => (\A place \in acked : (IF IsAt(r, place) THEN TRUE ELSE ((writing[r] = place.guid) /\ (place.sequence = (Last(r) + 1)))))))
 
 \* It is still on a server that runs.
 NoCommittedRecordLost ==
@@ -264,6 +264,6 @@ NoDuplicate ==
 
 \* While two servers run there is a leader, or one of them can become it.
 MajorityCanElect ==
-    ((2 <= Cardinality({r \in Server : up[r]})) => ((\E r2 \in Server : Leads(r2)) \/ (\E c \in Server : (\E v \in Server : MayWin(c, v)))))
+    ((2 <= Cardinality({r \in Server : up[r]})) => (IF (\E r \in Server : Leads(r)) THEN TRUE ELSE (\E c \in Server : (\E v \in Server : MayWin(c, v)))))
 
 ==============================================================================

@@ -17,16 +17,16 @@ MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
 TypeOK ==
     /\ term \in [Node -> (0..Terms)]
     /\ vote \in [Node -> (Node \cup {None})]
-    /\ log \in [Node -> UNION {[1..n -> (0..Terms)] : n \in 0..Entries}]
+    /\ ((DOMAIN log = Node) /\ (\A x \in Node : ((log[x] \in Seq((0..Terms))) /\ (Len(log[x]) <= Entries))))
     /\ barred \in [Node -> BOOLEAN]
     /\ role \in [Node -> {"follower", "candidate", "leader"}]
     /\ commit \in [Node -> (0..Entries)]
-    /\ disk \in [Node -> [term: (0..Terms), vote: (Node \cup {None}), log: UNION {[1..n -> (0..Terms)] : n \in 0..Entries}, barred: BOOLEAN]]
-    /\ writes \in [Node -> UNION {[1..n -> [term: (0..Terms), vote: (Node \cup {None}), log: UNION {[1..n -> (0..Terms)] : n \in 0..Entries}, barred: BOOLEAN]] : n \in 0..Writes}]
-    /\ held \in [Node -> SUBSET [kind: {"ask", "vote", "append", "ack"}, term: (0..Terms), source: Node, to: (Node \cup {None}), index: (0..Entries), index_term: (0..Terms), entries: UNION {[1..n -> (0..Terms)] : n \in 0..Batch}, commit: (0..Entries)]]
-    /\ messages \in SUBSET [kind: {"ask", "vote", "append", "ack"}, term: (0..Terms), source: Node, to: (Node \cup {None}), index: (0..Entries), index_term: (0..Terms), entries: UNION {[1..n -> (0..Terms)] : n \in 0..Batch}, commit: (0..Entries)]
-    /\ decided \in UNION {[1..n -> (0..Terms)] : n \in 0..Entries}
-    /\ decisions \in UNION {[1..n -> [upto: (0..Entries), term: (0..Terms)]] : n \in 0..Entries}
+    /\ ((DOMAIN disk = Node) /\ (\A x \in Node : ((DOMAIN disk[x] = {"term", "vote", "log", "barred"}) /\ disk[x].term \in (0..Terms) /\ disk[x].vote \in (Node \cup {None}) /\ ((disk[x].log \in Seq((0..Terms))) /\ (Len(disk[x].log) <= Entries)) /\ disk[x].barred \in BOOLEAN)))
+    /\ ((DOMAIN writes = Node) /\ (\A x \in Node : ((Len(writes[x]) <= Writes) /\ (\A i \in 1..Len(writes[x]) : ((DOMAIN writes[x][i] = {"term", "vote", "log", "barred"}) /\ writes[x][i].term \in (0..Terms) /\ writes[x][i].vote \in (Node \cup {None}) /\ ((writes[x][i].log \in Seq((0..Terms))) /\ (Len(writes[x][i].log) <= Entries)) /\ writes[x][i].barred \in BOOLEAN)))))
+    /\ ((DOMAIN held = Node) /\ (\A x \in Node : (\A x2 \in held[x] : ((DOMAIN x2 = {"kind", "term", "source", "to", "index", "index_term", "entries", "commit"}) /\ x2.kind \in {"ask", "vote", "append", "ack"} /\ x2.term \in (0..Terms) /\ x2.source \in Node /\ x2.to \in (Node \cup {None}) /\ x2.index \in (0..Entries) /\ x2.index_term \in (0..Terms) /\ ((x2.entries \in Seq((0..Terms))) /\ (Len(x2.entries) <= Batch)) /\ x2.commit \in (0..Entries)))))
+    /\ (\A x \in messages : ((DOMAIN x = {"kind", "term", "source", "to", "index", "index_term", "entries", "commit"}) /\ x.kind \in {"ask", "vote", "append", "ack"} /\ x.term \in (0..Terms) /\ x.source \in Node /\ x.to \in (Node \cup {None}) /\ x.index \in (0..Entries) /\ x.index_term \in (0..Terms) /\ ((x.entries \in Seq((0..Terms))) /\ (Len(x.entries) <= Batch)) /\ x.commit \in (0..Entries)))
+    /\ ((decided \in Seq((0..Terms))) /\ (Len(decided) <= Entries))
+    /\ ((decisions \in Seq([upto: (0..Entries), term: (0..Terms)])) /\ (Len(decisions) <= Entries))
     /\ campaigns \in (0..Campaigns)
     /\ appends \in (0..Appends)
     /\ restarts \in (0..Restarts)
@@ -107,7 +107,7 @@ GrantVote(n) ==
         /\ (term[n] <= request.term)
         /\ ~(barred[n])
         /\ (((term[n] < request.term) \/ (vote[n] = request.source)) \/ ((vote[n] = None) /\ (role[n] = "follower")))
-        /\ ((LastTerm(log[n]) < request.index_term) \/ ((request.index_term = LastTerm(log[n])) /\ (Len(log[n]) <= request.index)))
+        /\ (IF (LastTerm(log[n]) < request.index_term) THEN TRUE ELSE ((request.index_term = LastTerm(log[n])) /\ (Len(log[n]) <= request.index)))
         /\ ((((term[n] = request.term) /\ (vote[n] = request.source)) \/ (Writes = 0)) \/ (Len(writes[n]) < Writes))
         /\ role' = [role EXCEPT ![n] = "follower"]
         /\ writes' = [writes EXCEPT ![n] = (IF (((term[n] = request.term) /\ (vote[n] = request.source)) \/ (Writes = 0)) THEN writes[n] ELSE Append(writes[n], [term |-> request.term, vote |-> request.source, log |-> log[n], barred |-> barred[n]]))]
@@ -177,8 +177,8 @@ Accept(n, acked) ==
         /\ term' = [term EXCEPT ![n] = append.term]
         /\ vote' = [vote EXCEPT ![n] = (IF (term[n] < append.term) THEN None ELSE vote[n])]
         /\ log' = [log EXCEPT ![n] = (IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries))]
-        /\ messages' = (IF ((0 < acked) /\ ((FALSE \/ (Writes = 0)) \/ KeepsEntries(disk[n], append.term, acked, TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked)))) THEN (messages \cup {[kind |-> "ack", term |-> append.term, source |-> n, to |-> append.source, index |-> acked, index_term |-> TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked), entries |-> <<>>, commit |-> 0]}) ELSE messages)
-        /\ held' = [held EXCEPT ![n] = (IF ((acked = 0) \/ ((FALSE \/ (Writes = 0)) \/ KeepsEntries(disk[n], append.term, acked, TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked)))) THEN held[n] ELSE (held[n] \cup {[kind |-> "ack", term |-> append.term, source |-> n, to |-> append.source, index |-> acked, index_term |-> TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked), entries |-> <<>>, commit |-> 0]}))]
+        /\ messages' = (IF ((0 < acked) /\ (IF (FALSE \/ (Writes = 0)) THEN TRUE ELSE KeepsEntries(disk[n], append.term, acked, TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked)))) THEN (messages \cup {[kind |-> "ack", term |-> append.term, source |-> n, to |-> append.source, index |-> acked, index_term |-> TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked), entries |-> <<>>, commit |-> 0]}) ELSE messages)
+        /\ held' = [held EXCEPT ![n] = (IF (IF (acked = 0) THEN TRUE ELSE (IF (FALSE \/ (Writes = 0)) THEN TRUE ELSE KeepsEntries(disk[n], append.term, acked, TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked)))) THEN held[n] ELSE (held[n] \cup {[kind |-> "ack", term |-> append.term, source |-> n, to |-> append.source, index |-> acked, index_term |-> TermAt((IF (SubSeq(SubSeq(log[n], append.index + 1, Len(log[n])), 1, MinOf({Len(append.entries), Len(SubSeq(log[n], append.index + 1, Len(log[n])))})) = append.entries) THEN log[n] ELSE (SubSeq(log[n], 1, MinOf({append.index, Len(log[n])})) \o append.entries)), acked), entries |-> <<>>, commit |-> 0]}))]
         /\ UNCHANGED <<barred, decided, decisions, campaigns, appends, restarts, losses>>
 
 \* M1h: an entry of the leader's own term that a quorum has on disk, and everything before it.
@@ -209,7 +209,7 @@ Restart(n, voted, logged, length) ==
     /\ (voted <= Len(writes[n]))
     /\ (logged <= Len(writes[n]))
     /\ (length <= Len(After(n, logged).log))
-    /\ ((length = Len(After(n, logged).log)) \/ ((0 < logged) /\ ((Len(After(n, (logged - 1)).log) <= length) \/ (After(n, (logged - 1)).log[length + 1] # After(n, logged).log[length + 1]))))
+    /\ (IF (length = Len(After(n, logged).log)) THEN TRUE ELSE ((0 < logged) /\ (IF (Len(After(n, (logged - 1)).log) <= length) THEN TRUE ELSE (After(n, (logged - 1)).log[length + 1] # After(n, logged).log[length + 1]))))
     /\ restarts' = (restarts + 1)
     /\ term' = [term EXCEPT ![n] = MaxOf({LastTerm(SubSeq(After(n, logged).log, 1, MinOf({length, Len(After(n, logged).log)}))), After(n, voted).term})]
     /\ vote' = [vote EXCEPT ![n] = (IF (After(n, voted).term < LastTerm(SubSeq(After(n, logged).log, 1, MinOf({length, Len(After(n, logged).log)})))) THEN None ELSE After(n, voted).vote)]

@@ -19,12 +19,12 @@ TypeOK ==
     /\ role \in [Node -> {"follower", "candidate", "leader"}]
     /\ vote \in [Node -> (Node \cup {None})]
     /\ commit \in [Node -> (0..Entries)]
-    /\ log \in [Node -> UNION {[1..n -> [term: (0..Terms), config: [voters: SUBSET Node, learners: SUBSET Node]]] : n \in 0..Entries}]
+    /\ ((DOMAIN log = Node) /\ (\A x \in Node : ((log[x] \in Seq([term: (0..Terms), config: [voters: SUBSET Node, learners: SUBSET Node]])) /\ (Len(log[x]) <= Entries))))
     /\ votes \in [Node -> SUBSET Node]
     /\ match \in [Node -> [Node -> (0..Entries)]]
     /\ lost \in SUBSET Node
     /\ elected \in [(0..Terms) -> SUBSET Node]
-    /\ written \in [(0..Terms) -> UNION {[1..n -> [term: (0..Terms), config: [voters: SUBSET Node, learners: SUBSET Node]]] : n \in 0..Entries}]
+    /\ ((DOMAIN written = (0..Terms)) /\ (\A x \in (0..Terms) : ((written[x] \in Seq([term: (0..Terms), config: [voters: SUBSET Node, learners: SUBSET Node]])) /\ (Len(written[x]) <= Entries))))
     /\ decided \in [(0..Entries - 1) -> ([entry: (0..Terms), term: (0..Terms)] \cup {None})]
     /\ first \in [voters: SUBSET Node, learners: SUBSET Node]
     /\ campaigns \in (0..Campaigns)
@@ -85,13 +85,13 @@ Init ==
         \E other \in Node :
             \E another \in Node :
                 /\ (Cardinality((Node \ {n \in Node : ((n # leader) /\ ((n = other) \/ (n = another)))})) = Voters)
-                /\ term = [n2 \in Node |-> (IF (n2 \in (Node \ {n \in Node : ((n # leader) /\ ((n = other) \/ (n = another)))})) THEN 1 ELSE 0)]
+                /\ term = [n \in Node |-> (IF (n \in (Node \ {n2 \in Node : ((n2 # leader) /\ ((n2 = other) \/ (n2 = another)))})) THEN 1 ELSE 0)]
                 /\ role = [[x \in Node |-> "follower"] EXCEPT ![leader] = "leader"]
-                /\ vote = [n3 \in Node |-> (IF (n3 \in (Node \ {n \in Node : ((n # leader) /\ ((n = other) \/ (n = another)))})) THEN leader ELSE None)]
+                /\ vote = [n \in Node |-> (IF (n \in (Node \ {n2 \in Node : ((n2 # leader) /\ ((n2 = other) \/ (n2 = another)))})) THEN leader ELSE None)]
                 /\ commit = [x \in Node |-> 0]
                 /\ log = [x \in Node |-> <<>>]
                 /\ votes = [x \in Node |-> {}]
-                /\ match = [x \in Node |-> [x1 \in Node |-> 0]]
+                /\ match = [x \in Node |-> [x2 \in Node |-> 0]]
                 /\ lost = {}
                 /\ elected = [[x \in (0..Terms) |-> {}] EXCEPT ![1] = {leader}]
                 /\ written = [x \in (0..Terms) |-> <<>>]
@@ -113,7 +113,7 @@ Campaign(n) ==
     /\ (role[n] # "leader")
     /\ (campaigns < Campaigns)
     /\ (term[n] < Terms)
-    /\ ((n \in ConfigOf(n).voters) \/ (n \in ConfigAt(log[n], commit[n]).voters))
+    /\ (IF (n \in ConfigOf(n).voters) THEN TRUE ELSE (n \in ConfigAt(log[n], commit[n]).voters))
     /\ campaigns' = (campaigns + 1)
     /\ term' = [term EXCEPT ![n] = (term[n] + 1)]
     /\ vote' = [vote EXCEPT ![n] = n]
@@ -128,7 +128,7 @@ GrantVote(n, to) ==
     /\ (role[to] = "candidate")
     /\ (term[n] <= term[to])
     /\ ((term[n] < term[to]) \/ ((vote[n] = None) /\ (role[n] = "follower")))
-    /\ ((TermAt(n, Len(log[n])) < TermAt(to, Len(log[to]))) \/ ((TermAt(to, Len(log[to])) = TermAt(n, Len(log[n]))) /\ (Len(log[n]) <= Len(log[to]))))
+    /\ (IF (TermAt(n, Len(log[n])) < TermAt(to, Len(log[to]))) THEN TRUE ELSE ((TermAt(to, Len(log[to])) = TermAt(n, Len(log[n]))) /\ (Len(log[n]) <= Len(log[to]))))
     /\ term' = [term EXCEPT ![n] = term[to]]
     /\ vote' = [vote EXCEPT ![n] = to]
     /\ role' = [role EXCEPT ![n] = "follower"]
@@ -379,7 +379,7 @@ LeaderCompleteness ==
 
 \* Whose log would win the other's vote has what the other has committed.
 MoreUpToDateCorrect ==
-    (\A a \in Node : (\A b \in Node : (((TermAt(b, Len(log[b])) < TermAt(a, Len(log[a]))) \/ ((TermAt(a, Len(log[a])) = TermAt(b, Len(log[b]))) /\ (Len(log[b]) <= Len(log[a])))) => Holds(a, b))))
+    (\A a \in Node : (\A b \in Node : ((IF (TermAt(b, Len(log[b])) < TermAt(a, Len(log[a]))) THEN TRUE ELSE ((TermAt(a, Len(log[a])) = TermAt(b, Len(log[b]))) /\ (Len(log[b]) <= Len(log[a])))) => Holds(a, b))))
 
 \* Every quorum of a leader's configuration has somebody with all that the leader has committed.
 QuorumLog ==
