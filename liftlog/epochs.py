@@ -47,6 +47,14 @@ class EpochHistory:
         elif self.entries[position].start > offset:
             self.entries[position] = found
 
+    def admits(self, epoch: int, offset: int) -> bool:
+        """Whether a record at `offset` may be of `epoch`: as old as what is before it, or newer, and no newer
+        than what begins behind it (D2). Epochs do not fall as offsets grow.
+        """
+        position = bisect_right(self.entries, offset, key=lambda entry: entry.start)
+        least = self.entries[position - 1].epoch if position else 0
+        return least <= epoch and (position == len(self.entries) or epoch <= self.entries[position].epoch)
+
     def truncate(self, offset: int) -> None:
         """Forget every epoch that starts at or above `offset`."""
         while self.entries and self.entries[-1].start >= offset:

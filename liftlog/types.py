@@ -10,9 +10,32 @@ is exclusive (the first offset that is *not* committed, 0 at birth); `LEO` is th
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, NewType, Protocol
+from typing import Annotated, NamedTuple, NewType, Protocol
 
 import msgspec
+from msgspec import Meta
+
+NUMBER_MAX = (1 << 53) - 1
+"""V1: no term, epoch, offset, index, version or incarnation is greater. What counts a million times a second
+gets there in 285 years, and every JSON reader holds it exactly."""
+HANDLE_MAX = (1 << 63) - 1
+NODE_MAX = 65535
+
+# What decoders accept (V1): the types of fields that come from outside.
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+"""A term, epoch, offset, index, version, incarnation, count of bytes or milliseconds."""
+TimestampMs = Annotated[int, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
+Handle = Annotated[int, Meta(ge=0, le=HANDLE_MAX)]
+"""A number that comes back as it was sent, or is only compared: it is never counted up."""
+NodeId = Annotated[int, Meta(ge=1, le=NODE_MAX)]
+NodeOrNobody = Annotated[int, Meta(ge=0, le=NODE_MAX)]
+PartitionIndex = Annotated[int, Meta(ge=0, le=1023)]
+Word = Annotated[str, Meta(max_length=64)]
+"""A disk's id, a word out of a fixed list."""
+Line = Annotated[str, Meta(max_length=1024)]
+"""A name, a subject, an address: long enough for a wrong one to be named in the refusal."""
+CommandBytes = Annotated[bytes, Meta(max_length=32 * 1024 * 1024)]
+"""An encoded metadata command. The registration of a node with many replicas is the greatest there is."""
 
 Ticket = NewType("Ticket", int)
 """Number of one durability promise within one run of a node; 0 = nothing to wait for."""
@@ -47,8 +70,8 @@ class LiftlogError(Exception):
 class PartitionId(NamedTuple):
     """One log: partition `index` of stream `stream` (I1: a stream's id is the Raft index of its create)."""
 
-    stream: int
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    stream: Number
+    index: PartitionIndex  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
     def __str__(self) -> str:
         return f"{self.stream}/{self.index}"
@@ -205,12 +228,12 @@ class LogSummary(msgspec.Struct, frozen=True):
     """Offsets at the end of damage at which an epoch seems to begin that may have begun inside it (R6)."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One entry of the Raft log. `data` is an encoded metadata command; empty = the no-op of a new leader."""
 
-    index: int
-    term: int
-    data: bytes
+    index: Number
+    term: Number
+    data: CommandBytes
 
 
 class HardState(msgspec.Struct, frozen=True):
@@ -248,33 +271,33 @@ class Recovered(msgspec.Struct):
     """Random number of this start, drawn by the driver: tells this start's registration from older ones."""
 
 
-class StreamConfig(msgspec.Struct, frozen=True):
+class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user asks for in `stream create`."""
 
-    name: str
-    subject: str
-    partitions: int = 1
-    replication_factor: int = 1
-    min_insync_replicas: int = 0
+    name: Line
+    subject: Line
+    partitions: Number = 1
+    replication_factor: Number = 1
+    min_insync_replicas: Number = 0
     """0 = the safe default: 2 with three or more replicas, else 1."""
     ack_reply: bool = True
     """N8: false for subjects whose reply subject belongs to a request/reply service."""
-    max_payload_bytes: int = 1024 * 1024
-    retention_ms: int = 0
-    retention_bytes: int = 0
-    retention_messages: int = 0
+    max_payload_bytes: Number = 1024 * 1024
+    retention_ms: Number = 0
+    retention_bytes: Number = 0
+    retention_messages: Number = 0
     """C3: 0 = keep for ever."""
     compact: bool = False
     """C1: keep at least the last record of every key."""
-    min_compaction_lag_ms: int = 0
-    dirty_ratio_percent: int = 50
-    tombstone_retention_ms: int = 24 * 3600 * 1000
-    segment_bytes: int = 64 * 1024 * 1024
-    segment_ms: int = 0
-    segment_records: int = 0
-    codec: str = "none"
+    min_compaction_lag_ms: Number = 0
+    dirty_ratio_percent: Number = 50
+    tombstone_retention_ms: Number = 24 * 3600 * 1000
+    segment_bytes: Number = 64 * 1024 * 1024
+    segment_ms: Number = 0
+    segment_records: Number = 0
+    codec: Word = "none"
     """Compression of record payloads: "none", "zstd" or "lz4"."""
-    durability: str = "sync"
+    durability: Word = "sync"
     """"sync" (R5), or "os": acknowledged before it is synced, an explicit opt-out."""
 
     @property

@@ -15,11 +15,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from liftlog.messages import PeerMessage, Received
+from liftlog.messages import PeerMessage, Received, intake
 from sim.kernel import Kernel
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(PeerMessage).decode
 
 PostToNode = Callable[[int, Received], None]
 
@@ -141,7 +140,7 @@ class SimNetwork:
             self.dropped += 1
             return
         self.delivered += 1
-        self._post(link[1], Received(link[0], _decode(data)))
+        self._post(link[1], Received(link[0], intake.peer_message(data)))
 
 
 class NetworkPort:

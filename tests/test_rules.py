@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "spec" / "README.md"
-SOURCES = ("core", "storage", "driver", "real", "api")
+SOURCES = ("core", "storage", "driver", "real", "api", "messages")
 
 # Every rule there is. One may be refined, but is dropped only together with an ADR that says why.
 EXPECTED = (
@@ -26,6 +26,7 @@ EXPECTED = (
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 6)),
     *(f"L{n}" for n in range(1, 4)),
+    *(f"V{n}" for n in range(1, 6)),
 )
 # Rules on which no acknowledged message may be lost: they hold, and none of them may slide back to "partly".
 NEVER_LESS = (
@@ -36,7 +37,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCL]\d{1,2})([a-n])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLV]\d{1,2})([a-n])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 

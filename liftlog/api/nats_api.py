@@ -28,6 +28,7 @@ import msgspec
 
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.plain import from_plain, to_plain
+from liftlog.api.wire import request_problem
 from liftlog.messages import (
     ERR_INVALID,
     ClientMessage,
@@ -42,12 +43,14 @@ from liftlog.messages import (
     RebalanceRequest,
     StreamInfoRequest,
     TransferControllerRequest,
+    intake,
 )
 from liftlog.types import StreamConfig
 
 PREFIX = "$LIFTLOG"
 QUEUE = "liftlog-api"
 REQUEST_MAX_BYTES = 64 * 1024
+_decoder = msgspec.json.Decoder()
 
 Answer = Callable[[bytes, bytes], None]
 """Publishes (reply subject, payload)."""
@@ -108,16 +111,23 @@ HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "timeout"
 
 
 def parse_request(operation: str, payload: bytes) -> ClientMessage:
-    """The request in `payload`. Raises msgspec.MsgspecError with a text for the user."""
+    """V1: the request in `payload`. Raises InputRefused with a text for the user."""
     build = OPERATIONS.get(operation)
     if build is None:
-        raise msgspec.ValidationError(f"no operation {operation!r}; there are: {', '.join(OPERATIONS)}")
+        raise intake.InputRefused(f"no operation {operation!r}; there are: {', '.join(OPERATIONS)}")
     if len(payload) > REQUEST_MAX_BYTES:
-        raise msgspec.ValidationError(
+        raise intake.InputRefused(
             f"a request may have {REQUEST_MAX_BYTES} bytes, this one has {len(payload)}"
         )
-    body = msgspec.json.decode(payload) if payload.strip() else {}
-    return build(body)
+    body = intake.decode(_decoder, payload, "JSON") if payload.strip() else {}
+    try:
+        request = build(body)
+    except msgspec.ValidationError as error:
+        raise intake.InputRefused(str(error)) from None
+    problem = request_problem(request)
+    if problem:
+        raise intake.InputRefused(problem)
+    return request
 
 
 def answer_payload(reply: object) -> bytes:
@@ -141,6 +151,7 @@ class NatsApi:
         self._clients = clients
         self._post = post
         self._answer = answer
+        self.counters = {"api.refused": 0}
 
     def handle(self, subject: bytes, reply: bytes, payload: bytes) -> None:
         """One request. Everything that is wrong with it is told to the asker at once."""
@@ -148,7 +159,8 @@ class NatsApi:
         operation = text.removeprefix(self._own_prefix).removeprefix(self._shared_prefix)
         try:
             request = parse_request(operation, payload)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except intake.InputRefused as error:
+            self.counters["api.refused"] += 1
             self._answer(reply, answer_payload(ErrorReply(ERR_INVALID, f"{operation}: {error}", False)))
             return
         client = self._clients.register(lambda result: self._answer(reply, answer_payload(result)))

@@ -16,8 +16,17 @@ from struct import Struct as Layout
 
 import msgspec
 
-from liftlog.messages import ClientMessage, ClientReply, PeerMessage, ReadRequest, SpannedRead
-from liftlog.types import FileSpan
+from liftlog.messages import (
+    ClientMessage,
+    ClientReply,
+    DeleteStreamRequest,
+    ElectLeaderRequest,
+    ReadRequest,
+    SpannedRead,
+    StreamInfoRequest,
+    intake,
+)
+from liftlog.types import FileSpan, Handle, Line, NodeOrNobody, Number
 
 PROTOCOL_VERSION = 1
 FRAME_MAX_BYTES = 64 * 1024 * 1024
@@ -31,37 +40,46 @@ CLIENT_NODE = 0
 _LENGTH = Layout(">I")
 
 
-class WireError(Exception):
+class WireError(intake.InputRefused):
     """The other side does not speak this protocol, or not for this cluster."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True):
     """First frame of every connection."""
 
-    version: int
-    cluster: str
-    node: int
+    version: Number
+    cluster: Line
+    node: NodeOrNobody
 
 
-class ClientCall(msgspec.Struct, frozen=True, array_like=True):
+class ClientCall(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A client's request. `number` is the client's own and comes back with the answer."""
 
-    number: int
+    number: Handle
     request: ClientMessage
 
 
 class ClientAnswer(msgspec.Struct, frozen=True, array_like=True):
     """Answer to the `ClientCall` with the same number."""
 
-    number: int
+    number: Handle
     reply: ClientReply
 
 
 _encoder = msgspec.msgpack.Encoder()
-hello_decoder = msgspec.msgpack.Decoder(Hello)
-peer_decoder: msgspec.msgpack.Decoder[PeerMessage] = msgspec.msgpack.Decoder(PeerMessage)
-call_decoder = msgspec.msgpack.Decoder(ClientCall)
-answer_decoder = msgspec.msgpack.Decoder(ClientAnswer)
+_hello_decoder = msgspec.msgpack.Decoder(Hello)
+_call_decoder = msgspec.msgpack.Decoder(ClientCall)
+_answer_decoder = msgspec.msgpack.Decoder(ClientAnswer)
+
+
+def client_call(frame: bytes | memoryview) -> ClientCall:
+    """V1: a client's call. Raises InputRefused."""
+    return intake.decode(_call_decoder, frame, "a client's call")
+
+
+def client_answer(frame: bytes | memoryview) -> ClientAnswer:
+    """V1: a node's answer to a call. Raises InputRefused."""
+    return intake.decode(_answer_decoder, frame, "a node's answer")
 
 
 def encode_frame(message: object) -> bytes:
@@ -134,8 +152,11 @@ class FrameSplitter:
 
 
 def request_problem(request: ClientMessage) -> str:
-    """Which limit a request breaks (L3); empty if none."""
-    if isinstance(request, ReadRequest):
+    """Which limit a request breaks (L3), or what in it cannot be a name (V1); empty if nothing."""
+    if isinstance(request, (DeleteStreamRequest, ElectLeaderRequest, StreamInfoRequest)):
+        if request.name or not isinstance(request, StreamInfoRequest):
+            return intake.name_problem(request.name)
+    elif isinstance(request, ReadRequest):
         if not 0 < request.max_bytes <= READ_MAX_BYTES:
             return f"max_bytes is {request.max_bytes}; accepted: 1 to {READ_MAX_BYTES}"
         if not 0 <= request.wait_ms <= READ_WAIT_MAX_MS:
@@ -147,9 +168,9 @@ def check_hello(frame: bytes | memoryview, cluster: str) -> Hello:
     """Decode the first frame. Raises `WireError` if the caller speaks another version or for another
     cluster."""
     try:
-        hello = hello_decoder.decode(frame)
-    except msgspec.DecodeError as error:
-        raise WireError(f"not a liftlog greeting: {error}") from None
+        hello = intake.decode(_hello_decoder, frame, "a liftlog greeting")
+    except intake.InputRefused as error:
+        raise WireError(str(error)) from None
     if hello.version != PROTOCOL_VERSION:
         raise WireError(f"protocol version {hello.version}, this node speaks {PROTOCOL_VERSION}")
     if hello.cluster != cluster:

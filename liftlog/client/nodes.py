@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from liftlog.api import wire
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.messages import ClientMessage, ClientReply, ErrorReply
+from liftlog.messages import ClientMessage, ClientReply, ErrorReply, intake
 
 READ_BYTES = 512 * 1024
 
@@ -71,11 +69,11 @@ class NodeConnection:
         try:
             while data := await self._reader.read(READ_BYTES):
                 for frame in splitter.feed(data):
-                    answer = wire.answer_decoder.decode(frame)
+                    answer = wire.client_answer(frame)
                     future = self._waiting.get(answer.number)
                     if future is not None and not future.done():
                         future.set_result(answer.reply)
-        except (OSError, wire.WireError, msgspec.DecodeError) as error:
+        except (OSError, intake.InputRefused) as error:
             reason = str(error)
         finally:
             self._lost = f"node at {self.address}: {reason}"

@@ -8,22 +8,37 @@ command that the controller proposes (R15).
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
-from liftlog.messages import Struct
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.messages import Struct, intake
+from liftlog.types import (
+    NO_NODE,
+    Handle,
+    Line,
+    NodeId,
+    NodeOrNobody,
+    Number,
+    PartitionId,
+    StreamConfig,
+    Word,
+)
 
-RequestId = tuple[int, int]
+RequestId = tuple[Handle, Number]
 """(nonce of the node's start, counter)."""
+TailWord = Annotated[str, Meta(pattern=r"\A(clean|intact|suspect|damaged)\Z")]
+"""The value of a `TailState`."""
 
 
 class TailReport(Struct):
     """R14: what a starting node found of one partition. `state` is a `TailState` value."""
 
     partition: PartitionId
-    state: str
-    epoch: int
-    leo: int
+    state: TailWord
+    epoch: Number
+    leo: Number
 
 
 class RegisterNode(Struct):
@@ -34,29 +49,29 @@ class RegisterNode(Struct):
     """
 
     request: RequestId
-    node: int
-    replaces: int
-    disk_id: str
-    remembered: int
-    nonce: int
-    address: str
-    tails: list[TailReport]
+    node: NodeId
+    replaces: Number
+    disk_id: Word
+    remembered: Number
+    nonce: Handle
+    address: Line
+    tails: Annotated[list[TailReport], Meta(max_length=1 << 20)]
 
 
 class ConfirmNode(Struct):
     """The node has its incarnation on disk (or is back after an expiry): it may lead and join from now on."""
 
     request: RequestId
-    node: int
-    incarnation: int
+    node: NodeId
+    incarnation: Number
 
 
 class ExpireNode(Struct):
     """R15: the controller has not heard from this incarnation for the session timeout."""
 
     request: RequestId
-    node: int
-    incarnation: int
+    node: NodeId
+    incarnation: Number
 
 
 class CreateStream(Struct):
@@ -66,7 +81,7 @@ class CreateStream(Struct):
 
 class DeleteStream(Struct):
     request: RequestId
-    name: str
+    name: Line
 
 
 class ChangeIsr(Struct):
@@ -74,12 +89,12 @@ class ChangeIsr(Struct):
 
     request: RequestId
     partition: PartitionId
-    leader: int
-    epoch: int
-    version: int
-    isr: list[int]
-    joiner: int
-    joiner_incarnation: int
+    leader: NodeId
+    epoch: Number
+    version: Number
+    isr: Annotated[list[NodeId], Meta(max_length=64)]
+    joiner: NodeOrNobody
+    joiner_incarnation: Number
 
 
 class ReplicaFailed(Struct):
@@ -87,10 +102,10 @@ class ReplicaFailed(Struct):
 
     request: RequestId
     partition: PartitionId
-    node: int
-    incarnation: int
-    epoch: int
-    leo: int
+    node: NodeId
+    incarnation: Number
+    epoch: Number
+    leo: Number
     shortfall: bool = False
     """It has less than it had reported durable: whoever leads must forget what it knows of this copy (R2)."""
 
@@ -100,9 +115,9 @@ class ReportLeader(Struct):
 
     request: RequestId
     partition: PartitionId
-    epoch: int
-    reporter: int
-    incarnation: int
+    epoch: Number
+    reporter: NodeId
+    incarnation: Number
 
 
 class ExpireReports(Struct):
@@ -110,7 +125,7 @@ class ExpireReports(Struct):
 
     request: RequestId
     partition: PartitionId
-    epoch: int
+    epoch: Number
 
 
 class LeaderReady(Struct):
@@ -118,7 +133,7 @@ class LeaderReady(Struct):
 
     request: RequestId
     partition: PartitionId
-    epoch: int
+    epoch: Number
 
 
 class Resign(Struct):
@@ -126,7 +141,7 @@ class Resign(Struct):
 
     request: RequestId
     partition: PartitionId
-    epoch: int
+    epoch: Number
 
 
 class ElectLeader(Struct):
@@ -134,7 +149,7 @@ class ElectLeader(Struct):
 
     request: RequestId
     partition: PartitionId
-    node: int
+    node: NodeId
     unclean: bool
 
 
@@ -167,5 +182,18 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(data: bytes) -> Command:
-    """Raises msgspec.DecodeError for bytes that are no command."""
-    return _decoder.decode(data)
+    """V1, V5: the command in `data`. Raises InputRefused for bytes that are none."""
+    return intake.decode(_decoder, data, "a command")
+
+
+def author(command: Command) -> int:
+    """V2: the node that alone may say this; 0 if anybody may."""
+    match command:
+        case RegisterNode() | ConfirmNode() | ReplicaFailed():
+            return command.node
+        case ChangeIsr():
+            return command.leader
+        case ReportLeader():
+            return command.reporter
+        case _:
+            return NO_NODE

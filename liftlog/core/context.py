@@ -22,6 +22,7 @@ class Context:
         "effects",
         "fenced",
         "incarnation",
+        "last_refusal",
         "marks",
         "metadata",
         "mutants",
@@ -44,6 +45,8 @@ class Context:
         self.nonce = nonce
         self.effects: list[Effect] = []
         self.marks: dict[str, int] = {}
+        self.last_refusal = ""
+        """Why the newest message that was refused was refused, for people."""
         self.incarnation = 0
         """This run's incarnation once it is durable here, else 0 (I2)."""
         self.fenced = False
@@ -73,6 +76,11 @@ class Context:
     def mark(self, name: str) -> None:
         """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""
         self.marks[name] = self.marks.get(name, 0) + 1
+
+    def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
+        """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""
+        self.mark(f"{rule}.{type(message).__name__}")
+        self.last_refusal = f"{type(message).__name__} of node {sender}: {reason}"
 
     def ticks_of(self, duration_ms: int) -> int:
         """Number of whole ticks that last at least `duration_ms`."""

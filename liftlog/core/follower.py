@@ -21,7 +21,7 @@ from liftlog.messages import (
     FetchReply,
     Send,
 )
-from liftlog.types import Batch, EpochStart, LiftlogError, invariant
+from liftlog.types import Batch, EpochStart, LiftlogError
 
 if TYPE_CHECKING:
     from liftlog.core.replica import Replica
@@ -108,7 +108,11 @@ class Following:
             self.ctx.mark("R6.duplicate-answer")
             return
         self.outstanding = False
-        if reply.status == FETCH_OK:
+        problem = self._unbelievable(reply)
+        if problem:
+            # V3: it is asked again at the next tick; a leader that goes on like this counts as silent.
+            self.ctx.refuse("V3", sender, reply, problem)
+        elif reply.status == FETCH_OK:
             self.quiet_ticks = 0
             self._accept(reply)
         elif reply.status == FETCH_DIVERGED:
@@ -118,6 +122,44 @@ class Following:
             self.quiet_ticks = 0
             self._below_start(reply)
         # FENCED, UNKNOWN, DAMAGED: ask again at the next tick; the metadata will tell.
+
+    def _unbelievable(self, reply: FetchReply) -> str:
+        """V3: why this cannot be our leader's answer, beside what we know ourselves; empty if it can.
+
+        R6: above all, nobody talks a follower out of what it knows to be committed.
+        """
+        replica = self.replica
+        if reply.status == FETCH_DIVERGED:
+            if reply.end_epoch > replica.history.last():
+                return f"epoch {reply.end_epoch}, when it was asked for at most {replica.history.last()}"
+            return self._gives_up_committed(*self._cut_of(reply))
+        if reply.status == FETCH_BELOW_START:
+            if reply.end_epoch > self.epoch:
+                return f"epoch {reply.end_epoch} in epoch {self.epoch}"
+            return self._gives_up_committed(reply.log_start, False)
+        return ""
+
+    def _cut_of(self, reply: FetchReply) -> tuple[int, bool]:
+        """R6: where to cut; and whether what is known committed may go, as nothing before it is known.
+
+        Nothing of what we have is the leader's if that lies before our log start. It was committed, so there
+        was an unclean election; or the start's own record of epochs is gone.
+        """
+        replica = self.replica
+        _, own_end = replica.history.floor(reply.end_epoch, replica.leo)
+        target = min(reply.end_offset, own_end)
+        if self.ctx.mutants.end_of_requested_epoch:
+            return reply.end_offset, False
+        unknown = target < replica.log_start and replica.history.epoch_before(replica.log_start) == 0
+        return target, unknown
+
+    def _gives_up_committed(self, offset: int, excused: bool) -> str:
+        """What is known committed and would go with everything from `offset` on (R6); empty if nothing."""
+        replica = self.replica
+        record = replica.record
+        if offset >= replica.hw or excused or (record is not None and record.unclean_epochs):
+            return ""
+        return f"partition {replica.id} would be cut to {offset}, below the committed offset {replica.hw}"
 
     def _accept(self, reply: FetchReply) -> None:
         replica = self.replica
@@ -141,10 +183,15 @@ class Following:
         replica = self.replica
         batches: list[Batch] = []
         expected = replica.leo
+        epoch = replica.history.last()
         try:
             for frame in frames:
                 batch = parse_batch(replica.id, frame)
                 if batch.base_offset > expected:
+                    break
+                if not epoch <= batch.epoch <= self.epoch and batch.end_offset > expected:
+                    # V3: within an epoch a log only grows, and nobody writes for epochs to come.
+                    self.ctx.mark("V3.batch-epoch")
                     break
                 if batch.end_offset <= expected:
                     continue
@@ -154,7 +201,7 @@ class Following:
                     self.ctx.mark("C5.cut")
                     batch = slice_batch(replica.id, batch, expected, batch.end_offset)
                 batches.append(batch)
-                expected = batch.end_offset
+                expected, epoch = batch.end_offset, batch.epoch
         except CorruptBatch:
             self.ctx.mark("D1.corrupt-on-wire")
         except LiftlogError:
@@ -172,31 +219,14 @@ class Following:
 
     def _diverged(self, reply: FetchReply) -> None:
         """R6: cut to the end of the largest common epoch as far as known, then ask again."""
-        replica, ctx = self.replica, self.ctx
-        ctx.mark("R6.diverged")
-        _, own_end = replica.history.floor(reply.end_epoch, replica.leo)
-        target = min(reply.end_offset, own_end)
-        if ctx.mutants.end_of_requested_epoch:
-            target = reply.end_offset
-        if target < replica.log_start and not ctx.mutants.end_of_requested_epoch:
-            # Nothing of what we have is the leader's, and what lies before our log start is not here. It was
-            # committed, so there was an unclean election; or the start's own record of epochs is gone.
-            unknown = replica.history.epoch_before(replica.log_start) == 0
-            self._discard_from(target, unknown)
+        replica = self.replica
+        self.ctx.mark("R6.diverged")
+        target, _ = self._cut_of(reply)
+        if target < replica.log_start and not self.ctx.mutants.end_of_requested_epoch:
             replica.reset(0, ())
         elif target < replica.leo:
-            self._discard_from(target, False)
             replica.truncate(target)
         self.fetch()
-
-    def _discard_from(self, offset: int, excused: bool) -> None:
-        """Fatal if what is discarded from `offset` on is known to be committed (R6)."""
-        replica = self.replica
-        record = replica.record
-        invariant(
-            offset >= replica.hw or excused or (record is not None and record.unclean_epochs),
-            f"partition {replica.id}: truncation to {offset} below the committed offset {replica.hw}",
-        )
 
     def _below_start(self, reply: FetchReply) -> None:
         """C3: the leader's log begins above our LEO, or it does not know an epoch that we share: begin there.
@@ -204,7 +234,6 @@ class Following:
         What we have below its log start may go; nothing that is known committed may go above it.
         """
         replica = self.replica
-        self._discard_from(reply.log_start, False)
         known = reply.end_epoch > 0 and reply.end_offset < reply.log_start
         replica.reset(reply.log_start, (EpochStart(reply.end_epoch, reply.end_offset),) if known else ())
         self.fetch()

@@ -6,12 +6,12 @@ would disagree on the state (M3). A configuration is refused with the key's name
 
 from __future__ import annotations
 
-from liftlog.types import StreamConfig
+from liftlog.types import NUMBER_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
 YEAR_MS = 366 * 24 * 3600 * 1000
-UNLIMITED = 1 << 62
+UNLIMITED = NUMBER_MAX
 
 RANGES: dict[str, tuple[int, int]] = {
     "partitions": (1, 1024),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from liftlog.core.commands import Command, RegisterNode, decode_command
+from liftlog.core.commands import Command, RegisterNode, author, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.metadata import Metadata, Result
@@ -26,6 +26,7 @@ from liftlog.messages import (
     FETCH_UNKNOWN,
     TIMER_ELECTION,
     TIMER_TICK,
+    AppendRequest,
     BusDown,
     BusUp,
     ClientGone,
@@ -44,6 +45,7 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    PeerMessage,
     Published,
     RangeFetch,
     RangeReply,
@@ -57,11 +59,14 @@ from liftlog.messages import (
     TimeFound,
     TimerFired,
     TrashLog,
+    intake,
 )
 from liftlog.types import (
     NO_MUTANTS,
+    NO_NODE,
     RAFT_LOG,
     Entry,
+    InvariantViolation,
     LogSummary,
     Mutants,
     NodeConfig,
@@ -69,6 +74,18 @@ from liftlog.types import (
     Recovered,
     invariant,
 )
+
+
+def foreign_command(sender: int, message: PeerMessage) -> str:
+    """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
+    if isinstance(message, Forward):
+        named = author(decode_command(message.command))
+        return f"a command of node {named}" if named not in (NO_NODE, sender) else ""
+    if isinstance(message, AppendRequest):
+        for entry in message.entries:
+            if entry.data:
+                decode_command(entry.data)
+    return ""
 
 
 class Node:
@@ -92,6 +109,7 @@ class Node:
             self.ctx.mark,
             mutants,
             recovered.nonce,
+            self.ctx.refuse,
         )
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.submit = self.proposals.submit
@@ -101,6 +119,7 @@ class Node:
         self.replicas: dict[PartitionId, Replica] = {}
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._stopping = False
+        self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.on_applied: Callable[[int, Command, Result], None] | None = None
         """Called after each applied command, for whoever records what happens (`steps.py`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -163,6 +182,8 @@ class Node:
 
     def _on_received(self, event: Received) -> None:
         sender, message = event.sender, event.message
+        if self._is_refused(sender, message):
+            return
         match message:
             case Fetch():
                 replica = self._ready_replica(message.partition)
@@ -196,10 +217,30 @@ class Node:
                 if self.controller is not None:
                     self.controller.on_heartbeat(sender, message, self.raft.quorum_contact())
             case HeartbeatReply():
-                self.session.on_reply(message)
+                self.session.on_reply(sender, message)
             case _:
                 self.raft.on_message(sender, message)
                 self._after_raft()
+
+    def _is_refused(self, sender: int, message: PeerMessage) -> bool:
+        """V2, V3: whether no honest peer sends this. V5: commands are judged before they get into a log."""
+        ctx = self.ctx
+        if sender not in self._peers:
+            ctx.refuse("V2", sender, message, "it is no node of this cluster's configuration")
+            return True
+        reason = intake.names_another(sender, message)
+        if reason:
+            ctx.refuse("V2", sender, message, reason)
+            return True
+        reason = intake.contradiction(message)
+        if not reason:
+            try:
+                reason = foreign_command(sender, message)
+            except intake.InputRefused as error:
+                reason = str(error)
+        if reason:
+            ctx.refuse("V3", sender, message, reason)
+        return bool(reason)
 
     def _ready_replica(self, partition: PartitionId) -> Replica | None:
         replica = self.replicas.get(partition)
@@ -272,7 +313,13 @@ class Node:
         if not entry.data:
             self.metadata.apply(entry.index, None)
             return
-        command = decode_command(entry.data)
+        try:
+            command = decode_command(entry.data)
+        except intake.InputRefused as error:
+            # V5: nothing gets into this log without having been decoded, so this is our own state.
+            raise InvariantViolation(
+                f"entry {entry.index} of the metadata log is {error}; was it written by a newer liftlog?"
+            ) from None
         result = self.metadata.apply(entry.index, command)
         self.proposals.applied(command)
         self.requests.applied(command, result)

@@ -33,6 +33,7 @@ class Progress:
         "node",
         "paused",
         "probing",
+        "sent_index",
         "voter",
     )
 
@@ -45,6 +46,8 @@ class Progress:
         self.counted_index = 0
         """The same, from replies of a disk that may vote (I2). Only this commits anything."""
         self.counts = False
+        self.sent_index = 0
+        """V3: the last index that any message to it reached; it can have acknowledged no more."""
         self.probing = True
         self.paused = False
         """Probing, and a probe is under way: wait for a reply. Heartbeats go on, and probe as well."""

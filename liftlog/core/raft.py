@@ -71,6 +71,7 @@ from enum import Enum
 from typing import Any
 
 from liftlog.core.birth import BORN, Birth, asks_at
+from liftlog.core.raft_gate import believable_start, jump, usurpation
 from liftlog.core.raft_leader import Leadership
 from liftlog.core.raft_log import RaftLog
 from liftlog.core.readindex import FollowerReads, WaitingRead
@@ -101,10 +102,11 @@ from liftlog.types import (
     Mutants,
     NodeConfig,
     Ticket,
-    invariant,
 )
 
 LONG_AGO_TICK = -(1 << 40)
+Refuse = Callable[[str, int, PeerMessage, str], None]
+"""Told the rule, the sender, the message and the reason."""
 
 
 class Role(Enum):
@@ -137,12 +139,14 @@ class Raft:
         mark: Callable[[str], None],
         mutants: Mutants = NO_MUTANTS,
         nonce: int = 0,
+        refuse: Refuse | None = None,
     ) -> None:
         self.config = config
         self.node = config.node
         self.effects = effects
         self.mark = mark
         self.mutants = mutants
+        self.refuse = refuse if refuse is not None else lambda rule, *_: mark(rule)
         self.term = hard_state.term
         self.voted_for = hard_state.voted_for
         self.raft_log = RaftLog(entries, effects, new_ticket)
@@ -151,6 +155,7 @@ class Raft:
             # of the term. No answer of that term has left this node, since answers wait for both.
             self.term = self.raft_log.last_term
             self.voted_for = NO_NODE
+        self.term_at_start = believable_start(config.node, self.term)
         self.role = FOLLOWER
         self.leader: int = NO_NODE
         self.commit = 0
@@ -167,7 +172,7 @@ class Raft:
         self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
         self._new_ticket = new_ticket
         self._is_voter = config.node in config.voters
-        self._other_voters = [voter for voter in config.voters if voter != config.node]
+        self.other_voters = [voter for voter in config.voters if voter != config.node]
         self._withheld = hard_state.vote_withheld
         self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
         self._disk_id = identity.disk_id
@@ -242,10 +247,15 @@ class Raft:
     def on_message(self, sender: int, message: PeerMessage) -> None:
         """Take in a message of the Raft family; others are ignored."""
         handler = self._handlers.get(type(message))
-        if handler is not None:
-            handler(sender, message)
-            if self._unsaved:
-                self._save()
+        if handler is None:
+            return
+        reason = jump(self, message)
+        if reason:
+            self.refuse("V4", sender, message, reason)
+            return
+        handler(sender, message)
+        if self._unsaved:
+            self._save()
 
     def on_tick(self) -> None:
         """`tick_ms` have passed."""
@@ -357,7 +367,7 @@ class Raft:
     # -- roles --------------------------------------------------------------------------------------------
 
     def _begin_voting(self) -> None:
-        if self._other_voters:
+        if self.other_voters:
             self._arm_election_timer()
         else:
             # A single voter has nobody to wait for.
@@ -408,7 +418,7 @@ class Raft:
         self._set_leader(NO_NODE)
         self._votes = []
         self._arm_election_timer()
-        for voter in self._other_voters:
+        for voter in self.other_voters:
             self._answer(voter, self._vote_request(self.term + 1, pre_vote=True, transfer=False))
         self._count_vote(self.node)
 
@@ -422,7 +432,7 @@ class Raft:
         self._set_leader(NO_NODE)
         self._save()
         self._arm_election_timer()
-        for voter in self._other_voters:
+        for voter in self.other_voters:
             self._answer(voter, self._vote_request(self.term, pre_vote=False, transfer=transfer))
 
     def _vote_request(self, term: int, pre_vote: bool, transfer: bool) -> VoteRequest:
@@ -448,7 +458,7 @@ class Raft:
         self.leadership.begin()
 
     def _on_vote_request(self, sender: int, request: VoteRequest) -> None:
-        if sender not in self._other_voters:
+        if sender not in self.other_voters:
             return
         if self._hears_leader() and not request.transfer:
             self.mark("M1.sticky")
@@ -489,18 +499,21 @@ class Raft:
         return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
 
     def _on_vote_reply(self, sender: int, reply: VoteReply) -> None:
+        if sender not in self.other_voters:
+            return
         if reply.term > self.term and not (reply.pre_vote and reply.granted):
             self._become_follower(reply.term, NO_NODE)
-        elif reply.granted and sender in self._other_voters:
+        elif reply.granted:
             if reply.pre_vote:
                 if self.role is PRE_CANDIDATE and reply.term == self.term + 1:
                     self._count_vote(sender)
             elif self.role is CANDIDATE and reply.term == self.term:
                 self._count_vote(sender)
 
-    def _on_timeout_now(self, _sender: int, message: TimeoutNow) -> None:
+    def _on_timeout_now(self, sender: int, message: TimeoutNow) -> None:
         """M1k: the leader wants this voter to take over; its log is complete, so no pre-vote is needed."""
-        if message.term == self.term and self.role is FOLLOWER and self.may_vote:
+        from_leader = message.term == self.term and sender == self.leader
+        if from_leader and self.role is FOLLOWER and self.may_vote:
             self._stand(transfer=True)
 
     # -- replication --------------------------------------------------------------------------------------
@@ -510,11 +523,11 @@ class Raft:
             # M1n: tell a leader of the past. `match` means nothing to it.
             self._answer(sender, AppendReply(self.term, self.node, False, 0, request.round, False))
             return
+        problem = usurpation(self, sender, request)
+        if problem:
+            self.refuse("V3", sender, request, problem)
+            return
         if request.term > self.term or self.role is not FOLLOWER:
-            invariant(
-                self.role is not LEADER or request.term > self.term,
-                f"nodes {self.node} and {sender} both lead term {self.term}",
-            )
             self._become_follower(request.term, sender)
         elif sender != self.leader:
             self._set_leader(sender)
@@ -554,10 +567,6 @@ class Raft:
             if term == entry.term:
                 continue
             if term >= 0:
-                invariant(
-                    entry.index > self.commit,
-                    f"leader of term {self.term} would remove committed Raft entry {entry.index}",
-                )
                 self.mark("M1.truncate")
                 log.truncate(entry.index - 1)
             log.append(entries[position:])
@@ -577,8 +586,9 @@ class Raft:
         else:
             self.leadership.read(WaitingRead(sender, request.request))
 
-    def _on_read_index_reply(self, _sender: int, reply: ReadIndexReply) -> None:
-        key = self._follower_reads.take(reply.request)
+    def _on_read_index_reply(self, sender: int, reply: ReadIndexReply) -> None:
+        # Only the present leader has been asked what is still waited for.
+        key = self._follower_reads.take(reply.request) if sender == self.leader else None
         if key is None:
             return
         if reply.index < 0:
@@ -590,11 +600,11 @@ class Raft:
 
     def _ask_for_birth(self) -> None:
         if self._is_voter and self._birth.stage is not BORN:
-            for voter in self._other_voters:
+            for voter in self.other_voters:
                 self._answer(voter, BirthQuery(self._disk_id))
 
     def _on_birth_query(self, sender: int, query: BirthQuery) -> None:
-        if self._is_voter and sender in self._other_voters:
+        if self._is_voter and sender in self.other_voters:
             self._answer(sender, self._birth.reply_to(sender, query.disk_id))
 
     def _on_birth_reply(self, sender: int, reply: BirthReply) -> None:

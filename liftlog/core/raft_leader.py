@@ -90,6 +90,7 @@ class Leadership:
         raft = self._raft
         prev_index = progress.next_index - 1
         prev_term = self._log.term_at(prev_index)
+        progress.sent_index = max(progress.sent_index, prev_index + len(entries))
         request = AppendRequest(
             raft.term, raft.node, prev_index, prev_term, raft.commit, self._round, entries
         )
@@ -100,6 +101,12 @@ class Leadership:
     def on_append_reply(self, sender: int, reply: AppendReply) -> None:
         progress = self.progress.get(sender)
         if progress is None:
+            return
+        # V3: it acknowledges what it was sent, and answers rounds that have begun.
+        beyond = reply.round > self._round or (reply.success and reply.match > progress.sent_index)
+        if beyond:
+            text = f"index {reply.match} or round {reply.round} was never sent to it"
+            self._raft.refuse("V3", sender, reply, text)
             return
         progress.counts = reply.counts
         if reply.counts:

@@ -268,7 +268,8 @@ class Repairs:
         self.outstanding = False
         following.quiet_ticks = 0
         if reply.status == FETCH_BELOW_START:
-            self.replica.upkeep.want_start(reply.log_start)
+            # Only this range is spoken of here; a fetch tells the rest.
+            self.replica.upkeep.want_start(min(reply.log_start, self.ranges[0].end))
         elif reply.status == FETCH_OK:
             batches = self._fitting(reply.batches)
             if batches:
@@ -284,6 +285,9 @@ class Repairs:
             for frame in frames:
                 batch = parse_batch(log, frame)
                 if batch.base_offset > expected or expected >= end:
+                    break
+                if not self.replica.history.admits(batch.epoch, max(batch.base_offset, expected)):
+                    self.ctx.mark("V3.batch-epoch")
                     break
                 if batch.end_offset > expected:
                     batches.append(slice_batch(log, batch, expected, end))

@@ -186,6 +186,10 @@ class Serving:
         progress = self.leadership.followers.get(sender)
         if status == FETCH_OK and progress is None:
             status = FETCH_UNKNOWN
+        elif status == FETCH_OK and fetch.end > replica.leo:
+            # V3: it has fetched in this epoch, so its log is a prefix of ours.
+            self.ctx.refuse("V3", sender, fetch, f"offset {fetch.end}, beyond our end {replica.leo}")
+            return
         elif status == FETCH_OK and fetch.offset < replica.log_start:
             status = FETCH_BELOW_START
         if status != FETCH_OK or progress is None:

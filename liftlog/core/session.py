@@ -144,8 +144,13 @@ class Session:
         config = self.ctx.config
         return self.ctx.ticks_of(config.session_timeout_ms - config.fence_margin_ms)
 
-    def on_reply(self, message: HeartbeatReply) -> None:
-        if message.incarnation == self.ctx.incarnation and message.sequence > self.contact_tick:
+    def on_reply(self, sender: int, message: HeartbeatReply) -> None:
+        if message.incarnation != self.ctx.incarnation:
+            return
+        if message.sequence > self.ctx.ticks:
+            # V3: believed, it would keep this node from ever being fenced.
+            self.ctx.refuse("V3", sender, message, f"heartbeat {message.sequence} was never sent")
+        elif message.sequence > self.contact_tick:
             self.contact_tick = message.sequence
 
     def out_of_contact(self) -> bool:

@@ -6,14 +6,12 @@ NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one 
 
 from __future__ import annotations
 
-import re
-
 from liftlog.core.limits import limits_problem
+from liftlog.messages import intake
 from liftlog.types import StreamConfig
 
 API_PREFIX = "$LIFTLOG"
 RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
-NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 SUBJECT_LENGTH_MAX = 255
 
 
@@ -67,8 +65,9 @@ def partition_subject(subject: str, index: int) -> str:
 
 def config_problem(config: StreamConfig) -> str:
     """Why this stream cannot be created, whatever else exists; empty if it can. Names field and remedy."""
-    if not NAME.fullmatch(config.name):
-        return f"stream name {config.name!r} is invalid: use 1 to 64 letters, digits, '_' or '-'"
+    problem = intake.name_problem(config.name)
+    if problem:
+        return problem
     problem = subject_problem(config.subject)
     if problem:
         return f"subject {config.subject!r} is invalid: {problem}"

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from liftlog.messages.struct import Struct
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.types import (
+    NUMBER_MAX,
+    Line,
+    NodeId,
+    Number,
+    PartitionId,
+    PartitionIndex,
+    StreamConfig,
+    TimestampMs,
+    Word,
+)
 
 
 class ReadRequest(Struct):
     """Records from `offset` on, below this replica's HW (R3). `seen_*` = the greatest the client has seen."""
 
     partition: PartitionId
-    offset: int
-    max_bytes: int = 1024 * 1024
-    wait_ms: int = 0
-    seen_epoch: int = 0
-    seen_hw: int = 0
-    seen_dropped: int = -1
+    offset: Number
+    max_bytes: Number = 1024 * 1024
+    wait_ms: Number = 0
+    seen_epoch: Number = 0
+    seen_hw: Number = 0
+    seen_dropped: Annotated[int, Meta(ge=-1, le=NUMBER_MAX)] = -1
     """C4: `dropped_below` of the first answer this reader got; -1 = it does not mind missing tombstones."""
     verify: bool = False
     """D2: an answer to this request was damaged: the server looks itself this time, instead of passing on
@@ -39,8 +53,8 @@ class OffsetRequest(Struct):
     """`what`: "earliest", "latest" (HW - 1), "new" (HW) or "time" (first record at or after timestamp_ms)."""
 
     partition: PartitionId
-    what: str
-    timestamp_ms: int = 0
+    what: Word
+    timestamp_ms: TimestampMs = 0
 
 
 class OffsetReply(Struct):
@@ -54,7 +68,7 @@ class CreateStreamRequest(Struct):
 
 
 class DeleteStreamRequest(Struct):
-    name: str
+    name: Line
 
 
 class PurgeRequest(Struct):
@@ -64,13 +78,13 @@ class PurgeRequest(Struct):
     """
 
     partition: PartitionId
-    before: int
+    before: Number
 
 
 class StreamInfoRequest(Struct):
     """`name` empty = all streams. Linearizable: answered after a read-index round (M1)."""
 
-    name: str = ""
+    name: Line = ""
 
 
 class ClusterStatusRequest(Struct):
@@ -80,9 +94,9 @@ class ClusterStatusRequest(Struct):
 class ElectLeaderRequest(Struct):
     """Explicit election (R14, R16). `unclean` allows a replica that may lack committed data."""
 
-    name: str
-    partition: int
-    node: int
+    name: Line
+    partition: PartitionIndex
+    node: NodeId
     unclean: bool = False
 
 
@@ -91,7 +105,7 @@ class RebalanceRequest(Struct):
 
 
 class TransferControllerRequest(Struct):
-    to: int
+    to: NodeId
 
 
 class PartitionInfo(Struct):

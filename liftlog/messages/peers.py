@@ -2,79 +2,98 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from liftlog.messages.struct import Struct
-from liftlog.types import Entry, PartitionId
+from liftlog.types import (
+    NUMBER_MAX,
+    CommandBytes,
+    Entry,
+    Handle,
+    NodeId,
+    Number,
+    PartitionId,
+    Word,
+)
+
+ITEMS_MAX = 1 << 20
+"""Items of one message; the greatest limits of the configuration allow about a quarter of it."""
+Frames = Annotated[list[bytes], Meta(max_length=ITEMS_MAX)]
+FetchStatus = Annotated[int, Meta(ge=0, le=5)]
+FetchBytes = Annotated[int, Meta(ge=1, le=16 * 1024 * 1024)]
 
 # ----- Raft (M1) --------------------------------------------------
 
 
 class VoteRequest(Struct):
-    term: int
-    candidate: int
-    last_index: int
-    last_term: int
+    term: Number
+    candidate: NodeId
+    last_index: Number
+    last_term: Number
     pre_vote: bool
     transfer: bool = False
     """Set when the old leader asked for this election (leadership transfer): leader stickiness is waived."""
 
 
 class VoteReply(Struct):
-    term: int
-    voter: int
+    term: Number
+    voter: NodeId
     granted: bool
     pre_vote: bool
 
 
 class AppendRequest(Struct):
-    term: int
-    leader: int
-    prev_index: int
-    prev_term: int
-    commit: int
-    round: int
+    term: Number
+    leader: NodeId
+    prev_index: Number
+    prev_term: Number
+    commit: Number
+    round: Number
     """Number of the leader's heartbeat round, for check-quorum and read-index."""
-    entries: list[Entry]
+    entries: Annotated[list[Entry], Meta(max_length=ITEMS_MAX)]
 
 
 class AppendReply(Struct):
-    term: int
-    follower: int
+    term: Number
+    follower: NodeId
     success: bool
-    match: int
+    match: Number
     """success: how far the follower's durable log is known to equal the leader's, never beyond the request
     answered; else: where the leader should try next."""
-    round: int
+    round: Number
     counts: bool = True
     """False while the follower's disk must not vote (I2): the leader counts this reply for nothing."""
 
 
 class ReadIndexRequest(Struct):
-    request: int
+    request: Handle
 
 
 class ReadIndexReply(Struct):
-    request: int
-    index: int
+    request: Handle
+    index: Annotated[int, Meta(ge=-1, le=NUMBER_MAX)]
     """-1: the asked node is not the leader (any more), or has too many reads waiting."""
 
 
 class TimeoutNow(Struct):
-    term: int
+    term: Number
 
 
 class BirthQuery(Struct):
     """I2: a disk that has never been in a cluster asks the others who they are before it may vote."""
 
-    disk_id: str
+    disk_id: Word
 
 
 class BirthReply(Struct):
-    disk_id: str
+    disk_id: Word
     fresh: bool
     """The answering disk has never been part of a cluster either: it has signed no birth certificate."""
     knows_you: bool
     """The asker's disk id stands in the certificate that the answering disk has signed."""
-    signed: list[tuple[int, str]]
+    signed: Annotated[list[tuple[NodeId, Word]], Meta(max_length=64)]
     """That certificate (`HardState.peer_disks`), durable; empty when fresh."""
     born: bool
     """All disks of the certificate are known to have signed it."""
@@ -83,20 +102,20 @@ class BirthReply(Struct):
 class Forward(Struct):
     """A metadata command on its way to the controller; sent again until it is seen applied (M3)."""
 
-    command: bytes
+    command: CommandBytes
 
 
 class Heartbeat(Struct):
     """Session of a node with the controller. `sequence` comes back and tells the node when it was sent."""
 
-    incarnation: int
-    sequence: int
-    applied: int
+    incarnation: Number
+    sequence: Number
+    applied: Number
 
 
 class HeartbeatReply(Struct):
-    incarnation: int
-    sequence: int
+    incarnation: Number
+    sequence: Number
 
 
 # ----- replication (R6-R11) --------------------------------------------------
@@ -106,16 +125,16 @@ class Fetch(Struct):
     """R6. `last_epoch` is the epoch of the follower's record before `offset`, 0 if there is none."""
 
     partition: PartitionId
-    epoch: int
-    incarnation: int
-    request: int
-    offset: int
-    durable_leo: int
-    last_epoch: int
-    max_bytes: int
-    log_start: int = 0
+    epoch: Number
+    incarnation: Number
+    request: Number
+    offset: Number
+    durable_leo: Number
+    last_epoch: Number
+    max_bytes: FetchBytes
+    log_start: Number = 0
     """The follower's durable log start: a purge is done when every ISR member has it (C3)."""
-    clean_point: int = 0
+    clean_point: Number = 0
     """How far the follower has compacted, durably (C2)."""
 
 
@@ -126,12 +145,12 @@ class FetchProgress(Struct):
     """
 
     partition: PartitionId
-    epoch: int
-    incarnation: int
-    offset: int
-    durable_leo: int
-    last_epoch: int
-    log_start: int = 0
+    epoch: Number
+    incarnation: Number
+    offset: Number
+    durable_leo: Number
+    last_epoch: Number
+    log_start: Number = 0
 
 
 class FetchReply(Struct):
@@ -144,20 +163,20 @@ class FetchReply(Struct):
     """
 
     partition: PartitionId
-    epoch: int
-    incarnation: int
+    epoch: Number
+    incarnation: Number
     """Of the follower that asked: its next run numbers its fetches anew, perhaps in the same epoch (R6)."""
-    request: int
-    status: int
-    hw: int
-    log_start: int
-    leader_leo: int
-    end_epoch: int
-    end_offset: int
-    batches: list[bytes]
-    tombstones_below: int = 0
+    request: Number
+    status: FetchStatus
+    hw: Number
+    log_start: Number
+    leader_leo: Number
+    end_epoch: Number
+    end_offset: Number
+    batches: Frames
+    tombstones_below: Number = 0
     """Every replica has compacted past this offset: tombstones below it may go (C2)."""
-    dropped_below: int = 0
+    dropped_below: Number = 0
     """Tombstones below this offset may be missing from the batches (C4)."""
 
 
@@ -168,12 +187,12 @@ class RangeFetch(Struct):
     """D2: a follower with a damaged range asks for the batches of [offset, end), all below the HW."""
 
     partition: PartitionId
-    epoch: int
-    incarnation: int
-    request: int
-    offset: int
-    end: int
-    max_bytes: int
+    epoch: Number
+    incarnation: Number
+    request: Number
+    offset: Number
+    end: Number
+    max_bytes: FetchBytes
 
 
 class RangeReply(Struct):
@@ -182,13 +201,13 @@ class RangeReply(Struct):
     """
 
     partition: PartitionId
-    epoch: int
-    incarnation: int
-    request: int
-    status: int
-    log_start: int
-    batches: list[bytes]
-    dropped_below: int = 0
+    epoch: Number
+    incarnation: Number
+    request: Number
+    status: FetchStatus
+    log_start: Number
+    batches: Frames
+    dropped_below: Number = 0
 
 
 PeerMessage = (

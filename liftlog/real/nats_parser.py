@@ -22,6 +22,9 @@ from liftlog.types import Message
 CONTROL_LINE_MAX_BYTES = 64 * 1024
 """Longest line before a payload; INFO of a large NATS cluster is the longest there is."""
 
+MESSAGE_MAX_BYTES = 64 * 1024 * 1024
+"""What a NATS server can be configured to accept at most, headers and payload."""
+
 
 class ProtocolError(Exception):
     """The peer does not speak NATS; the connection cannot be used any longer."""
@@ -82,6 +85,8 @@ class NatsParser:
                     position = line_end + 2
                     continue
                 size = int(size_text)
+                if not 0 <= headers_size <= size <= MESSAGE_MAX_BYTES:
+                    raise ValueError(size)  # V1: it would make us go back, or wait for ever.
             except ValueError:
                 raise ProtocolError(f"not a NATS message line: {buffer[position:line_end][:200]!r}") from None
             start = line_end + 2

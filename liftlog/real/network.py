@@ -19,7 +19,6 @@ import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-import msgspec
 import trio
 
 from liftlog.api import wire
@@ -33,6 +32,7 @@ from liftlog.messages import (
     PeerMessage,
     Received,
     SpannedRead,
+    intake,
 )
 from liftlog.ports import DiskError
 from liftlog.types import ClientRef, FileSpan, LiftlogError
@@ -267,7 +267,7 @@ class TcpNetwork:
             await self._serve_incoming(stream)
         except* NETWORK_ERRORS:
             log.debug("connection from %s ended", peer)
-        except* (wire.WireError, msgspec.DecodeError) as group:
+        except* intake.InputRefused as group:
             self.counters["network.refused"] += 1
             log.warning("closed a connection from %s: %s", peer, group.exceptions[0])
 
@@ -292,7 +292,7 @@ class TcpNetwork:
     async def _serve_peer(
         self, peer: int, stream: trio.SocketStream, splitter: wire.FrameSplitter, pending: list[bytes]
     ) -> None:
-        decode = wire.peer_decoder.decode
+        decode = intake.peer_message
         messages = [decode(frame) for frame in pending]
         while True:
             self.counters["network.received"] += len(messages)
@@ -339,7 +339,7 @@ class ClientConnection:
 
     async def read(self, splitter: wire.FrameSplitter, pending: list[bytes]) -> None:
         """Turn calls into events until the client closes the connection."""
-        decode = wire.call_decoder.decode
+        decode = wire.client_call
         calls = [decode(frame) for frame in pending]
         while True:
             for call in calls:

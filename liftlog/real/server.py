@@ -115,7 +115,7 @@ class Server:
         api = NatsApi(config.cluster, config.node, clients, post, bus.answer)
         bus.serve_api(api.shared_subject, QUEUE, api.handle)
         bus.serve_api(api.own_subject, "", api.handle)
-        for part in (storage, network, bus):
+        for part in (storage, network, bus, api):
             clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
         storage.start()
         clean = False

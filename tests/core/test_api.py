@@ -97,8 +97,8 @@ def test_a_read_beyond_the_limits_is_named(request_: ReadRequest, words: str) ->
 
 def test_calls_and_answers_come_back_as_they_were_sent() -> None:
     call = wire.ClientCall(7, ReadRequest(PartitionId(5, 0), 10))
-    assert wire.call_decoder.decode(wire.encode_frame(call)[4:]) == call
-    assert wire.answer_decoder.decode(wire.encode_frame((7, STATUS))[4:]) == wire.ClientAnswer(7, STATUS)
+    assert wire.client_call(wire.encode_frame(call)[4:]) == call
+    assert wire.client_answer(wire.encode_frame((7, STATUS))[4:]) == wire.ClientAnswer(7, STATUS)
 
 
 class MemoryFile:
@@ -142,7 +142,7 @@ def test_a_frame_with_spans_is_the_frame_of_an_answer_that_holds_their_bytes(
     (frame,) = [bytes(one) for one in wire.FrameSplitter().feed(data)]
     batches = [content[start:end] for start, end in pairwise(cuts)]
     expected = msgspec.structs.replace(read.reply, batches=batches)
-    assert wire.answer_decoder.decode(frame) == wire.ClientAnswer(number, expected)
+    assert wire.client_answer(frame) == wire.ClientAnswer(number, expected)
     assert not any(file.closed for file in files)
 
 
@@ -204,8 +204,16 @@ class Api:
         ("STREAM.CREATE", b'{"name":"a","subject":"b","replicas":3}', "unknown field `replicas`"),
         ("STREAM.CREATE", b'{"name":"a","subject":5}', "subject"),
         ("STREAM.CREATE", b"[]", "expected an object"),
-        ("STREAM.CREATE", b"[" * 60_000, "recursion"),
+        ("STREAM.CREATE", b"[" * 60_000, "nested too deeply"),
         ("STREAM.CREATE", b"\xff", "malformed"),
+        ("STREAM.DELETE", b'{"name":"\xff"}', "not JSON"),
+        ("STREAM.DELETE", b'{"name":"a b"}', "'a b'"),
+        ("STREAM.PURGE", b'{"partition":[%d,0],"before":0}' % (2**70), "partition"),
+        ("STREAM.PURGE", b'{"partition":[5,0],"before":%d}' % (2**70), "before"),
+        ("STREAM.PURGE", b'{"partition":[5,0],"before":%s}' % (b"9" * 9000), "out of range"),
+        ("LEADER.ELECT", b'{"name":"a","partition":-5,"node":1}', "partition"),
+        ("LEADER.ELECT", b'{"name":"a","partition":0,"node":%d}' % (2**70), "node"),
+        ("CONTROLLER.TRANSFER", b'{"to":-1}', "to"),
         ("STREAM.CREATE", b'"' + b"x" * 70_000 + b'"', "65536 bytes"),
         ("STREAM.LIST", b'{"x":1}', "unknown field `x`"),
         ("STREAM.EXPLODE", b"{}", "no operation"),

@@ -180,7 +180,7 @@ async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -
         splitter = wire.FrameSplitter()
         with trio.fail_after(10):
             answers = [
-                wire.answer_decoder.decode(frame) for frame in splitter.feed(await stream.receive_some(1000))
+                wire.client_answer(frame) for frame in splitter.feed(await stream.receive_some(1000))
             ]
         assert answers == [wire.ClientAnswer(12, DoneReply("yes"))]
         await stream.aclose()
@@ -204,7 +204,7 @@ async def test_a_client_s_read_beyond_the_limits_is_refused_at_the_door() -> Non
         await stream.send_all(wire.encode_frame((5, ReadRequest(PARTITION, 0, max_bytes=1 << 40))))
         with trio.fail_after(10):
             frames = wire.FrameSplitter().feed(await stream.receive_some(1000))
-            (answer,) = [wire.answer_decoder.decode(frame) for frame in frames]
+            (answer,) = [wire.client_answer(frame) for frame in frames]
         assert answer.number == 5
         assert isinstance(answer.reply, ErrorReply)
         assert "max_bytes" in answer.reply.description

@@ -104,7 +104,7 @@ class Door:
             while len(found) < count:
                 data = await stream.receive_some(1 << 20)
                 assert data, "the node closed the connection"
-                found += [wire.answer_decoder.decode(frame) for frame in self.splitter.feed(data)]
+                found += [wire.client_answer(frame) for frame in self.splitter.feed(data)]
         return found
 
 
