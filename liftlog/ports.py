@@ -116,11 +116,16 @@ class Network(Protocol):
 
 
 class Bus(Protocol):
-    """NATS, as the driver sees it. Answers come to the event sink: Subscribed, Published, BusUp, BusDown."""
+    """NATS, as the driver sees it. Answers come to the event sink: Subscribed, Published, Drained,
+    BusUp, BusDown."""
 
     def subscribe(self, request: Subscribe) -> None: ...
 
     def unsubscribe(self, partition: PartitionId) -> None: ...
+
+    def drain(self, partition: PartitionId) -> None:
+        """Unsubscribe; `Drained` follows behind the last message that the server had sent."""
+        ...
 
     def acknowledge(self, acks: AckPublishes) -> None: ...
 

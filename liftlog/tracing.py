@@ -96,8 +96,8 @@ class TracedNode:
         file.add([header])
 
     @property
-    def leads_nothing(self) -> bool:
-        return self._node.leads_nothing
+    def handed_over(self) -> bool:
+        return self._node.handed_over
 
     def start(self) -> list[Effect]:
         return self._told(None, self._node.start())

@@ -20,6 +20,7 @@ from liftlog.messages import (
     AckPublishes,
     BusDown,
     BusUp,
+    Drained,
     Event,
     Published,
     RefusePublishes,
@@ -246,6 +247,12 @@ class BusConnection:
             # The server goes on sending until it has read the UNSUB; `arrive` drops that.
             self._kernel.after(self._bus.options.latency_us, self._remove_at_server, subscription)
 
+    def drain(self, partition: PartitionId) -> None:
+        """The server stops sending when it has read the UNSUB; its answer comes behind what it had sent."""
+        subscription = self._mine.get(partition)
+        if subscription is not None and not self._broken():
+            self._kernel.after(self._bus.options.latency_us, self._drain_at_server, subscription)
+
     def acknowledge(self, acks: AckPublishes) -> None:
         if self._attached and self._up and not self._broken() and not self._bus.loses_ack():
             self._kernel.after(self._bus.delay_us(), self._acks_arrive, acks)
@@ -270,6 +277,20 @@ class BusConnection:
 
     def _remove_at_server(self, subscription: _Subscription, second: object) -> None:
         self._bus.remove(subscription)
+
+    def _drain_at_server(self, subscription: _Subscription, second: object) -> None:
+        self._bus.remove(subscription)
+        if subscription.active and not self._broken():
+            self._free_at_us = max(self._free_at_us + 1, self._kernel.now_us + self._bus.delay_us())
+            self._kernel.at(self._free_at_us, self._drained, subscription)
+
+    def _drained(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            subscription.active = False
+            request = subscription.request
+            if self._mine.get(request.partition) is subscription:
+                del self._mine[request.partition]
+            self._post(Drained(request.partition, request.epoch))
 
     def carry(self, subscription: _Subscription, messages: list[Message]) -> None:
         """From the server to the node, behind everything the connection carries already."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -49,12 +49,24 @@ class Fault(msgspec.Struct, frozen=True):
     """For cuts: exactly these directed links, instead of drawn ones."""
 
 
+class Aftermath(NamedTuple):
+    """What follows an orderly stop, from its end on."""
+
+    restart_us: int
+    power_us: int = 0
+    """When the machine loses power; 0 = it does not."""
+    power_down_us: int = 0
+
+
 KINDS = (
     "kill",
     "power",
     "power_all",
     "kill_all",
     "kill_then_power",
+    "stop",
+    "stop_all",
+    "stop_then_power",
     "crash_inside",
     "partition",
     "isolate",
@@ -135,6 +147,7 @@ class Faults:
         self._disks = DiskFaults(self)
         self._lossy = any(stream.durability == "os" for stream in world.knobs.streams)
         self._storms = 0
+        self._stopping: dict[int, Aftermath] = {}
         self._refused: dict[int, int] = {}
         self._strike: dict[str, Callable[[Fault, random.Random], None]] = {
             kind: getattr(self, f"_{kind}") for kind in KINDS
@@ -191,6 +204,13 @@ class Faults:
     def stopped(self, machine: Machine) -> None:
         """A node asked for the end of its process; its supervisor starts it again."""
         self._restart_later(machine, SECOND)
+
+    def terminated(self, machine: Machine) -> None:
+        """An orderly stop is over."""
+        after = self._stopping.pop(machine.number, Aftermath(SECOND))
+        self._restart_later(machine, after.restart_us)
+        if after.power_us:
+            self.world.kernel.after(after.power_us, self.power_follows, machine, after.power_down_us)
 
     def repaired(self, machine: Machine) -> None:
         """A damaged disk's node was registered anew."""
@@ -296,8 +316,34 @@ class Faults:
 
     def power_follows(self, machine: Machine, duration_us: int) -> None:
         if self.active and self._lose_power(machine):
-            self.world.observer.row("power", f"node {machine.number} loses power after its kill")
+            self.world.observer.row("power", f"node {machine.number} loses power after its end")
             self._restart_later(machine, duration_us)
+
+    def _stop(self, fault: Fault, draws: random.Random) -> None:
+        """SIGTERM: one process hands over and ends; it is started again after a while."""
+        machine = self._target(fault, draws)
+        self._terminate(machine, Aftermath(fault.duration_us))
+        self.done(fault, f"node {machine.number} is asked to stop")
+
+    def _stop_all(self, fault: Fault, draws: random.Random) -> None:
+        """All processes are asked to stop, within a moment of each other."""
+        for machine in self.world.machines.values():
+            after = Aftermath(draws.randrange(1, fault.duration_us + 1))
+            self.world.kernel.after(draws.randrange(200 * MILLISECOND), self._terminate, machine, after)
+        self.done(fault, "all nodes are asked to stop")
+
+    def _stop_then_power(self, fault: Fault, draws: random.Random) -> None:
+        """An orderly stop; restarted or not, the machine loses power soon after."""
+        machine = self._target(fault, draws)
+        restart_us = draws.randrange(1, 300 * MILLISECOND)
+        power_us = draws.randrange(1, 500 * MILLISECOND)
+        self._terminate(machine, Aftermath(restart_us, power_us, fault.duration_us))
+        self.done(fault, f"node {machine.number} is asked to stop, and will lose power")
+
+    def _terminate(self, machine: Machine, after: Aftermath) -> None:
+        if machine.up and self.active:
+            self._stopping[machine.number] = after
+            machine.terminate()
 
     def _crash_inside(self, fault: Fault, draws: random.Random) -> None:
         """A kill or power loss in the middle of a storage phase or of a recovery."""

@@ -6,8 +6,8 @@
                            so that nothing it does while dying reaches the disk or the wire
 
 The ways to stop: `kill` (SIGKILL: the page cache survives), `lose_power` (what was not synced is kept, lost
-or torn, sector by sector; it may follow a kill), `stop` after the node asked for it. `pause` is SIGSTOP:
-nothing executes, what arrives waits.
+or torn, sector by sector; it may follow a kill), `stop` after the node asked for it, `terminate` (SIGTERM:
+the node hands over, storage is closed cleanly). `pause` is SIGSTOP: nothing executes, what arrives waits.
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from liftlog.api.spans import materialize
 from liftlog.core.node import Node
-from liftlog.messages import Event, SpannedRead
+from liftlog.messages import Event, SpannedRead, StopRequested
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import InvariantViolation, Recovered
 from sim.bus import BusConnection
 from sim.clock import SimClock, SimRandom
 from sim.disk import SimDisk, SimulatedCrash
+from sim.kernel import MILLISECOND
 from sim.network import NetworkPort
 from sim.storage import SimStorageRunner
 
 if TYPE_CHECKING:
     from sim.world import World
+
+
+HANDOVER_TICKS = 30
+"""How long an orderly stop lets the core hand over: the process's own limit, in ticks of a node."""
+HANDOVER_LOOK_US = 5 * MILLISECOND
 
 
 class Process(Protocol):
@@ -234,6 +240,28 @@ class Machine:
         self.world.observer.stopped(self, reason)
         self.kill()
         self.world.faults.stopped(self)
+
+    def terminate(self) -> None:
+        """SIGTERM: let the node hand over, then close its storage, as `liftlog/real/server.py` does."""
+        if self.up:
+            self.post(StopRequested())
+            limit_us = HANDOVER_TICKS * self.world.knobs.tick_ms * MILLISECOND
+            until_us = self.world.kernel.now_us + limit_us
+            self.world.kernel.after(HANDOVER_LOOK_US, self._wait_for_handover, self.restarts, until_us)
+
+    def _wait_for_handover(self, run: int, until_us: int) -> None:
+        node, storage = self.node, self.storage
+        if self.restarts != run or node is None or storage is None:
+            return
+        kernel = self.world.kernel
+        late = kernel.now_us >= until_us
+        if self.paused or not (node.handed_over or late):
+            kernel.after(HANDOVER_LOOK_US, self._wait_for_handover, run, until_us)
+            return
+        self.world.observer.terminated(self, handed_over=node.handed_over)
+        if storage.close():
+            self.kill()
+            self.world.faults.terminated(self)
 
     def failed(self, error: Exception) -> None:
         """The node raised: an invariant of its own, or a bug."""

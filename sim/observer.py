@@ -217,6 +217,13 @@ class Observer:
         self.count("stops")
         self.row("stop", f"node {machine.number} stopped: {reason}")
 
+    def terminated(self, machine: Machine, handed_over: bool) -> None:
+        """An orderly stop has come to its end, whether or not everything could be handed over."""
+        self.count("orderly stops")
+        if handed_over:
+            self.count("hand-overs")
+        self.row("stop", f"node {machine.number} ends{'' if handed_over else ' with offices left'}")
+
     def start_refused(self, machine: Machine, error: Exception) -> None:
         """The disk failed during recovery, as it was told to: the process ends, and is started again."""
         self.count("failed starts")

@@ -184,7 +184,15 @@ def _kills(draws: random.Random) -> Knobs:
     """Processes die, one and all, and machines lose power after their process died."""
     return _base(
         draws,
-        faults=(("kill", 5), ("kill_all", 1), ("kill_then_power", 2), ("crash_inside", 3), ("isolate", 1)),
+        faults=(
+            ("kill", 5),
+            ("kill_all", 1),
+            ("kill_then_power", 2),
+            ("stop", 3),
+            ("stop_all", 1),
+            ("crash_inside", 3),
+            ("isolate", 1),
+        ),
         fault_interval_us=draws.choice((1500, 2500)) * MILLISECOND,
         fault_duration_us=draws.choice((300, 1500, 4000)) * MILLISECOND,
         hunt_leader=0.3,
@@ -199,6 +207,7 @@ def _power(draws: random.Random) -> Knobs:
             ("power", 5),
             ("power_all", 2),
             ("kill_then_power", 4),
+            ("stop_then_power", 3),
             ("crash_inside", 2),
             ("slow_disk", 2),
         ),

@@ -11,7 +11,7 @@ honest stand-in for the production driver.
     [[stream]]               name, subject, partitions, replicas, min_insync
     [[publish]]              stream, partition, from_ms, every_ms, until_ms, count, reply
     [[fault]]                at_ms, kind (sim.faults.KINDS), node (a number, "leader", ...), for_ms, links
-    [expect]                 acked, at_least = {counter = n}, marks = ["R6.diverged", ...]
+    [expect]                 acked, at_least = {counter = n}, marks = ["R6.diverged", ...], never = [marks]
 """
 
 from __future__ import annotations
@@ -72,12 +72,13 @@ class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ExpectPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`acked`: least number of acknowledged messages; `at_least`: counters; `marks`: rule cases to be
-    reached.
+    reached; `never`: those that must not be.
     """
 
     acked: int = 1
     at_least: dict[str, int] = {}
     marks: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,6 +226,7 @@ def _unexpected(scenario: Scenario, result: Result) -> list[str]:
         if result.counters.get(name, 0) < least:
             problems.append(f"{name}: {result.counters.get(name, 0)}, at least {least} expected")
     problems += [f"rule case {mark} was not reached" for mark in expect.marks if not result.marks.get(mark)]
+    problems += [f"rule case {mark} was reached" for mark in expect.never if result.marks.get(mark)]
     return problems
 
 

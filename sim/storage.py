@@ -59,6 +59,8 @@ class Engine(Protocol):
 
     def sync(self) -> list[Event]: ...
 
+    def close(self, clean: bool) -> None: ...
+
 
 class SimStorageRunner:
     """`StorageRunner` port of one process."""
@@ -117,6 +119,22 @@ class SimStorageRunner:
         """The process died: nothing more is carried out, nothing is reported."""
         self._attached = False
         self._queue.clear()
+
+    def close(self) -> bool:
+        """Finish what is queued and close cleanly; nobody hears of it. False if the process died in it."""
+        jobs, self._queue = self._queue, []
+        self._attached = False
+        try:
+            self._engine.write(jobs)
+            self._engine.sync()
+            self._engine.close(True)
+        except SimulatedCrash:
+            self._on_crash()
+            return False
+        except Exception as error:
+            self._on_error(error)
+            return False
+        return True
 
     # -- the phases ----------------------------------------------------------------------------------------
 

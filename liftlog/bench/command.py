@@ -1,4 +1,4 @@
-"""The command `liftlog bench`: its two kinds, and what `liftlog bench publish` prints."""
+"""The command `liftlog bench`: its kinds, and what `liftlog bench publish` and `handover` print."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from liftlog.bench.cluster import LiftlogCluster
+from liftlog.bench.handover import SIGNALS, Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.load import Load
 from liftlog.bench.publish import Summary, System, comparison, measure
@@ -57,12 +58,21 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--json", action="store_true", help="print one JSON object")
     publish.set_defaults(run=run_publish)
     add_storage(kinds)
+    handover = kinds.add_parser(
+        "handover",
+        help="how long writes stop when a leader is stopped",
+        description="Three nodes in a temporary folder; in each round the leader gets a signal.",
+    )
+    handover.add_argument("--signal", choices=tuple(SIGNALS), default="TERM", help="TERM (default) or KILL")
+    handover.add_argument("--rounds", type=int, default=20, help="how often (default 20)")
+    handover.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
+    handover.add_argument("--json", action="store_true", help="print one JSON object")
+    handover.set_defaults(run=run_handover)
 
 
 def run_publish(options: argparse.Namespace) -> int:
     load = _load_of(options)
-    if options.dir is not None and not options.dir.is_dir():
-        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    _check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         ours = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM)
         systems: list[System] = [ours]
@@ -76,6 +86,51 @@ def run_publish(options: argparse.Namespace) -> int:
     else:
         _print(options, summaries, ratios)
     return 0
+
+
+def run_handover(options: argparse.Namespace) -> int:
+    if not 1 <= options.rounds <= 1000:
+        raise LiftlogError(f"--rounds {options.rounds} is out of range; choose 1 to 1000")
+    _check_folder(options.dir)
+    with Scratch("bench", options.dir) as scratch, Activity() as activity:
+        stops = measure_stops(scratch, options.signal, options.rounds, activity)
+    if options.json:
+        found = {"signal": options.signal, **summary_of(stops), "rounds": [asdict(stop) for stop in stops]}
+        print(json.dumps({"version": VERSION, **found}, indent=2))
+    else:
+        _print_stops(options.signal, stops)
+    return 0
+
+
+def _print_stops(name: str, stops: list[Stop]) -> None:
+    console = Console(file=sys.stdout, highlight=False)
+    title = f"SIG{name} to the leader, {len(stops)} times"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table.add_column("offices", no_wrap=True)
+    for column in ("no ack for ms", "usual", "process ends", "refused", "unknown"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for stop in stops:
+        table.add_row(
+            "leader, controller" if stop.controller else "leader",
+            f"{stop.gap_ms:.0f}",
+            f"{stop.usual_ms:.0f}",
+            f"{stop.exit_ms:.0f}",
+            str(stop.refused),
+            str(stop.unknown),
+        )
+    console.print(table)
+    found = summary_of(stops)
+    console.print(
+        f"writes stop for {found['gap_p50_ms']:.0f} ms (median), {found['gap_max_ms']:.0f} ms at most. "
+        "usual: the longest time between two acks before the signal. refused: found nobody and were sent "
+        "again. unknown: no answer within 250 ms, sent again, perhaps stored twice.",
+        soft_wrap=True,
+    )
+
+
+def _check_folder(folder: Path | None) -> None:
+    if folder is not None and not folder.is_dir():
+        raise LiftlogError(f"--dir {folder} is not a folder; create it or name another")
 
 
 def _load_of(options: argparse.Namespace) -> Load:

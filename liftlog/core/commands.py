@@ -74,6 +74,14 @@ class ExpireNode(Struct):
     incarnation: Number
 
 
+class LeaveNode(Struct):
+    """R15: this incarnation stops in an orderly way: does what an expiry does, and nobody waits for one."""
+
+    request: RequestId
+    node: int
+    incarnation: int
+
+
 class CreateStream(Struct):
     request: RequestId
     config: StreamConfig
@@ -137,7 +145,7 @@ class LeaderReady(Struct):
 
 
 class Resign(Struct):
-    """N5 and orderly stop: the leader of this epoch asks for another one, if a live ISR member exists."""
+    """N5: the leader of this epoch asks for another one, if a live ISR member exists."""
 
     request: RequestId
     partition: PartitionId
@@ -161,6 +169,7 @@ Command = (
     RegisterNode
     | ConfirmNode
     | ExpireNode
+    | LeaveNode
     | CreateStream
     | DeleteStream
     | ChangeIsr
@@ -189,7 +198,7 @@ def decode_command(data: bytes) -> Command:
 def author(command: Command) -> int:
     """V2: the node that alone may say this; 0 if anybody may."""
     match command:
-        case RegisterNode() | ConfirmNode() | ReplicaFailed():
+        case RegisterNode() | ConfirmNode() | LeaveNode() | ReplicaFailed():
             return command.node
         case ChangeIsr():
             return command.leader

@@ -23,6 +23,7 @@ class Context:
         "fenced",
         "incarnation",
         "last_refusal",
+        "leaving",
         "marks",
         "metadata",
         "mutants",
@@ -52,6 +53,8 @@ class Context:
         self.fenced = False
         """N2: contact to the controller is too old to take messages from NATS."""
         self.bus_up = False
+        self.leaving = False
+        """An orderly stop is under way: take up no office and no messages any more (`leaving.py`)."""
         self.ticks = 0
         self.wall_ms = 0
         """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""

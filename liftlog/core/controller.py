@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from liftlog.core.commands import ExpireNode, ExpireReports
 from liftlog.core.context import Context
-from liftlog.core.metadata import EXPIRED
+from liftlog.core.metadata import GONE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import PartitionId
 
@@ -42,7 +42,7 @@ class Controller:
         config = ctx.config
         limit = ctx.ticks_of(config.session_timeout_ms)
         for node in ctx.metadata.nodes.values():
-            if node.state == EXPIRED or node.node == ctx.node:
+            if node.state in GONE or node.node == ctx.node:
                 continue
             age = self.session_ages.get(node.node, 0) + 1
             self.session_ages[node.node] = age

@@ -19,6 +19,7 @@ from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_TOO_FEW_INSYNC,
     AckPublishes,
+    Drain,
     Fetch,
     Published,
     RefusePublishes,
@@ -144,7 +145,7 @@ class Leadership:
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
         ctx = self.ctx
-        if self.subscribed or ctx.fenced or not ctx.bus_up:
+        if self.subscribed or ctx.fenced or ctx.leaving or not ctx.bus_up:
             return
         stream = ctx.metadata.by_id.get(self.replica.id.stream)
         if stream is None:
@@ -165,6 +166,21 @@ class Leadership:
         if self.subscribed:
             self.subscribed = False
             self.ctx.effects.append(Unsubscribe(self.replica.id))
+
+    def drain(self) -> None:
+        """N3: an orderly stop. Take in what NATS has sent already, and no more; what commits is answered."""
+        if self.subscribed:
+            self.ctx.effects.append(Drain(self.replica.id))
+
+    def drained(self) -> None:
+        """Nothing more comes from NATS."""
+        self.ctx.mark("N3.drained")
+        self.subscribed = False
+
+    @property
+    def settled(self) -> bool:
+        """Nothing more comes, and everything that came has been answered."""
+        return not self.subscribed and not self.inflight
 
     def fence(self) -> None:
         """N2: contact to the controller is too old: take nothing more and answer nothing."""

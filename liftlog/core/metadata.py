@@ -25,6 +25,7 @@ from liftlog.core.commands import (
     ExpireNode,
     ExpireReports,
     LeaderReady,
+    LeaveNode,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -42,7 +43,9 @@ STREAMS_MAX = 10_000
 REQUEST_MEMORY = 4096
 """How many results of commands are remembered, so that a repeated request changes nothing (M3)."""
 
-REGISTERED, LIVE, EXPIRED = "registered", "live", "expired"
+REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
+GONE = (EXPIRED, LEFT)
+"""States of a node whose session is over: it was lost, or stopped in an orderly way."""
 
 
 class NodeState(msgspec.Struct):
@@ -144,8 +147,8 @@ class Metadata:
                 return self._register(index, command)
             case ConfirmNode():
                 return self._confirm(command)
-            case ExpireNode():
-                return self._expire(command)
+            case ExpireNode() | LeaveNode():
+                return self._end_session(command)
             case CreateStream():
                 return self._create(index, command)
             case DeleteStream():
@@ -252,12 +255,14 @@ class Metadata:
                     self._elect(partition)
         return OK
 
-    def _expire(self, command: ExpireNode) -> Result:
+    def _end_session(self, command: ExpireNode | LeaveNode) -> Result:
+        """R15: the node leaves every ISR, and successors are chosen, in one command."""
         node = self.nodes.get(command.node)
-        if node is None or node.incarnation != command.incarnation or node.state == EXPIRED:
+        if node is None or node.incarnation != command.incarnation or node.state in GONE:
             return STALE
-        node.state = EXPIRED
-        self._count("R15.expiry")
+        leaves = isinstance(command, LeaveNode)
+        node.state = LEFT if leaves else EXPIRED
+        self._count("R15.leave" if leaves else "R15.expiry")
         for partition in self.partitions.values():
             if command.node in partition.isr:
                 self._remove(partition, command.node)

@@ -16,6 +16,7 @@ from typing import Any
 from liftlog.core.commands import Command, RegisterNode, author, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
+from liftlog.core.leaving import Leaving
 from liftlog.core.metadata import Metadata, Result
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
@@ -32,6 +33,7 @@ from liftlog.messages import (
     ClientGone,
     ClientRequest,
     Compacted,
+    Drained,
     Durable,
     Effect,
     Event,
@@ -118,8 +120,8 @@ class Node:
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
-        self._stopping = False
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
+        self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self.on_applied: Callable[[int, Command, Result], None] | None = None
         """Called after each applied command, for whoever records what happens (`steps.py`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -137,6 +139,7 @@ class Node:
             BusUp: self._on_bus_up,
             BusDown: self._on_bus_down,
             Subscribed: self._on_subscribed,
+            Drained: self._on_drained,
             Published: self._on_published,
             ClientRequest: self._on_client_request,
             ClientGone: self._on_client_gone,
@@ -155,9 +158,9 @@ class Node:
         return {**self.ctx.marks, **self.metadata.counts}
 
     @property
-    def leads_nothing(self) -> bool:
+    def handed_over(self) -> bool:
         """True once an orderly stop has nothing left to hand over."""
-        return not self.raft.is_leader and all(r.leading is None for r in self.replicas.values())
+        return self.leaving.done
 
     # -- the one entry ----------------------------------------------------------------------------
 
@@ -171,6 +174,9 @@ class Node:
     def step(self, event: Event) -> list[Effect]:
         """Take in one event; the effects are to be carried out in order."""
         self._handlers[type(event)](event)
+        if self.ctx.leaving:
+            self.leaving.advance()
+            self._after_raft()
         return self._drain()
 
     def _drain(self) -> list[Effect]:
@@ -264,6 +270,7 @@ class Node:
         self.raft.on_tick()
         self._after_raft()
         self.session.tick()
+        self.leaving.tick()
         if self.controller is not None:
             self.controller.tick()
         self._fence_or_release()
@@ -443,6 +450,11 @@ class Node:
             replica.leading.confirmed()
             self._after_raft()
 
+    def _on_drained(self, event: Drained) -> None:
+        replica = self.replicas.get(event.partition)
+        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
+            replica.leading.drained()
+
     def _on_published(self, event: Published) -> None:
         replica = self.replicas.get(event.partition)
         if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
@@ -458,16 +470,5 @@ class Node:
         self.requests.forget(event.client)
 
     def _on_stop(self, event: StopRequested) -> None:
-        """Orderly stop: hand over every leadership; the driver waits for `leads_nothing`, not for ever."""
-        if self._stopping:
-            return
-        self._stopping = True
-        for replica in self.replicas.values():
-            if replica.leading is not None:
-                replica.leading.resign()
-        if self.raft.is_leader:
-            others = [voter for voter in self.config.voters if voter != self.config.node]
-            live = [voter for voter in others if self.metadata.is_live(voter)]
-            if live:
-                self.raft.transfer(live[0])
-        self._after_raft()
+        """Orderly stop; the driver waits for `handed_over`, not for ever."""
+        self.leaving.begin()

@@ -13,6 +13,7 @@ from liftlog.core.commands import (
     Command,
     ExpireNode,
     ExpireReports,
+    LeaveNode,
     ReportLeader,
     RequestId,
     Resign,
@@ -24,7 +25,7 @@ from liftlog.core.raft import Raft
 from liftlog.messages import Forward, Send
 
 REPEAT_TICKS = 5
-PERISHABLE = (ExpireNode, ExpireReports, ReportLeader, Resign)
+PERISHABLE = (ExpireNode, ExpireReports, LeaveNode, ReportLeader, Resign)
 """Commands that say what was true a moment ago: whoever needs them later submits new ones."""
 PERISH_MS = 2000
 

@@ -236,6 +236,13 @@ class Leadership:
 
     # -- end ----------------------------------------------------------------------------------------------
 
+    def successors(self) -> list[int]:
+        """Voters whose word counts and who were heard lately, the one with most of the log first."""
+        since_tick = self._raft.ticks - self._raft.election_min_ticks
+        heard = [known for known in self._voters if known.counts and known.contact_tick >= since_tick]
+        heard.sort(key=lambda known: (-known.counted_index, known.node))
+        return [known.node for known in heard]
+
     def transfer(self, to: int) -> bool:
         """M1k: stop taking proposals, bring `to` up to date, then tell it to stand at once."""
         progress = self.progress.get(to)

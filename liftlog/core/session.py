@@ -117,7 +117,7 @@ class Session:
 
     def tick(self) -> None:
         ctx = self.ctx
-        if self.registration is None and self.raft.leader:
+        if self.registration is None and self.raft.leader and not ctx.leaving:
             self.register()
         if not ctx.incarnation:
             return
@@ -131,6 +131,7 @@ class Session:
         if (
             state.incarnation == ctx.incarnation
             and state.state != LIVE
+            and not ctx.leaving
             and ctx.ticks - self._confirming >= CONFIRM_REPEAT_TICKS
         ):
             ctx.mark("R15.back")

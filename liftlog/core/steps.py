@@ -43,6 +43,7 @@ from liftlog.core.commands import (
     DeleteStream,
     ElectLeader,
     ExpireNode,
+    LeaveNode,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -394,7 +395,7 @@ class Recorder:
 
     def _candidates(self, command: Command, metadata: Metadata, result: Result) -> list[PartitionId]:
         """The partitions that a command may have touched."""
-        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode):
+        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode):
             return [p.id for p in metadata.partitions.values() if command.node in p.replicas]
         if isinstance(command, CreateStream):
             stream = metadata.by_id.get(result.stream)
@@ -418,7 +419,7 @@ class Recorder:
             case RegisterNode():
                 found = _found(command, partition, self.node.metadata)
                 line = _with(line, about=command.node, incarnation=index, found=found)
-            case ConfirmNode() | ExpireNode():
+            case ConfirmNode() | ExpireNode() | LeaveNode():
                 line = _with(line, about=command.node, incarnation=command.incarnation)
             case CreateStream() if state is not None:
                 durability = command.config.durability

@@ -28,6 +28,7 @@ from liftlog.driver.timers import NEVER_MS, Timers
 from liftlog.messages import (
     STORAGE_JOBS,
     AckPublishes,
+    Drain,
     Durable,
     Effect,
     Event,
@@ -88,6 +89,7 @@ class NodeDriver:
             SetTimer: self._set_timer,
             Subscribe: bus.subscribe,
             Unsubscribe: lambda effect: bus.unsubscribe(effect.partition),
+            Drain: lambda effect: bus.drain(effect.partition),
             AckPublishes: bus.acknowledge,
             RefusePublishes: bus.refuse,
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),

@@ -252,6 +252,13 @@ class Unsubscribe(Effect):
     partition: PartitionId
 
 
+class Drain(Effect):
+    """Unsubscribe, but go on delivering what NATS has sent already -> `Drained(partition, epoch)` after it
+    (N3). Nothing follows if the connection is lost meanwhile: `BusDown` tells."""
+
+    partition: PartitionId
+
+
 class AckPublishes(Effect):
     """Answer publishers: message i of the list has offset `offsets_from + i`; an empty reply gets nothing."""
 

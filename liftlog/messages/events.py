@@ -129,6 +129,13 @@ class Subscribed(Event):
     epoch: int
 
 
+class Drained(Event):
+    """Nothing more comes for this subscription."""
+
+    partition: PartitionId
+    epoch: int
+
+
 class Published(Event):
     """Messages from NATS for one subscription, in order, stamped by the driver's wall clock."""
 

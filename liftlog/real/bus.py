@@ -27,6 +27,7 @@ from liftlog.messages import (
     AckPublishes,
     BusDown,
     BusUp,
+    Drained,
     Event,
     Published,
     RefusePublishes,
@@ -90,6 +91,7 @@ class NatsBus:
         self._clock = clock
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
+        self._writing = False
         self._wake_writer = trio.Event()
         self._next_sid = 1
         self._subscriptions: dict[bytes, Subscription] = {}
@@ -98,6 +100,9 @@ class NatsBus:
         self._api: list[ApiSubscription] = []
         self._api_by_sid: dict[bytes, ApiHandler] = {}
         self._pongs: deque[bytes] = deque()
+        """What each PONG that is due stands for: a subscription's id, or nothing."""
+        self._draining: dict[bytes, bytes] = {}
+        """What the last PONG of a drained subscription stands for, and the subscription's id."""
         self._pongs_seen = 0
         self._smallest_limit_bytes = 0
         self.connected = False
@@ -136,6 +141,15 @@ class NatsBus:
             self._find_smallest_limit()
             self._write(b"UNSUB %b\r\n" % sid)
 
+    def drain(self, partition: PartitionId) -> None:
+        """UNSUB, then PING: what the server has sent before it read the UNSUB comes before the PONG."""
+        sid = self._sid_of.get(partition)
+        if sid is not None:
+            self._write(b"UNSUB %b\r\nPING\r\n" % sid)
+            mark = b"drain %b" % sid
+            self._draining[mark] = sid
+            self._pongs.append(mark)
+
     def acknowledge(self, acks: AckPublishes) -> None:
         if acks.partition not in self._silent:
             self._write_answers(nats_wire.acknowledgements(acks))
@@ -157,6 +171,11 @@ class NatsBus:
         """Publish an API answer; an empty reply subject gets nothing."""
         if reply:
             self._write_answers(nats_wire.publish(reply, payload))
+
+    async def flushed(self) -> None:
+        """Wait until everything that was queued is with the kernel, or there is no connection."""
+        while self.connected and (self._outgoing or self._writing):
+            await trio.sleep(0.001)
 
     # -- the connection ------------------------------------------------------------------------------------
 
@@ -225,11 +244,13 @@ class NatsBus:
         self._sid_of.clear()
         self._api_by_sid.clear()
         self._pongs.clear()
+        self._draining.clear()
         self._outgoing.clear()
         self._outgoing_bytes = 0
 
     async def _write_loop(self, stream: trio.abc.Stream) -> None:
         while True:
+            self._writing = bool(self._outgoing)
             if self._outgoing:
                 data = b"".join(self._outgoing)
                 self._outgoing.clear()
@@ -257,10 +278,11 @@ class NatsBus:
         while True:
             if data:
                 parsed = parser.feed(data)
-                for line in parsed.controls:
-                    await self._control(line)
+                # Messages first: behind the PONG of a drained subscription there are none of it.
                 if parsed.groups:
                     await self._deliver(parsed)
+                for line in parsed.controls:
+                    await self._control(line)
             data = bytes(await stream.receive_some(READ_BYTES))
             if not data:
                 raise ConnectionLost("the server closed the connection")
@@ -268,10 +290,12 @@ class NatsBus:
     async def _control(self, line: bytes) -> None:
         if line == b"PONG":
             self._pongs_seen += 1
-            sid = self._pongs.popleft() if self._pongs else b""
-            subscription = self._subscriptions.get(sid)
+            due = self._pongs.popleft() if self._pongs else b""
+            drained = self._draining.pop(due, b"")
+            subscription = self._subscriptions.get(drained or due)
             if subscription is not None:
-                await self._put(Subscribed(subscription.partition, subscription.epoch))
+                kind = Drained if drained else Subscribed
+                await self._put(kind(subscription.partition, subscription.epoch))
         elif line == b"PING":
             self._write(b"PONG\r\n")
         elif line.startswith(b"-ERR"):

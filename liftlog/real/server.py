@@ -39,7 +39,7 @@ class StoppableNode(StepNode, Protocol):
     """A node that can say when it has handed everything over."""
 
     @property
-    def leads_nothing(self) -> bool: ...
+    def handed_over(self) -> bool: ...
 
 
 Build = Callable[[], tuple[StoppableNode, Engine]]
@@ -133,10 +133,10 @@ class Server:
                 if self._failure is not None:
                     raise self._failure
                 driver.post(StopRequested())
-                # A node that is alone has nobody to hand over to.
-                with trio.move_on_after(HANDOVER_S if len(config.peers) > 1 else 0):
-                    while not node.leads_nothing:
-                        await trio.sleep(0.01)
+                with trio.move_on_after(HANDOVER_S):
+                    while not node.handed_over:
+                        await trio.sleep(0.005)
+                    await bus.flushed()
                 nursery.cancel_scope.cancel()
             clean = True
         finally:

@@ -61,7 +61,7 @@ class GroupPart:
                 self._register(step)
             case "ConfirmNode":
                 self._confirm(step, after)
-            case "ExpireNode":
+            case "ExpireNode" | "LeaveNode":
                 self._expire(step)
             case "ChangeIsr":
                 self._change(step)

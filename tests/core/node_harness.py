@@ -24,6 +24,8 @@ from liftlog.messages import (
     CompactLog,
     ConfigureLog,
     CreateStreamRequest,
+    Drain,
+    Drained,
     Durable,
     Effect,
     Event,
@@ -197,6 +199,9 @@ class World:
                 case Unsubscribe():
                     if self.subscriptions.get(effect.partition, (0, 0))[0] == node:
                         del self.subscriptions[effect.partition]
+                case Drain():
+                    epoch = self.subscriptions.pop(effect.partition)[1]
+                    self.post(node, Drained(effect.partition, epoch), NETWORK_S)
                 case AckPublishes():
                     self.acks.append(effect)
                 case RefusePublishes():

@@ -12,6 +12,7 @@ from liftlog.messages import (
     AppendLog,
     BusUp,
     DoneReply,
+    Drain,
     Durable,
     Effect,
     Event,
@@ -54,6 +55,9 @@ class World:
 
     def unsubscribe(self, partition: PartitionId) -> None:
         self.calls.append(("unsubscribe", partition))
+
+    def drain(self, partition: PartitionId) -> None:
+        self.calls.append(("drain", partition))
 
     def acknowledge(self, acks: AckPublishes) -> None:
         self.calls.append(acks)
@@ -128,6 +132,7 @@ async def test_effects_are_carried_out_in_order(autojump_clock: trio.testing.Moc
             Send(2, heartbeat(1)),
             subscribe,
             Unsubscribe(PARTITION),
+            Drain(PARTITION),
             acks,
             refusal,
             ReplyClient(ClientRef(1), DONE),
@@ -140,6 +145,7 @@ async def test_effects_are_carried_out_in_order(autojump_clock: trio.testing.Moc
         ("send", 2, heartbeat(1)),
         subscribe,
         ("unsubscribe", PARTITION),
+        ("drain", PARTITION),
         acks,
         refusal,
         ("reply", ClientRef(1), DONE),

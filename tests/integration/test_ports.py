@@ -21,6 +21,7 @@ from liftlog.messages import (
     ClientRequest,
     ClusterStatusRequest,
     DoneReply,
+    Drained,
     ErrorReply,
     Event,
     Heartbeat,
@@ -326,6 +327,40 @@ async def test_after_unsubscribing_requesters_get_no_responders_and_the_core_not
         assert message.headers.startswith(b"NATS/1.0 503")
         await publisher.close()
         assert not [event for event in sink.events if isinstance(event, Published)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_drained_subscription_delivers_everything_before_it_says_so(server: NatsServer) -> None:
+    """What NATS had sent when it read the UNSUB comes first; whoever publishes later is told of nobody."""
+    sink = Sink()
+    bus = make_bus(server.url, sink)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bus.run)
+        await sink.wait_for(BusUp)
+        bus.subscribe(Subscribe(PARTITION, 1, "s", 10, True))
+        # Before the confirmation has come: its PONG is not the one that ends the draining.
+        publisher = await Publisher.open(server)
+        await sink.wait_for(Subscribed)
+        sent = 0
+        for round_number in range(200):
+            await publisher.publish(b"PUB s _IN.%d 1\r\nx\r\n" % round_number * 50)
+            sent += 50
+            if round_number == 20:
+                bus.drain(PARTITION)
+            if any(isinstance(event, Drained) for event in sink.events):
+                break
+        await sink.wait_for(Drained)
+        kinds = [type(event) for event in sink.events]
+        assert Published not in kinds[kinds.index(Drained) :]
+        heard = sum(len(event.messages) for event in sink.events if isinstance(event, Published))
+        refused = 0
+        with trio.fail_after(10):
+            while heard + refused < sent:
+                parsed = publisher._parser.feed(bytes(await publisher._stream.receive_some(65536)))
+                refused += len(parsed.groups.get(b"1", []))
+        assert heard + refused == sent, "each message was either delivered or found nobody"
+        assert [type(event) for event in sink.events].count(Drained) == 1
+        await publisher.close()
         nursery.cancel_scope.cancel()
 
 

@@ -8,6 +8,7 @@ from liftlog.messages import (
     AckPublishes,
     BusDown,
     BusUp,
+    Drained,
     Event,
     Published,
     RefusePublishes,
@@ -101,6 +102,16 @@ def test_unsubscribing_drops_what_is_under_way() -> None:
     assert setup.bus.publish(b"orders.new", [message(1)])
     setup.connection.unsubscribe(PARTITION)
     assert setup.run(5000) == []
+    assert not setup.bus.publish(b"orders.new", [message(2)])
+
+
+def test_draining_delivers_what_the_server_had_sent_and_then_says_that_nothing_comes() -> None:
+    setup = Setup()
+    setup.subscribed()
+    setup.connection.drain(PARTITION)
+    assert setup.bus.publish(b"orders.new", [message(1)]), "the server has not read the UNSUB yet"
+    heard = setup.run(5000)
+    assert [type(event) for event in heard] == [Published, Drained]
     assert not setup.bus.publish(b"orders.new", [message(2)])
 
 
