@@ -56,6 +56,8 @@ CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
 ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
 ENCRYPTION_KEY_BYTES = 32
+FENCE_TICKS = 5
+"""A heartbeat every other tick, an answer on its way, and a look ahead to the next tick (N2)."""
 
 PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "tick_ms": (10, 10_000),
@@ -290,6 +292,12 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
             raise LiftlogError(
                 f"{source}: [protocol] {smaller} = {low} must be below {larger} = {high}; change one of them"
             )
+    granted, least = config.session_timeout_ms - config.fence_margin_ms, FENCE_TICKS * config.tick_ms
+    if granted < least:
+        raise LiftlogError(
+            f"{source}: [protocol] session_timeout_ms less fence_margin_ms is {granted}, but a leader needs "
+            f"{least}, {FENCE_TICKS} times tick_ms, to be heard in time; raise session_timeout_ms"
+        )
 
 
 def _quote(text: str) -> str:

@@ -99,8 +99,8 @@ class TracedNode:
     def handed_over(self) -> bool:
         return self._node.handed_over
 
-    def start(self) -> list[Effect]:
-        return self._told(None, self._node.start())
+    def start(self, now_ms: float) -> list[Effect]:
+        return self._told(None, self._node.start(now_ms))
 
     def step(self, event: Event) -> list[Effect]:
         return self._told(event, self._node.step(event))

@@ -388,6 +388,7 @@ class Mutants(msgspec.Struct, frozen=True):
     answer_to_earlier_run: bool = False  # R6
     commit_below_minimum: bool = False  # R2
     compacted_hole_out_of_range: bool = False  # 44
+    session_by_ticks: bool = False  # N2
 
 
 NO_MUTANTS = Mutants()

@@ -134,7 +134,8 @@ class Voter:
             self._mutants,
             nonce=self.runs,
         )
-        self.call(self.raft.start)
+        self._now_ms = 0.0
+        self.call(lambda: self.raft.start(self._now_ms))
 
     def _new_ticket(self) -> Ticket:
         self.ticket += 1
@@ -169,7 +170,8 @@ class Voter:
 
     def tick(self, times: int) -> None:
         for _ in range(times):
-            self.call(self.raft.on_tick)
+            self._now_ms += TICK_MS
+            self.call(lambda: self.raft.on_tick(self._now_ms))
 
     def written(self) -> None:
         """What was submitted since the last time is one write of the model."""

@@ -18,6 +18,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
+    FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
+                         after it sent the last heartbeat that was answered (N2)
     AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
     LogStartMonotone     a log start never goes back, and what was purged is never read again (C3)
     ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
@@ -57,6 +59,7 @@ STEP_INVARIANTS = (
     "LogStartMonotone",
     "NoFalseDamage",
     "AtomicStateFiles",
+    "FencedInTime",
     "ElectionSafety",
     "RaftLogMatching",
     "LeaderCompleteness",

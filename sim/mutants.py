@@ -137,6 +137,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("compaction", "disk"),
     ),
     Mutant(
+        "session_by_ticks",
+        "N2",
+        "a session ends by a count of ticks, of which a pause is one (N2)",
+        ("mixed", "reorder", "shrinking"),
+    ),
+    Mutant(
         "restarted_leader_keeps_epoch",
         "R1",
         "a restarted leader goes on in its epoch",

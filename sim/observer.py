@@ -26,9 +26,11 @@ from liftlog.messages import (
     LogRepaired,
     LogStartMoved,
     RebuildLog,
+    Received,
     RefusePublishes,
     ResetLog,
     Scrubbed,
+    Send,
     Subscribe,
     TruncateLog,
 )
@@ -45,6 +47,7 @@ from liftlog.types import (
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
 from sim.kernel import MILLISECOND
+from sim.silence import Contact
 
 if TYPE_CHECKING:
     from sim.machine import Machine
@@ -71,9 +74,10 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
+    __slots__ = ("commit", "contact", "led_term", "marks", "registered", "replicas")
 
-    def __init__(self) -> None:
+    def __init__(self, contact: Contact) -> None:
+        self.contact = contact
         self.commit = 0
         self.led_term = 0
         self.marks: dict[str, int] = {}
@@ -105,6 +109,7 @@ class Observer:
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
+            Received: self._received,
         }
         self.refining: Refining | None = None
         """Checks each step against the model, if this run is refined."""
@@ -122,6 +127,7 @@ class Observer:
             ResetLog: self._reset,
             CompactLog: self._compact,
             Subscribe: self._subscribe,
+            Send: self._send,
         }
 
     # -- bookkeeping ---------------------------------------------------------------------------------------
@@ -166,7 +172,7 @@ class Observer:
 
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
-        self._views[machine.number] = _View()
+        self._views[machine.number] = _View(Contact(machine, self.checks))
         self.count("starts")
         machine.recovered = recovered
         try:
@@ -383,6 +389,7 @@ class Observer:
         (I2).
         """
         view.registered = True
+        view.contact.begin()
         if 0 <= machine.damaged_run < machine.restarts and self.world.faults.atlas.registered(machine):
             self.world.faults.repaired(machine)
             self._check_recovered(machine)
@@ -550,6 +557,9 @@ class Observer:
             self.raft.appended(machine.number, machine.node.raft.log, effect.batches[0].base_offset + 1)
             return
         truth = self.truth(log)
+        replica = machine.node.replicas.get(log) if machine.node is not None else None
+        if replica is not None and replica.leading is not None:
+            self._views[machine.number].contact.check(f"takes messages to {log}")
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")
@@ -562,12 +572,20 @@ class Observer:
             self._lower_clean_point(machine, effect.log, effect.offset)
             self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
 
+    def _received(self, machine: Machine, event: Received) -> None:
+        self._views[machine.number].contact.heard(event.sender, event.message)
+
+    def _send(self, machine: Machine, effect: Send) -> None:
+        self._views[machine.number].contact.sent(effect.message)
+
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
+        self._views[machine.number].contact.check(f"acknowledges a message to {effect.partition}")
         end = effect.offsets_from + len(effect.replies)
         self.truth(effect.partition).acknowledged(effect.epoch, effect.offsets_from, end)
         self.count("acks", sum(1 for reply in effect.replies if reply))
 
     def _refuse(self, machine: Machine, effect: RefusePublishes) -> None:
+        self._views[machine.number].contact.check(f"refuses a message to {effect.partition}")
         self.count("refusals", len(effect.replies))
 
     def _rebuild(self, machine: Machine, effect: RebuildLog) -> None:
@@ -580,4 +598,5 @@ class Observer:
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
 
     def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
+        self._views[machine.number].contact.check(f"subscribes to {effect.subject}")
         self.count("subscriptions")

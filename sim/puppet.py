@@ -61,6 +61,7 @@ class Puppet:
         self._spoken = spoken
         self._mutants = mutants
         self._held_log: PartitionId | None = None
+        self._now_ms = 0.0
         self._events: deque[Event] = deque()
         self._busy = False
 
@@ -86,7 +87,8 @@ class Puppet:
         self.node = Node(config, recovered, self._mutants)
         self._outbox = Outbox()
         self._recorder = Recorder(self.node)
-        self._carry_out(None, self.node.start())
+        self._now_ms = 0.0
+        self._carry_out(None, self.node.start(self._now_ms))
         self._work()
         self.step(BusUp())
         return recovered
@@ -118,7 +120,8 @@ class Puppet:
             self._work()
 
     def tick(self) -> None:
-        self.step(TimerFired(TIMER_TICK, 0))
+        self._now_ms += self.running.config.tick_ms
+        self.step(TimerFired(TIMER_TICK, self._now_ms))
 
     def _work(self) -> None:
         self._busy = True

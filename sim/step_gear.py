@@ -14,6 +14,7 @@ from liftlog.driver.outbox import Outbox
 from liftlog.driver.timers import NEVER_MS, Timers
 from liftlog.messages import (
     STORAGE_JOBS,
+    TIMER_TICK,
     AckPublishes,
     Drain,
     Durable,
@@ -42,6 +43,7 @@ class StepProcess:
         "_kernel",
         "_machine",
         "_node",
+        "_now_ms",
         "_observe",
         "_outbox",
         "_send_now",
@@ -60,6 +62,7 @@ class StepProcess:
         self._send_now = machine.network.send
         self._outbox = Outbox()
         self._timers = Timers(machine.timer_random)
+        self._now_ms = self._clock.monotonic_ms()
         self._wake_at_us = -1
         self._alive = True
         bus, clients = machine.bus, machine.clients
@@ -80,8 +83,9 @@ class StepProcess:
     # -- Process -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self._now_ms = self._clock.monotonic_ms()
         try:
-            effects = self._node.start()
+            effects = self._node.start(self._now_ms)
         except Exception as error:
             self._machine.failed(error)
             return
@@ -89,6 +93,14 @@ class StepProcess:
         self._execute(effects)
 
     def post(self, event: Event) -> None:
+        self._now_ms = self._clock.monotonic_ms()
+        if self._timers.take(TIMER_TICK, self._now_ms):
+            self._step(TimerFired(TIMER_TICK, self._now_ms, self._clock.wall_ms()))
+            if not self._alive:
+                return
+        self._step(event)
+
+    def _step(self, event: Event) -> None:
         kind = type(event)
         if kind is Durable:
             for send in self._outbox.durable(event.ticket):  # type: ignore[attr-defined]
@@ -123,7 +135,7 @@ class StepProcess:
             self._send_now(ready.to, ready.message)
 
     def _set_timer(self, effect: SetTimer) -> None:
-        self._timers.set(effect, self._clock.monotonic_ms())
+        self._timers.set(effect, self._now_ms)
         self._schedule_wake()
 
     def _stop(self, effect: StopNode) -> None:
@@ -149,8 +161,9 @@ class StepProcess:
         if self._machine.paused:
             return
         self._wake_at_us = -1
-        for kind in self._timers.due(self._clock.monotonic_ms()):
+        self._now_ms = self._clock.monotonic_ms()
+        for kind in self._timers.due(self._now_ms):
             if not self._alive:
                 return
-            self.post(TimerFired(kind, self._clock.wall_ms()))
+            self._step(TimerFired(kind, self._now_ms, self._clock.wall_ms()))
         self._schedule_wake()

@@ -95,17 +95,17 @@ class ObservedNode:
         self._observe = machine.world.observer.stepped
         self.alive = True
 
-    def start(self) -> list[Effect]:
-        return self._checked(None)
+    def start(self, now_ms: float) -> list[Effect]:
+        return self._checked(None, now_ms)
 
     def step(self, event: Event) -> list[Effect]:
         return self._checked(event)
 
-    def _checked(self, event: Event | None) -> list[Effect]:
+    def _checked(self, event: Event | None, now_ms: float = 0.0) -> list[Effect]:
         if not self.alive:
             return []
         try:
-            effects = self._node.start() if event is None else self._node.step(event)
+            effects = self._node.start(now_ms) if event is None else self._node.step(event)
         except Exception as error:
             self._machine.failed(error)
             raise

@@ -29,6 +29,7 @@ class Context:
         "mutants",
         "node",
         "nonce",
+        "now_ms",
         "owners",
         "replica_count",
         "request_counter",
@@ -56,6 +57,13 @@ class Context:
         self.leaving = False
         """An orderly stop is under way: take up no office and no messages any more (`leaving.py`)."""
         self.ticks = 0
+        """How long this node has been listening. A pause of the process is one tick, however long it was, so
+        that others are not blamed for it: silence of peers and leaders, lag, the sessions that this node
+        grants as controller, patience with requests, and repeats all count ticks."""
+        self.now_ms = 0.0
+        """How long the world has gone on: the monotonic clock at the last tick, which is less than a tick ago
+        whenever anything is handled. What this node was *granted* for a time ends by this clock, paused or
+        not: its session (N2), and the controller's certainty that there is no other (M1e)."""
         self.wall_ms = 0
         """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""
         self.replica_count = 0

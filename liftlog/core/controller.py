@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from liftlog.core.commands import ExpireNode, ExpireReports
 from liftlog.core.context import Context
-from liftlog.core.metadata import GONE
+from liftlog.core.metadata import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import PartitionId
 
@@ -30,11 +30,18 @@ class Controller:
         self.report_ages: dict[tuple[PartitionId, int], int] = {}
 
     def on_heartbeat(self, sender: int, message: Heartbeat, in_contact: bool) -> None:
-        """Renew a session. Unanswered while this leader itself lacks contact to a quorum (N2)."""
+        """Renew a session. Unanswered while this leader itself lacks contact to a quorum (N2).
+
+        A node that was expired may not know yet what became of its partitions. It confirms itself anew as
+        soon as it has applied that, and is answered from then on.
+        """
         state = self.ctx.metadata.nodes.get(sender)
         if state is None or state.incarnation != message.incarnation or not in_contact:
             return
         self.session_ages[sender] = 0
+        if state.state != LIVE:
+            self.ctx.mark("N2.unanswered")
+            return
         self.ctx.effects.append(Send(sender, HeartbeatReply(message.incarnation, message.sequence)))
 
     def tick(self) -> None:

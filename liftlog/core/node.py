@@ -164,10 +164,11 @@ class Node:
 
     # -- the one entry ----------------------------------------------------------------------------
 
-    def start(self) -> list[Effect]:
-        """First effects of this run: timers, and whatever Raft has to say."""
+    def start(self, now_ms: float) -> list[Effect]:
+        """First effects of this run: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
+        self.ctx.now_ms = now_ms
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
-        self.raft.start()
+        self.raft.start(now_ms)
         self._apply_committed()
         return self._drain()
 
@@ -255,6 +256,7 @@ class Node:
     # -- time -------------------------------------------------------------------------------------
 
     def _on_timer(self, event: TimerFired) -> None:
+        self.ctx.now_ms = event.monotonic_ms
         if event.wall_ms:
             self.ctx.wall_ms = event.wall_ms
         if event.kind == TIMER_ELECTION:
@@ -267,7 +269,7 @@ class Node:
         ctx = self.ctx
         ctx.ticks += 1
         ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
-        self.raft.on_tick()
+        self.raft.on_tick(ctx.now_ms)
         self._after_raft()
         self.session.tick()
         self.leaving.tick()

@@ -24,7 +24,7 @@ class Progress:
 
     __slots__ = (
         "acked_round",
-        "contact_tick",
+        "contact_ms",
         "counted_index",
         "counts",
         "in_flight",
@@ -37,7 +37,7 @@ class Progress:
         "voter",
     )
 
-    def __init__(self, node: int, voter: bool, next_index: int, tick: int) -> None:
+    def __init__(self, node: int, voter: bool, next_index: int, now_ms: float) -> None:
         self.node = node
         self.voter = voter
         self.next_index = next_index
@@ -53,7 +53,7 @@ class Progress:
         """Probing, and a probe is under way: wait for a reply. Heartbeats go on, and probe as well."""
         self.in_flight: deque[int] = deque()
         """Last index of each message with entries that was sent and not acknowledged."""
-        self.contact_tick = tick
+        self.contact_ms = now_ms
         """When the newest message began its way that this follower has answered. A new leader gives every
         follower the benefit of the doubt."""
         self.acked_round = 0

@@ -123,6 +123,9 @@ FOLLOWER, PRE_CANDIDATE, CANDIDATE, LEADER = Role
 class Raft:
     """One member of the metadata group. Pure: messages and ticks in, effects appended to `effects`.
 
+    A leader's contact is measured in milliseconds, so that a pause ends it; what a node waits for from others
+    is counted in ticks, so that it blames nobody for a pause of its own (`Context.ticks`, `Context.now_ms`).
+
     `new_ticket` must give increasing numbers, and storage must complete jobs in the order of submission.
     `nonce` tells this run of the node from earlier ones (see `FollowerReads`). Raises LiftlogError if the
     configured voters are not those of the cluster's birth, InvariantViolation if `entries` are no Raft log.
@@ -160,6 +163,7 @@ class Raft:
         self.leader: int = NO_NODE
         self.commit = 0
         self.ticks = 0
+        self.now_ms = 0.0
         self.reads_ready: list[tuple[int, int]] = []
         """(key, index): the read may be answered once the state machine has applied up to index."""
         self.reads_failed: list[int] = []
@@ -231,13 +235,19 @@ class Raft:
         return (
             leadership is not None
             and leadership.transferee == NO_NODE
-            and leadership.has_contact(self.election_min_ticks)
+            and leadership.in_office
+            and leadership.has_contact(self.config.election_min_ms)
         )
+
+    def quorum_contact_ms(self) -> float:
+        """While this node leads: when the newest message was sent that a quorum has answered."""
+        return self.leadership.contact_ms() if self.leadership is not None else 0.0
 
     # -- what the node calls ------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin to take part. To be called once."""
+    def start(self, now_ms: float) -> None:
+        """Begin to take part. To be called once. `now_ms`: the monotonic clock."""
+        self.now_ms = now_ms
         if self.may_vote:
             self._begin_voting()
         elif self._is_voter and self._birth.advance():
@@ -257,9 +267,10 @@ class Raft:
         if self._unsaved:
             self._save()
 
-    def on_tick(self) -> None:
-        """`tick_ms` have passed."""
+    def on_tick(self, now_ms: float) -> None:
+        """At least `tick_ms` have passed; the monotonic clock says `now_ms`."""
         self.ticks += 1
+        self.now_ms = now_ms
         if self.leadership is not None:
             self.leadership.tick()
         elif self._follower_reads:
@@ -415,7 +426,7 @@ class Raft:
     def _hears_leader(self) -> bool:
         """M1d: whether there is a leader that an election would only disturb."""
         if self.leadership is not None:
-            return self.leadership.has_contact(self.election_min_ticks)
+            return self.leadership.has_contact(self.config.election_min_ms)
         return self.ticks - self._leader_tick < self.election_min_ticks
 
     # -- elections ----------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Leadership:
         "_raft",
         "_reads",
         "_round",
-        "_round_ticks",
+        "_round_ms",
         "_term_start",
         "_transfer_deadline_tick",
         "_voters",
@@ -41,7 +41,7 @@ class Leadership:
         self._log = raft.raft_log
         self._reads = LeaderReads(config.parked_reads_max)
         self._round = 0
-        self._round_ticks = {0: raft.ticks}
+        self._round_ms = {0: raft.now_ms}
         """When each recent round began."""
         self._term_start = self._log.last_index + 1
         self._transfer_deadline_tick = 0
@@ -52,7 +52,7 @@ class Leadership:
             if node != config.node:
                 # M1m: learners are replicated to like everybody, and appear in no count.
                 is_voter = node in config.voters
-                self.progress[node] = Progress(node, is_voter, next_index, raft.ticks)
+                self.progress[node] = Progress(node, is_voter, next_index, raft.now_ms)
         self._voters = [progress for progress in self.progress.values() if progress.voter]
 
     # -- log ----------------------------------------------------------------------------------------------
@@ -111,9 +111,9 @@ class Leadership:
         progress.counts = reply.counts
         if reply.counts:
             # The follower followed this leader when the round reached it, so surely when the round began.
-            heard_tick = self._round_ticks.get(reply.round, 0)
-            if heard_tick > progress.contact_tick:
-                progress.contact_tick = heard_tick
+            heard_ms = self._round_ms.get(reply.round, 0.0)
+            if heard_ms > progress.contact_ms:
+                progress.contact_ms = heard_ms
             if reply.round > progress.acked_round:
                 progress.acked_round = reply.round
                 if self._reads.rounds:
@@ -161,7 +161,7 @@ class Leadership:
 
     def tick(self) -> None:
         raft = self._raft
-        if not self.has_contact(raft.election_max_ticks):
+        if not self.has_contact(self._config.election_max_ms):
             raft.mark("M1.checkquorum")
             raft.step_down()
             return
@@ -173,24 +173,30 @@ class Leadership:
             else:
                 self._hand_over()
 
-    def has_contact(self, within_ticks: int) -> bool:
-        """M1e: whether a quorum, this node included, has answered a message of the last so many ticks."""
-        since_tick = self._raft.ticks - within_ticks
-        heard = 1
-        for progress in self._voters:
-            if progress.contact_tick >= since_tick:
-                heard += 1
-        return heard >= self._raft.quorum
+    @property
+    def in_office(self) -> bool:
+        """Whether a quorum is known to follow this leader, and everything of earlier terms to be applied."""
+        return self._term_is_committed()
+
+    def has_contact(self, within_ms: float) -> bool:
+        """M1e: whether a quorum, this node included, has answered a message of the last so many ms."""
+        return self._raft.now_ms - self.contact_ms() <= within_ms
+
+    def contact_ms(self) -> float:
+        """When the newest message was sent that a quorum, this node included, has answered."""
+        contacts = [self._raft.now_ms, *(progress.contact_ms for progress in self._voters)]
+        contacts.sort(reverse=True)
+        return contacts[self._raft.quorum - 1]
 
     def _begin_round(self) -> None:
         """A heartbeat to everybody, with a new round number that reads may wait for."""
         raft = self._raft
         self._round += 1
-        self._round_ticks[self._round] = raft.ticks
-        oldest = next(iter(self._round_ticks))
-        while self._round_ticks[oldest] < raft.ticks - raft.election_max_ticks:
-            del self._round_ticks[oldest]
-            oldest = next(iter(self._round_ticks))
+        self._round_ms[self._round] = raft.now_ms
+        oldest = next(iter(self._round_ms))
+        while self._round_ms[oldest] < raft.now_ms - self._config.election_max_ms:
+            del self._round_ms[oldest]
+            oldest = next(iter(self._round_ms))
         if self._term_is_committed():
             self._reads.begin_round(self._round, raft.commit)
         for progress in self.progress.values():
@@ -238,8 +244,8 @@ class Leadership:
 
     def successors(self) -> list[int]:
         """Voters whose word counts and who were heard lately, the one with most of the log first."""
-        since_tick = self._raft.ticks - self._raft.election_min_ticks
-        heard = [known for known in self._voters if known.counts and known.contact_tick >= since_tick]
+        since_ms = self._raft.now_ms - self._config.election_min_ms
+        heard = [known for known in self._voters if known.counts and known.contact_ms >= since_ms]
         heard.sort(key=lambda known: (-known.counted_index, known.node))
         return [known.node for known in heard]
 

@@ -27,7 +27,7 @@ class Session:
     __slots__ = (
         "_confirming",
         "_ticket",
-        "contact_tick",
+        "contact_ms",
         "ctx",
         "granted",
         "raft",
@@ -44,7 +44,8 @@ class Session:
         self.granted = 0
         """The incarnation that the metadata gave this run; `ctx.incarnation` follows once it is durable."""
         self.reset = False
-        self.contact_tick = 0
+        self.contact_ms = 0.0
+        """When the newest heartbeat was sent that was answered."""
         self._ticket: Ticket | None = None
         self._confirming = 0
 
@@ -105,7 +106,8 @@ class Session:
             return False
         self._ticket = None
         self.ctx.incarnation = self.granted
-        self.contact_tick = self.ctx.ticks
+        # Nobody grants a session to this incarnation before the group has seen the confirmation.
+        self.contact_ms = self._clock_ms()
         self._confirm()
         return True
 
@@ -123,9 +125,9 @@ class Session:
             return
         if self.raft.is_leader:
             if self.raft.quorum_contact():
-                self.contact_tick = max(self.contact_tick, ctx.ticks - self._quorum_age())
+                self.contact_ms = max(self.contact_ms, self.raft.quorum_contact_ms())
         elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
-            message = Heartbeat(ctx.incarnation, ctx.ticks, ctx.metadata.applied)
+            message = Heartbeat(ctx.incarnation, int(self._clock_ms()), ctx.metadata.applied)
             ctx.effects.append(Send(self.raft.leader, message))
         state = ctx.metadata.nodes[ctx.node]
         if (
@@ -137,23 +139,22 @@ class Session:
             ctx.mark("R15.back")
             self._confirm()
 
-    def _quorum_age(self) -> int:
-        """Ticks by which a controller's own contact may be out of date: check-quorum looks back this far."""
-        return min(self.ctx.ticks_of(self.ctx.config.election_max_ms), self._limit() - 1)
-
-    def _limit(self) -> int:
-        config = self.ctx.config
-        return self.ctx.ticks_of(config.session_timeout_ms - config.fence_margin_ms)
-
     def on_reply(self, sender: int, message: HeartbeatReply) -> None:
+        """A heartbeat was answered: the session reaches as far as if it had begun when that was sent."""
         if message.incarnation != self.ctx.incarnation:
             return
-        if message.sequence > self.ctx.ticks:
+        if message.sequence > self._clock_ms():
             # V3: believed, it would keep this node from ever being fenced.
             self.ctx.refuse("V3", sender, message, f"heartbeat {message.sequence} was never sent")
-        elif message.sequence > self.contact_tick:
-            self.contact_tick = message.sequence
+        elif message.sequence > self.contact_ms:
+            self.contact_ms = message.sequence
 
     def out_of_contact(self) -> bool:
-        """N2: no heartbeat sent within the session timeout less the margin has been answered."""
-        return not self.ctx.incarnation or self.ctx.ticks - self.contact_tick > self._limit()
+        """N2: whether the session, less the margin, will have ended before the next tick looks again."""
+        config = self.ctx.config
+        granted_ms = config.session_timeout_ms - config.fence_margin_ms
+        return not self.ctx.incarnation or self._clock_ms() + config.tick_ms > self.contact_ms + granted_ms
+
+    def _clock_ms(self) -> float:
+        ctx = self.ctx
+        return float(ctx.ticks * ctx.config.tick_ms) if ctx.mutants.session_by_ticks else ctx.now_ms

@@ -27,6 +27,7 @@ from liftlog.driver.outbox import Outbox
 from liftlog.driver.timers import NEVER_MS, Timers
 from liftlog.messages import (
     STORAGE_JOBS,
+    TIMER_TICK,
     AckPublishes,
     Drain,
     Durable,
@@ -55,7 +56,7 @@ class NodeStopped(Exception):
 class StepNode(Protocol):
     """What the driver needs of `liftlog.core.node.Node`."""
 
-    def start(self) -> list[Effect]: ...
+    def start(self, now_ms: float) -> list[Effect]: ...
 
     def step(self, event: Event) -> list[Effect]: ...
 
@@ -81,6 +82,8 @@ class NodeDriver:
         self._inbox: deque[Event] = deque()
         self._inbox_limit = inbox_limit
         self._timers = Timers(random)
+        self._now_ms = clock.monotonic_ms()
+        """The node's monotonic clock when the present step began."""
         self._outbox = Outbox()
         self._wake = trio.Event()
         self._room = trio.Event()
@@ -121,7 +124,8 @@ class NodeDriver:
 
     async def run(self) -> None:
         """Run the node until it is cancelled. Raises `NodeStopped` when the core asks for the end."""
-        self._execute(self.node.start())
+        self._now_ms = self._clock.monotonic_ms()
+        self._execute(self.node.start(self._now_ms))
         while True:
             if self._work_off():
                 self._room.set()
@@ -148,12 +152,18 @@ class NodeDriver:
     def _work_off(self) -> bool:
         """Step the node through every queued event and every timer that is due.
 
+        The tick goes before the events, each of which may have waited while this process was stopped: the
+        core knows how late it is before it judges what is old (N2). The other timers go behind them.
         True if the inbox was full, which means that somebody may be waiting for room.
         """
         inbox = self._inbox
         was_full = len(inbox) >= self._inbox_limit
         step, execute = self.node.step, self._execute
+        clock, timers = self._clock, self._timers
         while inbox:
+            now_ms = self._now_ms = clock.monotonic_ms()
+            if timers.take(TIMER_TICK, now_ms):
+                execute(step(TimerFired(TIMER_TICK, now_ms, clock.wall_ms())))
             event = inbox.popleft()
             kind = type(event)
             if kind is Durable:
@@ -166,9 +176,9 @@ class NodeDriver:
             if kind is StorageFailed:
                 self._outbox.failed(event.ticket)  # type: ignore[attr-defined]
             execute(step(event))
-        now_ms = self._clock.monotonic_ms()
-        for timer in self._timers.due(now_ms):
-            execute(step(TimerFired(timer, self._clock.wall_ms())))
+        now_ms = self._now_ms = clock.monotonic_ms()
+        for timer in timers.due(now_ms):
+            execute(step(TimerFired(timer, now_ms, clock.wall_ms())))
         return was_full
 
     # -- effects -------------------------------------------------------------------------------------------
@@ -184,7 +194,7 @@ class NodeDriver:
             self._network.send(ready.to, ready.message)
 
     def _set_timer(self, effect: SetTimer) -> None:
-        self._timers.set(effect, self._clock.monotonic_ms())
+        self._timers.set(effect, self._now_ms)
 
     def _stop(self, effect: StopNode) -> None:
         raise NodeStopped(effect.reason)

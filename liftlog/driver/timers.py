@@ -3,6 +3,9 @@
 The core asks for a timer with a range; the driver draws the duration (the core has no randomness) and keeps
 the deadline here. There are a handful of kinds, so a plain dict with a minimum over its values is the fastest
 structure there is.
+
+`now_ms` is the reading at which the driver began the present step, so that a process that is stopped within
+a step finds its timers due as soon as it runs on.
 """
 
 from __future__ import annotations
@@ -34,6 +37,14 @@ class Timers:
             duration_ms = self._random.uniform(effect.min_ms, effect.max_ms)
         self._deadlines[effect.kind] = now_ms + duration_ms
         self.next_ms = min(self._deadlines.values())
+
+    def take(self, kind: str, now_ms: float) -> bool:
+        """Whether this timer is due; then it is gone."""
+        if now_ms + TOLERANCE_MS < self._deadlines.get(kind, NEVER_MS):
+            return False
+        del self._deadlines[kind]
+        self.next_ms = min(self._deadlines.values(), default=NEVER_MS)
+        return True
 
     def due(self, now_ms: float) -> list[str]:
         """Remove and return the kinds whose deadline is reached, the earliest first."""

@@ -28,7 +28,13 @@ class Received(Event):
 
 
 class TimerFired(Event):
+    """`monotonic_ms`: the node's monotonic clock. The tick is how time reaches the core: it comes before
+    whatever was queued when it was due; the election timer comes behind that, since what is queued may be
+    word of a leader.
+    """
+
     kind: str
+    monotonic_ms: float
     wall_ms: int = 0
     """The node's wall clock (Unix epoch): for record ages only (C2, C3), never for the protocol."""
 

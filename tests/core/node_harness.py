@@ -16,6 +16,7 @@ from liftlog.core.replica import Replica
 from liftlog.driver.outbox import Outbox
 from liftlog.format import decode_records, decode_values
 from liftlog.messages import (
+    TIMER_TICK,
     AckPublishes,
     AppendLog,
     BusUp,
@@ -108,6 +109,7 @@ class World:
         self.serial = 0
         self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
         self.held: dict[int, list[Callable[[], None]]] = {}
+        self.paused: dict[int, list[Event]] = {}
         self.subscriptions: dict[PartitionId, tuple[int, int]] = {}
         self.acks: list[AckPublishes] = []
         self.refusals: list[RefusePublishes] = []
@@ -141,7 +143,7 @@ class World:
         config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
         self.nodes[node] = Node(config, recovered, self.mutants)
         self.outboxes[node] = Outbox()
-        self._carry_out(node, self.nodes[node].start())
+        self._carry_out(node, self.nodes[node].start(self.now * 1000))
         self.post(node, BusUp())
 
     def replica(self, node: int, partition: PartitionId) -> Replica:
@@ -168,8 +170,27 @@ class World:
                 continue
             if isinstance(event, TimerFired) and self.timers.get((node, event.kind)) != serial:
                 continue
-            self.step(node, event)
+            if node in self.paused:
+                self.paused[node].append(event)
+            else:
+                self.step(node, event)
         return True
+
+    def pause(self, node: int) -> None:
+        """The process is stopped; whatever comes for it waits."""
+        self.paused[node] = []
+
+    def resume(self, node: int) -> None:
+        """It runs on: as in the driver the tick comes first, then what has waited, then other timers."""
+        waiting = self.paused.pop(node)
+        fired = [event.kind for event in waiting if isinstance(event, TimerFired)]
+        now_ms = self.now * 1000
+        for kind in sorted(fired, key=TIMER_TICK.__ne__):
+            self.step(node, TimerFired(kind, now_ms, WALL_START_MS + int(now_ms)))
+            if kind == TIMER_TICK:
+                for event in waiting:
+                    if not isinstance(event, TimerFired):
+                        self.step(node, event)
 
     def step(self, node: int, event: Event) -> None:
         if isinstance(event, Durable):
@@ -189,7 +210,7 @@ class World:
                 case SetTimer():
                     delay_s = self.random.uniform(effect.min_ms, effect.max_ms) / 1000
                     wall_ms = WALL_START_MS + int((self.now + delay_s) * 1000)
-                    self.post(node, TimerFired(effect.kind, wall_ms), delay_s)
+                    self.post(node, TimerFired(effect.kind, (self.now + delay_s) * 1000, wall_ms), delay_s)
                     self.timers[node, effect.kind] = self.serial
                 case StorageJob():
                     self._store(node, effect)
@@ -314,7 +335,7 @@ class World:
         reply = self.answer(1, CreateStreamRequest(config))
         partition = PartitionId(reply.streams[0].id, 0)
         assert self.run_until(
-            lambda: all(partition in node.replicas for node in list(self.nodes.values())[:replicas])
+            lambda: sum(partition in node.replicas for node in self.nodes.values()) >= replicas
         )
         return partition
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from liftlog.core.raft import Raft
@@ -149,7 +150,7 @@ class Group:
         )
         self.machines[node] = Machine(raft, effects)
         self.applied[node] = []
-        self.step(node, raft.start)
+        self.step(node, partial(raft.start, 0.0))
 
     def crash(self, node: int, keep: int = 0) -> None:
         """Power loss: of the writes that are not synced, the first `keep` happen to be on the disk."""
@@ -241,7 +242,8 @@ class Group:
         for _ in range(times):
             for node in nodes or list(self.machines):
                 if node in self.machines:
-                    self.step(node, self.raft(node).on_tick)
+                    raft = self.raft(node)
+                    self.step(node, partial(raft.on_tick, (raft.ticks + 1.0) * raft.config.tick_ms))
 
     def fire(self, node: int) -> None:
         self.step(node, self.raft(node).on_election_timer)

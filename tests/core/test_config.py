@@ -59,6 +59,7 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
         ("tick_ms = 50", 'tick_ms = "50"', ("tick_ms", "whole number")),
         ("tick_ms = 50", "tick_ms = true", ("tick_ms", "whole number")),
         ("tick_ms = 50", "election_min_ms = 5000", ("election_min_ms", "below election_max_ms")),
+        ("tick_ms = 50", "fence_margin_ms = 1100", ("session_timeout_ms", "5 times tick_ms")),
         ("id = 2", "id = 0", ("id", "1 to 65535")),
         ("id = 2", "", ("id", "missing")),
         ("id = 2", "id = 7", ("[peers]", "7")),

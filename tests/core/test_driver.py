@@ -89,7 +89,7 @@ class ScriptedNode:
         self.answers: list[list[Effect]] = []
         self.events: list[tuple[float, Event]] = []
 
-    def start(self) -> list[Effect]:
+    def start(self, now_ms: float) -> list[Effect]:
         return self.first
 
     def step(self, event: Event) -> list[Effect]:
@@ -190,7 +190,61 @@ async def test_a_timer_fires_once_after_the_drawn_time_and_a_new_one_replaces_it
     start = trio.current_time()
     await run_for(driver, 10)
     fired = [(round((when - start) * 1000), event) for when, event in node.events]
-    assert fired == [(50, TimerFired("tick")), (550, TimerFired("tick")), (600, TimerFired("election"))]
+    assert [(at_ms, event.kind) for at_ms, event in fired if isinstance(event, TimerFired)] == [
+        (50, "tick"),
+        (550, "tick"),
+        (600, "election"),
+    ]
+
+
+async def test_N2_after_a_pause_the_clock_comes_first_then_what_waited_then_other_timers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode([SetTimer("tick", 50, 50), SetTimer("election", 300, 300)])
+    driver, world = make(node)
+    driver.post_all([BusUp(), Durable(Ticket(1))])
+    stopped_ms = world.monotonic_ms()
+    node.answers = [[SetTimer("tick", 50, 50)]]
+
+    def start(now_ms: float) -> list[Effect]:
+        # The process is stopped for ten seconds while its first events wait.
+        autojump_clock.jump(10.0)
+        return node.first
+
+    node.start = start  # type: ignore[method-assign]
+    await run_for(driver, 0.01)
+    late_ms = stopped_ms + 10_000
+    assert [event for _, event in node.events] == [
+        TimerFired("tick", late_ms),
+        BusUp(),
+        Durable(Ticket(1)),
+        TimerFired("election", late_ms),
+    ]
+
+
+async def test_a_pause_within_a_step_does_not_delay_the_next_tick(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The timer that a step asks for runs from the step's beginning: it is due when the process runs on."""
+    node = ScriptedNode([SetTimer("tick", 50, 50)])
+    driver, world = make(node)
+    begun_ms = world.monotonic_ms()
+
+    def step(event: Event) -> list[Effect]:
+        node.events.append((trio.current_time(), event))
+        if len(node.events) == 1:
+            autojump_clock.jump(10.0)
+            driver.post(BusUp())
+            return [SetTimer("tick", 50, 50)]
+        return []
+
+    node.step = step  # type: ignore[method-assign]
+    await run_for(driver, 20)
+    assert [event for _, event in node.events] == [
+        TimerFired("tick", begun_ms + 50),
+        TimerFired("tick", begun_ms + 10_050),
+        BusUp(),
+    ]
 
 
 async def test_everything_queued_is_handled_before_the_driver_waits_again(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from liftlog.format import encode_messages
 from liftlog.messages import (
     FETCH_DIVERGED,
@@ -14,6 +16,7 @@ from liftlog.messages import (
     FetchProgress,
     FetchReply,
     Forward,
+    HeartbeatReply,
     OffsetReply,
     OffsetRequest,
     Published,
@@ -30,10 +33,10 @@ def others(world: Any, partition: PartitionId) -> list[int]:
     return [node for node in world.nodes if node != world.leader(partition)]
 
 
-def ready(minimum: int = 0, **kwargs: Any) -> tuple[Any, PartitionId]:
+def ready(minimum: int = 0, replicas: int = 3, **kwargs: Any) -> tuple[Any, PartitionId]:
     """A cluster with one stream on which three values are committed everywhere."""
     world = World(**kwargs)
-    partition = world.create(minimum=minimum)
+    partition = world.create(minimum=minimum, replicas=replicas)
     world.publish(partition, b"a", b"b", b"c")
     assert world.run_until(lambda: world.committed(partition, 3))
     return world, partition
@@ -402,6 +405,58 @@ def test_N2_a_leader_out_of_contact_unsubscribes_and_answers_nothing() -> None:
     world.step(leader, Published(partition, epoch, [message], 1))
     world.run(0.5)
     assert [ack for ack in world.acks[acks:] if b"_INBOX.y" in ack.replies] == []
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_N2_a_leader_that_was_paused_judges_what_waited_by_the_time_that_has_passed(replicas: int) -> None:
+    """All that came meanwhile is handled before its second tick: heartbeats' answers and fetches among it."""
+    world, partition = ready(replicas=replicas)
+    leader = world.leader(partition)
+    epoch = world.replica(leader, partition).epoch
+    world.publish(partition, b"in flight", reply=b"_INBOX.flight")
+    world.pause(leader)
+    world.run(0.3)
+    message = Message(b"orders", b"_INBOX.late", b"", b"late")
+    for _ in range(20):
+        world.post(leader, Published(partition, epoch, [message], 1))
+        world.run(0.5)
+    acks, end = len(world.acks), world.replica(leader, partition).leo
+    world.resume(leader)
+    assert world.nodes[leader].ctx.fenced
+    assert world.nodes[leader].marks["N2.fenced"] == 1
+    assert [ack for ack in world.acks[acks:] if ack.epoch == epoch] == []
+    world.run(10.0)
+    assert [ack for ack in world.acks[acks:] if ack.epoch == epoch] == []
+    assert not [ack for ack in world.acks if b"_INBOX.late" in ack.replies]
+    assert b"late" not in world.values(leader, partition)[:end]
+    assert world.leader(partition) and world.replica(world.leader(partition), partition).epoch > epoch
+    assert world.publish(partition, b"goes on", reply=b"_INBOX.on")
+    assert world.run_until(lambda: any(b"_INBOX.on" in ack.replies for ack in world.acks))
+
+
+def test_N2_a_node_whose_session_ended_is_not_answered_before_it_knows() -> None:
+    """It might not have applied yet that others lead; what it applies first is its own expiry."""
+    world, partition = ready()
+    leader = world.leader(partition)
+    controller = next(node for node, each in world.nodes.items() if each.raft.is_leader)
+    if controller == leader:
+        world.nodes[leader].raft.transfer(others(world, partition)[0])
+        assert world.run_until(lambda: any(n.raft.is_leader for k, n in world.nodes.items() if k != leader))
+        controller = next(node for node, each in world.nodes.items() if each.raft.is_leader)
+    # Heartbeats go through, what the controller has to say of the log does not.
+    world.drop = lambda sender, to, message: to == leader and not isinstance(message, HeartbeatReply)
+    world.pause(leader)
+    known = world.nodes[controller].metadata.nodes
+    assert world.run_until(lambda: known[leader].state == "expired")
+    world.resume(leader)
+    world.run(0.4)
+    assert world.nodes[leader].raft.leader == controller
+    world.run(3.0)
+    assert world.nodes[leader].ctx.fenced
+    assert world.nodes[controller].marks["N2.unanswered"] > 0
+    world.drop = lambda sender, to, message: False
+    assert world.run_until(lambda: not world.nodes[leader].ctx.fenced)
+    assert world.replica(leader, partition).leading is None
 
 
 def test_N3_stepping_down_answers_no_publish_in_flight() -> None:

@@ -34,6 +34,10 @@ def replica_of(world: World, role: str) -> tuple[Machine, Replica]:
     raise AssertionError(f"no {role}")
 
 
+def tick_of(machine: Machine) -> TimerFired:
+    return TimerFired(TIMER_TICK, machine.clock.monotonic_ms())
+
+
 def fires(world: World, invariant: str, action: Callable[[], object]) -> None:
     with pytest.raises(Violation) as caught:
         action()
@@ -54,7 +58,7 @@ def test_a_hw_over_another_history_than_the_committed_one_fires() -> None:
     entry = replica.history.entries[0]
     replica.history.entries[0] = entry._replace(epoch=entry.epoch + 7)
     world.observer._views[machine.number].replicas[replica.id].hw -= 1
-    fires(world, "LogMatching", lambda: machine.post(TimerFired(TIMER_TICK)))
+    fires(world, "LogMatching", lambda: machine.post(tick_of(machine)))
 
 
 def test_a_lost_durable_end_of_an_isr_member_fires() -> None:
@@ -63,7 +67,7 @@ def test_a_lost_durable_end_of_an_isr_member_fires() -> None:
 
     def lose() -> None:
         replica.durable_leo = 0
-        machine.post(TimerFired(TIMER_TICK))
+        machine.post(tick_of(machine))
 
     fires(world, "CommittedOnISR", lose)
 
@@ -101,6 +105,19 @@ def test_a_state_file_that_was_changed_in_place_fires(content: bytes) -> None:
     fires(world, "AtomicStateFiles", machine.start)
 
 
+def test_a_leader_that_goes_on_without_contact_fires() -> None:
+    world = running_world(10)
+    machine, _replica = replica_of(world, "leader")
+    assert machine.node is not None
+    for other in world.machines:
+        if other != machine.number:
+            world.network.block(machine.number, other)
+            world.network.block(other, machine.number)
+    # The node takes itself to be in contact for ever.
+    machine.node.session.contact_ms = 1e12
+    fires(world, "FencedInTime", lambda: None)
+
+
 def test_a_second_leader_of_an_epoch_fires() -> None:
     world = running_world(5)
     machine, replica = replica_of(world, "leader")
@@ -108,7 +125,7 @@ def test_a_second_leader_of_an_epoch_fires() -> None:
     node, incarnation = truth.leaders[replica.epoch]
     truth.leaders[replica.epoch] = (node, incarnation - 1)
     world.observer._views[machine.number].replicas[replica.id].leading = False
-    fires(world, "OneLeaderPerEpoch", lambda: machine.post(TimerFired(TIMER_TICK)))
+    fires(world, "OneLeaderPerEpoch", lambda: machine.post(tick_of(machine)))
 
 
 def test_a_second_raft_leader_of_a_term_fires() -> None:
@@ -117,7 +134,7 @@ def test_a_second_raft_leader_of_a_term_fires() -> None:
     assert machine.node is not None
     world.observer.raft.leaders[machine.node.raft.term] = 99
     world.observer._views[machine.number].led_term = 0
-    fires(world, "ElectionSafety", lambda: machine.post(TimerFired(TIMER_TICK)))
+    fires(world, "ElectionSafety", lambda: machine.post(tick_of(machine)))
 
 
 def test_a_changed_committed_raft_entry_fires() -> None:
@@ -127,7 +144,7 @@ def test_a_changed_committed_raft_entry_fires() -> None:
     log = machine.node.raft.log
     log[0] = Entry(log[0].index, log[0].term + 5, log[0].data)
     world.observer._views[machine.number].commit = 0
-    fires(world, "StateMachineSafety", lambda: machine.post(TimerFired(TIMER_TICK)))
+    fires(world, "StateMachineSafety", lambda: machine.post(tick_of(machine)))
 
 
 def test_a_node_that_raises_is_a_violation_of_its_own() -> None:
