@@ -389,6 +389,7 @@ class Mutants(msgspec.Struct, frozen=True):
     commit_below_minimum: bool = False  # R2
     compacted_hole_out_of_range: bool = False  # 44
     session_by_ticks: bool = False  # N2
+    header_ignored: bool = False  # L4
 
 
 NO_MUTANTS = Mutants()

@@ -37,8 +37,21 @@ def compare_copies(world: World) -> None:
             _compare_values(world, state, copies)
         else:
             _compare_records(state, copies)
+        _check_strange(world, partition)
         for number, batches in zip(state.replicas, copies, strict=True):
             _check_acked(world, number, partition, batches)
+
+
+def _check_strange(world: World, partition: PartitionId) -> None:
+    """No message was committed that asks for what is not done here (L4). HeadersHeeded."""
+    world.observer.checks.counts["HeadersHeeded"] += 1
+    for offset, record in enumerate(world.observer.truth(partition).contents.committed):
+        if record is not None and (record.value or b"").rstrip(b".") in world.workload.strange:
+            raise Violation(
+                "HeadersHeeded",
+                f"partition {partition}: offset {offset} holds a message with headers "
+                f"{record.headers!r}, which is not done here",
+            )
 
 
 def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:

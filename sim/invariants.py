@@ -16,6 +16,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
     ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
+    HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
+                         ack has the keys that its message asked for (R4, L4)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
     FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
@@ -55,6 +57,7 @@ STEP_INVARIANTS = (
     "NoAckedRecordLost",
     "ConsistentRead",
     "NoSilentGap",
+    "HeadersHeeded",
     "TimeLookup",
     "LogStartMonotone",
     "NoFalseDamage",

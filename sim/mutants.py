@@ -167,6 +167,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("reorder",),
     ),
     Mutant(
+        "header_ignored",
+        "L4",
+        "a message whose headers ask for what is not done is stored and acknowledged",
+        ("mixed", "kills", "partitions"),
+    ),
+    Mutant(
         "commit_below_minimum",
         "R2",
         "the HW moves although too few replicas are in sync",

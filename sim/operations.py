@@ -19,6 +19,7 @@ class Operation:
         "client",
         "epoch",
         "error",
+        "incarnation",
         "invoked_us",
         "kind",
         "offset",
@@ -39,13 +40,25 @@ class Operation:
         self.returned_us = -1
         self.error = ""
         self.epoch = 0
+        """0 = the ack did not say; so with `incarnation`."""
+        self.incarnation = 0
         self.offset = -1
         self.values: list[tuple[int, bytes]] = []
 
-    def end(self, outcome: str, now_us: int, *, epoch: int = 0, offset: int = -1, error: str = "") -> None:
+    def end(
+        self,
+        outcome: str,
+        now_us: int,
+        *,
+        epoch: int = 0,
+        incarnation: int = 0,
+        offset: int = -1,
+        error: str = "",
+    ) -> None:
         """The operation has returned."""
         self.outcome = outcome
         self.returned_us = now_us
         self.epoch = epoch
+        self.incarnation = incarnation
         self.offset = offset
         self.error = error

@@ -32,6 +32,7 @@ from liftlog.messages import (
     StreamInfoRequest,
     TransferControllerRequest,
 )
+from liftlog.real.nats_wire import FAILS
 from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
@@ -132,6 +133,8 @@ class Workload:
         self.targets: list[Target] = []
         self.operations: list[Operation] = []
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
+        self.strange: set[bytes] = set()
+        """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
         self.stopping = False
         self._random = random.Random(f"{world.seed}/workload")
         self._publishers: list[Publisher] = []
@@ -152,8 +155,8 @@ class Workload:
         self.stopping = True
 
     def publish(self, target: Target, count: int, with_reply: bool) -> None:
-        """Publish a burst now, outside of the drawn load."""
-        self._publishers[0].publish(target, count, with_reply)
+        """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
+        self._publishers[0].publish(target, count, with_reply, strange=0.0)
 
     def random_node(self) -> int:
         return self._random.randrange(self.world.knobs.nodes) + 1
@@ -203,28 +206,54 @@ class Workload:
                             f"{known.decode()} and {value.decode()}",
                         )
                     )
-                self._publishers[int(owner)].acked(value, acks.epoch, offset)
+                full = acks.full is not None and acks.full[offset - acks.offsets_from]
+                self._publishers[int(owner)].acked(value, acks, offset, full)
             offset += 1
 
     def _refusals(self, refusal: RefusePublishes) -> None:
-        for reply in refusal.replies:
+        for reply in filter(None, refusal.replies):
             owner, _, value = reply[len(INBOX) :].partition(b".")
             self._publishers[int(owner)].refused(value, refusal.code)
 
 
 INBOX = b"_INBOX.sim."
+STRANGE_SHARE = 0.02
+STRANGE = (
+    b"Nats-Msg-Id: 1",
+    b"Nats-Expected-Stream: another",
+    b"Nats-Expected-Last-Sequence: 0",
+    b"Nats-Rollup: sub",
+    b"Nats-TTL: 1",
+    b"Nats-Batch-Id: a",
+    b"Liftlog-Ack: twice",
+    b"Liftlog-Unknown: 1",
+)
+"""L4: headers that ask for something that is not done here."""
 
 
 class Publisher:
     """Publishes bursts of unique values, with a reply subject or without, and repeats what was not acked."""
 
-    __slots__ = ("_again", "_deadlines", "_next", "_random", "_waiting", "number", "workload", "world")
+    __slots__ = (
+        "_again",
+        "_asks_full",
+        "_deadlines",
+        "_next",
+        "_random",
+        "_waiting",
+        "_wish",
+        "number",
+        "workload",
+        "world",
+    )
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
         self.world = workload.world
         self.number = number
         self._random = random.Random(f"{self.world.seed}/publisher/{number}")
+        self._wish = random.Random(f"{self.world.seed}/headers/{number}").random
+        self._asks_full = number % 2 == 0
         self._next = 0
         self._waiting: dict[bytes, Operation] = {}
         self._deadlines: deque[tuple[int, list[Operation]]] = deque()
@@ -249,8 +278,8 @@ class Publisher:
         self.publish(target, size, self._random.random() < knobs.with_reply)
         self._schedule()
 
-    def publish(self, target: Target, count: int, with_reply: bool) -> None:
-        """One burst on one subject, at this instant."""
+    def publish(self, target: Target, count: int, with_reply: bool, strange: float = STRANGE_SHARE) -> None:
+        """One burst on one subject, at this instant. `strange`: what share is to be refused."""
         now_us = self.world.kernel.now_us
         messages: list[Message] = []
         operations: list[Operation] = []
@@ -259,7 +288,9 @@ class Publisher:
             self._next += 1
             value = b"%d-%d" % (self.number, self._next)
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
-            headers = self._headers() if target.config.compact else b""
+            lines = self._key_lines() if target.config.compact else []
+            lines += self._wish_lines(target, value, strange)
+            headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
             messages.append(Message(target.subject, reply, headers, value + filler))
             operations.append(Operation("send", self.number, target, now_us, value))
         heard = self.world.bus.publish(target.subject, messages)
@@ -272,25 +303,46 @@ class Publisher:
             for operation in operations:
                 operation.end("fail", now_us, error="no responders")
 
-    def _headers(self) -> bytes:
+    def _key_lines(self) -> list[bytes]:
         """A key, and now and then the word that deletes it; a few messages have none."""
         draw, knobs = self._random, self.world.knobs
         if draw.random() < 0.1:
-            return b""
-        key = b"Liftlog-Key: k%d\r\n" % draw.randrange(knobs.keys)
-        tombstone = b"Liftlog-Tombstone: 1\r\n" if draw.random() < knobs.tombstones else b""
-        return b"NATS/1.0\r\n" + key + tombstone + b"\r\n"
+            return []
+        lines = [b"Liftlog-Key: k%d" % draw.randrange(knobs.keys)]
+        if draw.random() < knobs.tombstones:
+            lines.append(b"Liftlog-Tombstone: 1")
+        return lines
 
-    def acked(self, value: bytes, epoch: int, offset: int) -> None:
+    def _wish_lines(self, target: Target, value: bytes, strange: float) -> list[bytes]:
+        """What else a message asks for: half of the publishers want the full ack, some name the stream."""
+        lines = [b"Liftlog-Ack: full"] if self._asks_full else []
+        drawn = self._wish()
+        if drawn < strange:
+            self.workload.strange.add(value)
+            # Before the others: of two equal names the first counts.
+            lines.insert(0, STRANGE[int(drawn / strange * len(STRANGE))])
+        elif drawn > 0.95:
+            lines.append(b"Nats-Expected-Stream: " + target.stream.encode())
+        return lines
+
+    def acked(self, value: bytes, acks: AckPublishes, offset: int, full: bool) -> None:
+        observer = self.world.observer
+        observer.checks.counts["HeadersHeeded"] += 1
+        what = f"partition {acks.partition} acknowledged {value.decode()}"
+        if value in self.workload.strange:
+            observer.fail(Violation("HeadersHeeded", f"{what}, which asks for what is not done here"))
+        if full != self._asks_full:
+            observer.fail(Violation("HeadersHeeded", f"{what} with other keys than it asked for"))
         operation = self._waiting.pop(value, None)
         if operation is not None:
-            operation.end("ok", self.world.kernel.now_us, epoch=epoch, offset=offset)
-            self.world.observer.count("acks received")
+            epoch, incarnation = (acks.epoch, acks.incarnation) if full else (0, 0)
+            operation.end("ok", self.world.kernel.now_us, epoch=epoch, incarnation=incarnation, offset=offset)
+            observer.count("acks received")
 
     def refused(self, value: bytes, code: str) -> None:
         operation = self._waiting.pop(value, None)
         if operation is not None:
-            operation.end("info", self.world.kernel.now_us, error=code)
+            operation.end("fail" if code in FAILS else "info", self.world.kernel.now_us, error=code)
             self._again += 1
 
     def _give_up(self) -> None:

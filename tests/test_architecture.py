@@ -35,7 +35,9 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     "liftlog.epochs": ("liftlog.types",),
     "liftlog.checkout": ("liftlog.types",),
     "liftlog.nats_login": ("liftlog.types",),
+    "liftlog.headers": ("liftlog.types", "liftlog.messages"),
     "liftlog.core": (
+        "liftlog.headers",
         "liftlog.types",
         "liftlog.messages",
         "liftlog.format",
@@ -50,6 +52,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.epochs",
     ),
     "liftlog.real": (
+        "liftlog.headers",
         "liftlog.types",
         "liftlog.messages",
         "liftlog.ports",
@@ -70,6 +73,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.api": ("liftlog.types", "liftlog.messages", "liftlog.ports", "liftlog.format"),
     "liftlog.client": (
+        "liftlog.headers",
         "liftlog.types",
         "liftlog.messages",
         "liftlog.format",
@@ -107,6 +111,7 @@ PURE_ROOMS = (
     "liftlog.format",
     "liftlog.codec",
     "liftlog.epochs",
+    "liftlog.headers",
     "liftlog.types",
     "liftlog.messages",
 )

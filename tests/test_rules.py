@@ -25,7 +25,7 @@ EXPECTED = (
     *(f"M{n}" for n in range(1, 5)),
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 6)),
-    *(f"L{n}" for n in range(1, 4)),
+    *(f"L{n}" for n in range(1, 5)),
     *(f"V{n}" for n in range(1, 6)),
 )
 # Rules on which no acknowledged message may be lost: they hold, and none of them may slide back to "partly".

@@ -26,6 +26,8 @@ from liftlog.types import LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
 SWEEP_S = 0.05
+FULL_ACK = {"Liftlog-Ack": "full"}
+"""Header of a message whose answer shall say offset, partition, epoch and incarnation."""
 
 
 class PublishResult(NamedTuple):
@@ -37,6 +39,7 @@ class PublishResult(NamedTuple):
     partition: int = -1
     offset: int = -1
     epoch: int = -1
+    incarnation: int = -1
     error: str = ""
 
 
@@ -89,7 +92,8 @@ class Publisher:
         return len(self._pending)
 
     async def send(self, tag: int, subject: str, value: bytes, headers: dict[str, str] | None = None) -> None:
-        """Publish; waits while the window is full. `tag` must be unique among the messages in flight.
+        """Publish, asking for the full ack; waits while the window is full. `tag` must be unique among the
+        messages in flight.
 
         Raises LiftlogError for what no server will take: an invalid subject, a payload above the limit.
         """
@@ -98,7 +102,9 @@ class Publisher:
             await self._moved.wait()
         self._pending[tag] = asyncio.get_running_loop().time() + self._ack_timeout_s
         try:
-            await self._nats.publish(subject, value, reply=f"{self._inbox}{tag}", headers=headers)
+            await self._nats.publish(
+                subject, value, reply=f"{self._inbox}{tag}", headers={**FULL_ACK, **(headers or {})}
+            )
         except nats.errors.MaxPayloadError:
             del self._pending[tag]
             limit = self._nats.max_payload
@@ -154,6 +160,7 @@ def result_of(tag: int, message: Msg) -> PublishResult:
         if "error" in body:
             outcome = body.get("liftlog", {}).get("outcome", INFO)
             return PublishResult(tag, outcome, error=body["error"]["description"])
-        return PublishResult(tag, OK, body["stream"], body["partition"], body["offset"], body["epoch"])
+        numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])
+        return PublishResult(tag, OK, body["stream"], *numbers)
     except (ValueError, KeyError, TypeError):
         return PublishResult(tag, INFO, error=f"an answer that is not liftlog's: {message.data[:100]!r}")

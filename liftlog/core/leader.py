@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from liftlog import headers
 from liftlog.core.commands import ChangeIsr, LeaderReady, Resign
 from liftlog.core.purge import Purges
 from liftlog.core.sequencer import sequence
 from liftlog.core.serving import Serving
 from liftlog.core.subjects import partition_subject
+from liftlog.headers import Wishes
 from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_TOO_FEW_INSYNC,
@@ -71,12 +73,15 @@ class Progress:
 class Inflight:
     """Publishes of one batch that wait for their commit."""
 
-    __slots__ = ("base", "end", "replies", "size")
+    __slots__ = ("base", "end", "full", "replies", "size")
 
-    def __init__(self, base: int, end: int, replies: list[bytes] | None, size: int) -> None:
+    def __init__(
+        self, base: int, end: int, replies: list[bytes] | None, full: list[bool] | None, size: int
+    ) -> None:
         self.base = base
         self.end = end
         self.replies = replies
+        self.full = full
         self.size = size
 
 
@@ -159,6 +164,7 @@ class Leadership:
                 partition_subject(config.subject, self.replica.id.index),
                 config.max_payload_bytes,
                 config.ack_reply,
+                config.name,
             )
         )
 
@@ -218,6 +224,9 @@ class Leadership:
             for _ in dropped:
                 ctx.mark("N6.dropped")
             return
+        wishes = headers.read(messages, self._name())
+        if wishes is not None:
+            messages, wishes = self._heed(messages, wishes)
         if not messages:
             return
         config = replica.config
@@ -227,10 +236,11 @@ class Leadership:
             self.epoch,
             event.timestamp_ms,
             messages,
+            wishes,
             ctx.config.batch_max_bytes,
             config.codec if config is not None else "none",
         )
-        self._track(batches, messages)
+        self._track(batches, messages, wishes)
         replica.append(batches)
         for node, progress in self.followers.items():
             if progress.parked is not None:
@@ -238,30 +248,62 @@ class Leadership:
 
     def _refuse(self, messages: list[Message], code: str, text: str) -> list[Message]:
         """N4: tell requesters that this epoch did not store it; return those who did not ask."""
-        replies = [message.reply for message in messages if message.reply]
-        if replies:
+        asked = [message for message in messages if message.reply]
+        if asked:
             self.ctx.mark("N4.refused")
-            self.ctx.effects.append(
-                RefusePublishes(self.replica.id, self._name(), self.epoch, code, text, replies)
-            )
+            self._tell_refused(asked, code, text)
         return [message for message in messages if not message.reply]
 
-    def _track(self, batches: list[Batch], messages: list[Message]) -> None:
+    def _heed(self, messages: list[Message], wishes: list[Wishes]) -> tuple[list[Message], list[Wishes]]:
+        """L4: what asks for something that we do not do is not stored; returns the rest."""
+        if self.ctx.mutants.header_ignored or all(wish.refusal is None for wish in wishes):
+            return messages, wishes
+        refused: dict[headers.Refusal, list[Message]] = {}
+        kept = []
+        for message, wish in zip(messages, wishes, strict=True):
+            if wish.refusal is None:
+                kept.append((message, wish))
+            else:
+                self.ctx.mark("L4.refused" if message.reply else "L4.dropped")
+                refused.setdefault(wish.refusal, []).append(message)
+        for refusal, those in refused.items():
+            self._tell_refused(those, refusal.code, refusal.text)
+        return [message for message, _ in kept], [wish for _, wish in kept]
+
+    def _tell_refused(self, messages: list[Message], code: str, text: str) -> None:
         replies = [message.reply for message in messages]
+        full = [headers.asks_full_ack(message.headers) for message in messages]
+        self.ctx.effects.append(
+            RefusePublishes(
+                self.replica.id, self._name(), self.epoch, code, text, replies, full if any(full) else None
+            )
+        )
+
+    def _track(self, batches: list[Batch], messages: list[Message], wishes: list[Wishes] | None) -> None:
+        replies = [message.reply for message in messages]
+        full = None if wishes is None else [wish.full_ack for wish in wishes]
+        if full is not None and not any(full):
+            full = None
         base = batches[0].base_offset
         for batch in batches:
             self.inflight_bytes += len(batch.data)
             first = batch.base_offset - base
             wanted: list[bytes] | None = replies[first : first + batch.count]
+            wanted_full = None if full is None else full[first : first + batch.count]
             if self.ctx.mutants.ack_at_append and wanted is not None:
-                self._acknowledge(batch.base_offset, wanted)
+                self._acknowledge(batch.base_offset, wanted, wanted_full)
                 wanted = None
-            self.inflight.append(Inflight(batch.base_offset, batch.end_offset, wanted, len(batch.data)))
+            self.inflight.append(
+                Inflight(batch.base_offset, batch.end_offset, wanted, wanted_full, len(batch.data))
+            )
 
-    def _acknowledge(self, base: int, replies: list[bytes]) -> None:
+    def _acknowledge(self, base: int, replies: list[bytes], full: list[bool] | None) -> None:
         if any(replies):
-            self.ctx.mark("R4.ack")
-            self.ctx.effects.append(AckPublishes(self.replica.id, self._name(), self.epoch, base, replies))
+            ctx = self.ctx
+            ctx.mark("R4.ack")
+            ctx.effects.append(
+                AckPublishes(self.replica.id, self._name(), self.epoch, ctx.incarnation, base, replies, full)
+            )
 
     # -- commit (R2) ------------------------------------------------------------------------------
 
@@ -287,7 +329,7 @@ class Leadership:
             done = inflight.popleft()
             self.inflight_bytes -= done.size
             if done.replies is not None:
-                self._acknowledge(done.base, done.replies)
+                self._acknowledge(done.base, done.replies, done.full)
 
     def _maximal_isr(self) -> tuple[int, ...]:
         """Committed ISR plus pending additions; pending removals still count (R2)."""

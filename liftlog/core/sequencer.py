@@ -8,6 +8,7 @@ from __future__ import annotations
 from liftlog.codec import MissingCodec
 from liftlog.core.keys import encode
 from liftlog.format import compress
+from liftlog.headers import Wishes
 from liftlog.types import Batch, Message, PartitionId
 
 
@@ -17,6 +18,7 @@ def sequence(
     epoch: int,
     timestamp_ms: int,
     messages: list[Message],
+    wishes: list[Wishes] | None,
     batch_max_bytes: int,
     codec: str = "none",
 ) -> list[Batch]:
@@ -26,14 +28,17 @@ def sequence(
     a single message may exceed the limit (its own limit was checked at the NATS side). `codec` is applied
     afterwards, so the limit holds for what a reader unpacks.
     """
-    batch = encode(partition, base_offset, epoch, timestamp_ms, messages)
+    batch = encode(partition, base_offset, epoch, timestamp_ms, messages, wishes)
     if len(batch.data) <= batch_max_bytes or len(messages) == 1:
         return [batch if codec == "none" else _compressed(partition, batch, codec)]
     half = len(messages) // 2
-    first = sequence(partition, base_offset, epoch, timestamp_ms, messages[:half], batch_max_bytes, codec)
-    base_offset += half
-    rest = sequence(partition, base_offset, epoch, timestamp_ms, messages[half:], batch_max_bytes, codec)
-    return first + rest
+    batches = []
+    for offset, part in ((base_offset, slice(half)), (base_offset + half, slice(half, None))):
+        wished = wishes[part] if wishes is not None else None
+        batches += sequence(
+            partition, offset, epoch, timestamp_ms, messages[part], wished, batch_max_bytes, codec
+        )
+    return batches
 
 
 def _compressed(partition: PartitionId, batch: Batch, codec: str) -> Batch:

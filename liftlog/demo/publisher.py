@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from liftlog.demo.lines import Line, subject_of
+from liftlog.headers import FULL_ACK
 from liftlog.types import LiftlogError
 
 WINDOW_MAX = 4096
@@ -43,12 +44,15 @@ ANSWER = re.compile(rb"H?MSG (\S+) 1 (?:(\d+) )?(\d+)\r\n")
 
 
 class Ack(msgspec.Struct):
-    """What liftlog answers a publisher (R4). `error` is set instead of the offset when it did not store."""
+    """What liftlog answers a publisher that asks for the full ack (R4). `error` is set instead of the offset
+    when it did not store.
+    """
 
     stream: str = ""
     offset: int = -1
     partition: int = -1
     epoch: int = -1
+    incarnation: int = -1
     error: dict[str, object] | None = None
 
 
@@ -155,8 +159,9 @@ class Publisher:
             number = self.attempts.add(index, value, self._free.popleft(), now_ns)
             self._waiting.append(number)
             payload = value.encode()
-            head = f"PUB {self._subjects[line.file]} {INBOX}.{number} {len(payload)}\r\n"
-            frames.append(b"%b%b\r\n" % (head.encode(), payload))
+            sizes = f"{len(FULL_ACK)} {len(FULL_ACK) + len(payload)}"
+            head = f"HPUB {self._subjects[line.file]} {INBOX}.{number} {sizes}\r\n"
+            frames.append(b"%b%b%b\r\n" % (head.encode(), FULL_ACK, payload))
         if frames:
             self._output += b"".join(frames)
 
@@ -202,7 +207,7 @@ class Publisher:
         if ack.error is not None:
             self._unknown(number)
             return
-        if ack.stream != self._stream or ack.offset < 0 or ack.epoch < 0:
+        if ack.stream != self._stream or ack.offset < 0 or ack.epoch < 0 or ack.incarnation < 0:
             raise LiftlogError(f"the answer to a publication is no ack: {payload!r}")
         attempts = self.attempts
         attempts.outcome[number] = OK

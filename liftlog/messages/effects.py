@@ -244,6 +244,7 @@ class Subscribe(Effect):
     subject: str
     max_payload_bytes: int
     ack_reply: bool
+    stream: str = ""
 
 
 class Unsubscribe(Effect):
@@ -260,17 +261,25 @@ class Drain(Effect):
 
 
 class AckPublishes(Effect):
-    """Answer publishers: message i of the list has offset `offsets_from + i`; an empty reply gets nothing."""
+    """Answer publishers: message i of the list has offset `offsets_from + i`; an empty reply gets nothing.
+
+    `full`: which of them asked for more than JetStream's keys (R4); None = nobody did.
+    """
 
     partition: PartitionId
     stream: str
     epoch: int
+    incarnation: int
     offsets_from: int
     replies: list[bytes]
+    full: list[bool] | None = None
 
 
 class RefusePublishes(Effect):
-    """Tell publishers that this epoch did not store their message (N4, N6)."""
+    """Tell publishers that this epoch did not store their message (N4, N6, L4).
+
+    An empty reply stands for a message that is gone without anybody being told. `full` as in `AckPublishes`.
+    """
 
     partition: PartitionId
     stream: str
@@ -278,6 +287,7 @@ class RefusePublishes(Effect):
     code: str
     description: str
     replies: list[bytes]
+    full: list[bool] | None = None
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import trio
 
+from liftlog.headers import asks_full_ack, counted_bytes
 from liftlog.messages import (
     ERR_TOO_LARGE,
     AckPublishes,
@@ -55,6 +56,8 @@ OUTGOING_LIMIT_BYTES = 64 * 1024 * 1024
 """Answers beyond this are dropped: a server that does not read must not eat our memory. No answer =
 unknown."""
 
+COMPLAINT_INTERVAL_S = 5.0
+
 ApiHandler = Callable[[bytes, bytes, bytes], None]
 """Called with (subject, reply, payload) of a request to the API."""
 
@@ -63,6 +66,7 @@ class Subscription(NamedTuple):
     partition: PartitionId
     epoch: int
     max_payload_bytes: int
+    stream: str
 
 
 class ApiSubscription(NamedTuple):
@@ -105,12 +109,15 @@ class NatsBus:
         """What the last PONG of a drained subscription stands for, and the subscription's id."""
         self._pongs_seen = 0
         self._smallest_limit_bytes = 0
+        self._complain_after_s = 0.0
+        self._complaints_kept = 0
         self.connected = False
         self.last_error = ""
         self.counters = {
             "nats.connects": 0,
             "nats.messages_in": 0,
             "nats.refused_too_large": 0,
+            "nats.refused_headers": 0,
             "nats.answers_dropped": 0,
             "nats.errors": 0,
         }
@@ -128,7 +135,9 @@ class NatsBus:
         if not self.connected:
             return
         sid = self._new_sid()
-        self._subscriptions[sid] = Subscription(request.partition, request.epoch, request.max_payload_bytes)
+        self._subscriptions[sid] = Subscription(
+            request.partition, request.epoch, request.max_payload_bytes, request.stream
+        )
         self._sid_of[request.partition] = sid
         self._find_smallest_limit()
         self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
@@ -155,6 +164,11 @@ class NatsBus:
             self._write_answers(nats_wire.acknowledgements(acks))
 
     def refuse(self, refusal: RefusePublishes) -> None:
+        if refusal.code in nats_wire.HEADER_CODES:
+            self.counters["nats.refused_headers"] += len(refusal.replies)
+            self._complain(
+                f"stream {refusal.stream!r} refused {len(refusal.replies)} messages: {refusal.description}"
+            )
         if refusal.partition not in self._silent:
             self._write_answers(nats_wire.refusals(refusal))
 
@@ -327,14 +341,38 @@ class NatsBus:
     def _refuse_large(self, subscription: Subscription, messages: list[Message]) -> list[Message]:
         """Answer what is over the stream's limit (L3); return the rest."""
         limit = subscription.max_payload_bytes
-        kept = [message for message in messages if len(message.value) + len(message.headers) <= limit]
-        refused = [m.reply for m in messages if len(m.value) + len(m.headers) > limit]
-        if refused:
-            self.counters["nats.refused_too_large"] += len(refused)
+        kept = [message for message in messages if counted_bytes(message) <= limit]
+        large = [message for message in messages if counted_bytes(message) > limit]
+        if large:
+            self.counters["nats.refused_too_large"] += len(large)
             text = f"message exceeds the stream's limit of {limit} bytes (headers and payload)"
-            partition, epoch = subscription.partition, subscription.epoch
-            self.refuse(RefusePublishes(partition, "", epoch, ERR_TOO_LARGE, text, refused))
+            self.refuse(
+                RefusePublishes(
+                    subscription.partition,
+                    subscription.stream,
+                    subscription.epoch,
+                    ERR_TOO_LARGE,
+                    text,
+                    [message.reply for message in large],
+                    [asks_full_ack(message.headers) for message in large],
+                )
+            )
         return kept
+
+    def _complain(self, text: str) -> None:
+        """A warning in the log, but not more often than every `COMPLAINT_INTERVAL_S`: publishers set the
+        pace.
+        """
+        now_s = trio.current_time()
+        if now_s >= self._complain_after_s:
+            self._complain_after_s = now_s + COMPLAINT_INTERVAL_S
+            more = (
+                f" ({self._complaints_kept} more like this or others since)" if self._complaints_kept else ""
+            )
+            self._complaints_kept = 0
+            log.warning("%s%s", text, more)
+        else:
+            self._complaints_kept += 1
 
     # -- small helpers -------------------------------------------------------------------------------------
 

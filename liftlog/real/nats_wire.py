@@ -1,19 +1,22 @@
 """Bytes that liftlog sends to a NATS server: CONNECT, acknowledgements, refusals; and the URL behind it all.
 
-An acknowledgement is JSON on the publisher's reply subject. `stream` and `seq` make it a valid JetStream
-publish acknowledgement, so that JetStream clients work unchanged; `offset`, `partition` and `epoch` are what
-liftlog means (R4). Errors follow JetStream too: exactly three keys inside `error`, since clients unpack that
-object; everything else stands beside it.
+An acknowledgement is JSON on the publisher's reply subject, with exactly the keys of JetStream's: `stream`
+and `seq`, which is the offset plus one; strict clients refuse any other. A message that asks for it with the
+header `Liftlog-Ack: full` gets what liftlog means beside them (R4): `offset`, `partition`, `epoch` and the
+`incarnation` of its leader. Refusals follow JetStream too: `error` with exactly three keys inside, `stream`,
+and `seq` 0; whoever asked for the full ack gets `partition`, `epoch` and `liftlog`, our own code and outcome,
+beside them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from liftlog import messages
+from liftlog import headers, messages
 from liftlog.types import LiftlogError
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
@@ -33,11 +36,29 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_OVERLOAD: (503, 10023),
     messages.ERR_FAILED: (503, 10077),
     messages.ERR_DAMAGED: (500, 10077),
+    messages.ERR_HEADER: (400, 10003),
+    messages.ERR_WRONG_STREAM: (400, 10060),
+    messages.ERR_TTL_DISABLED: (400, 10166),
+    messages.ERR_ROLLUP_DISABLED: (500, 10111),
+    messages.ERR_COUNTER_DISABLED: (400, 10168),
+    messages.ERR_BATCH_DISABLED: (400, 10174),
+    messages.ERR_SCHEDULE_DISABLED: (400, 10188),
+    messages.ERR_SOURCE_HEADER: (400, 10227),
 }
 """JetStream's (HTTP-like code, error code) for each of ours, from nats-server's errors.json."""
 
-FAILS = frozenset({messages.ERR_TOO_LARGE, messages.ERR_INVALID, messages.ERR_NOT_FOUND, messages.ERR_EXISTS})
-"""N4: refusals that follow from committed configuration. Every other error leaves the outcome open."""
+HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {messages.ERR_WRONG_STREAM}
+"""L4: what the message's headers ask for is not done here."""
+
+FAILS = HEADER_CODES | {
+    messages.ERR_TOO_LARGE,
+    messages.ERR_INVALID,
+    messages.ERR_NOT_FOUND,
+    messages.ERR_EXISTS,
+}
+"""N4: refusals that follow from committed configuration, or from what no leader does. Every other error
+leaves the outcome open.
+"""
 
 
 class NatsAddress(NamedTuple):
@@ -107,58 +128,69 @@ def publish(subject: bytes, payload: bytes) -> bytes:
 
 
 def acknowledgements(acks: messages.AckPublishes) -> bytes:
-    """All the PUBs of one `AckPublishes`. An empty reply subject gets nothing, but takes up its offset.
+    """All the PUBs of one `AckPublishes`. An empty reply subject gets nothing, but takes up its offset."""
+    plain = b'{"stream":%b,"seq":%%d}' % json.dumps(acks.stream).encode().replace(b"%", b"%%")
+    start, replies, full = acks.offsets_from, acks.replies, acks.full
+    if full is None:
+        return _numbered(plain, 1, start, replies)
+    whole = plain[:-1] + b',"offset":%%d,"partition":%d,"epoch":%d,"incarnation":%d}' % (
+        acks.partition.index,
+        acks.epoch,
+        acks.incarnation,
+    )
+    if all(full):
+        return _numbered(whole, 2, start, replies)
+    plainly = [b"" if wants else reply for reply, wants in zip(replies, full, strict=True)]
+    wholly = [reply if wants else b"" for reply, wants in zip(replies, full, strict=True)]
+    return _numbered(plain, 1, start, plainly) + _numbered(whole, 2, start, wholly)
+
+
+def _numbered(template: bytes, places: int, start: int, replies: list[bytes]) -> bytes:
+    """PUBs of `template`, which has a place for seq = offset + 1, and perhaps a second one for the offset.
 
     Built with one format operation for each run of offsets that have equally many digits, since then all the
     payloads are equally long: about 0.4 µs an ack.
     """
-    name = json.dumps(acks.stream).encode()
-    escaped = name.replace(b"%", b"%%")
-    start, replies = acks.offsets_from, acks.replies
+    fixed = len(template) - template.count(b"%%") - 2 * places
     parts = []
     position, count = 0, len(replies)
     while position < count:
         first = start + position
         digits, next_digits = len(str(first)), len(str(first + 1))
-        # Up to here offset and seq = offset + 1 keep their number of digits; at 9, 99, ... the run is one
-        # long.
+        # Up to here offset and seq keep their number of digits; at 9, 99, ... the run is one long.
         limit = first + 1 if next_digits > digits else 10**digits - 1
         run = min(count, limit - start)
         wanted = replies[position:run]
-        template = b'{"stream":%b,"seq":%%d,"offset":%%d,"partition":%d,"epoch":%d}' % (
-            escaped,
-            acks.partition.index,
-            acks.epoch,
-        )
-        size = len(template) - name.count(b"%") - 4 + digits + next_digits
-        line = b"PUB %%b %d\r\n%b\r\n" % (size, template)
-        if b"" in wanted:
-            numbered = [(reply, offset + 1, offset) for offset, reply in enumerate(wanted, first) if reply]
-            parts.append((line * len(numbered)) % tuple(chain.from_iterable(numbered)))
-        else:
-            last = first + len(wanted)
-            numbers = zip(wanted, range(first + 1, last + 1), range(first, last), strict=True)
-            parts.append((line * len(wanted)) % tuple(chain.from_iterable(numbers)))
         position = run
+        seqs: Sequence[int] = range(first + 1, first + len(wanted) + 1)
+        if b"" in wanted:
+            seqs = [seq for seq, reply in zip(seqs, wanted, strict=True) if reply]
+            wanted = [reply for reply in wanted if reply]
+        size = fixed + next_digits + (digits if places == 2 else 0)
+        line = b"PUB %%b %d\r\n%b\r\n" % (size, template)
+        if places == 1:
+            values = chain.from_iterable(zip(wanted, seqs, strict=True))
+        else:
+            values = chain.from_iterable(zip(wanted, seqs, [seq - 1 for seq in seqs], strict=True))
+        parts.append((line * len(wanted)) % tuple(values))
     return b"".join(parts)
 
 
-def error_payload(code: str, description: str, beside: dict[str, object]) -> bytes:
-    """A refusal as JSON: JetStream's three keys inside `error`, ours beside it."""
-    http_code, error_code = ERROR_CODES.get(code, (500, 10077))
-    body: dict[str, object] = {
-        "error": {"code": http_code, "err_code": error_code, "description": description},
-        "liftlog": {"code": code, "outcome": "fail" if code in FAILS else "info"},
-    }
-    body.update(beside)
-    return json.dumps(body, separators=(",", ":")).encode()
-
-
 def refusals(refusal: messages.RefusePublishes) -> bytes:
-    """All the PUBs of one `RefusePublishes` (N4, N6)."""
-    beside: dict[str, object] = {"partition": refusal.partition.index, "epoch": refusal.epoch}
-    if refusal.stream:
-        beside["stream"] = refusal.stream
-    payload = error_payload(refusal.code, refusal.description, beside)
-    tail = b" %d\r\n%b\r\n" % (len(payload), payload)
-    return b"".join([b"PUB " + reply + tail for reply in refusal.replies if reply])
+    """All the PUBs of one `RefusePublishes` (N4, N6, L4)."""
+    http_code, error_code = ERROR_CODES.get(refusal.code, (500, 10077))
+    error = {"code": http_code, "err_code": error_code, "description": refusal.description}
+    plain: dict[str, object] = {"error": error, "stream": refusal.stream, "seq": 0}
+    whole = plain | {
+        "partition": refusal.partition.index,
+        "epoch": refusal.epoch,
+        "liftlog": {"code": refusal.code, "outcome": "fail" if refusal.code in FAILS else "info"},
+    }
+    tails = []
+    for body in (plain, whole):
+        payload = json.dumps(body, separators=(",", ":")).encode()
+        tails.append(b" %d\r\n%b\r\n" % (len(payload), payload))
+    wants = refusal.full or [False] * len(refusal.replies)
+    return b"".join(
+        [b"PUB " + reply + tails[full] for reply, full in zip(refusal.replies, wants, strict=True) if reply]
+    )

@@ -124,7 +124,7 @@ async def run_for(driver: NodeDriver, seconds: float) -> None:
 async def test_effects_are_carried_out_in_order(autojump_clock: trio.testing.MockClock) -> None:
     job = AppendLog(PARTITION, [], Ticket(1))
     subscribe = Subscribe(PARTITION, 1, "s", 10, True)
-    acks = AckPublishes(PARTITION, "s", 1, 0, [b"r"])
+    acks = AckPublishes(PARTITION, "s", 1, 9, 0, [b"r"])
     refusal = RefusePublishes(PARTITION, "s", 1, "overload", "x", [b"r"])
     node = ScriptedNode(
         [

@@ -99,42 +99,56 @@ def parse_publishes(data: bytes) -> list[tuple[bytes, dict[str, object]]]:
 
 @given(
     st.integers(min_value=0, max_value=12_000),
-    st.lists(st.sampled_from([b"_INBOX.a", b"_INBOX.bc", b""]), max_size=120),
-    st.sampled_from(["orders", "100%d", 'q"uote']),
+    st.lists(st.tuples(st.sampled_from([b"_INBOX.a", b"_INBOX.bc", b""]), st.booleans()), max_size=120),
+    st.sampled_from(["orders", "100%d", 'q"uote', "50%%"]),
+    st.sampled_from(["as drawn", "all", "none"]),
 )
-def test_every_acknowledgement_is_exact_json_with_its_own_offset(
-    start: int, replies: list[bytes], name: str
+def test_R4_every_ack_has_jetstream_s_keys_or_all_of_them_and_its_own_offset(
+    start: int, asked: list[tuple[bytes, bool]], name: str, who: str
 ) -> None:
-    acks = AckPublishes(PartitionId(5, 2), name, 7, start, replies)
-    expected = [
-        (reply, {"stream": name, "seq": offset + 1, "offset": offset, "partition": 2, "epoch": 7})
-        for offset, reply in enumerate(replies, start)
-        if reply
-    ]
-    assert parse_publishes(nats_wire.acknowledgements(acks)) == expected
+    replies = [reply for reply, _ in asked]
+    full = {"all": [True] * len(asked), "none": None}.get(who, [wants for _, wants in asked])
+    acks = AckPublishes(PartitionId(5, 2), name, 7, 31, start, replies, full)
+    expected = []
+    for place, reply in enumerate(replies):
+        offset = start + place
+        body: dict[str, object] = {"stream": name, "seq": offset + 1}
+        if full is not None and full[place]:
+            body |= {"offset": offset, "partition": 2, "epoch": 7, "incarnation": 31}
+        if reply:
+            expected.append((reply, body))
+    found = parse_publishes(nats_wire.acknowledgements(acks))
+    assert sorted(found, key=lambda one: int(str(one[1]["seq"]))) == expected
+
+
+def refused(code: str, full: list[bool] | None = None) -> list[tuple[bytes, dict[str, object]]]:
+    refusal = RefusePublishes(
+        PartitionId(5, 0), "orders", 3, code, "because", [b"_INBOX.a", b"", b"_INBOX.b"], full
+    )
+    return parse_publishes(nats_wire.refusals(refusal))
 
 
 @pytest.mark.parametrize("code", sorted(nats_wire.ERROR_CODES))
-def test_a_refusal_has_exactly_the_three_keys_of_jetstream_inside_error(code: str) -> None:
-    refusal = RefusePublishes(
-        PartitionId(5, 0), "orders", 3, code, "because", [b"_INBOX.a", b"", b"_INBOX.b"]
-    )
-    answers = parse_publishes(nats_wire.refusals(refusal))
+def test_a_refusal_has_exactly_the_keys_of_jetstream_unless_more_was_asked_for(code: str) -> None:
+    answers = refused(code, [False, True, True])
     assert [subject for subject, _ in answers] == [b"_INBOX.a", b"_INBOX.b"]
     for _, body in answers:
         error = body["error"]
         assert isinstance(error, dict)
         assert set(error) == {"code", "err_code", "description"}
+        assert (body["stream"], body["seq"]) == ("orders", 0)
+    assert set(answers[0][1]) == {"error", "stream", "seq"}
+    assert set(answers[1][1]) == {"error", "stream", "seq", "partition", "epoch", "liftlog"}
+    assert refused(code) == [(b"_INBOX.a", answers[0][1]), (b"_INBOX.b", answers[0][1])]
 
 
 def test_only_refusals_that_follow_from_configuration_have_the_outcome_fail() -> None:
     def outcome(code: str) -> object:
-        refusal = RefusePublishes(PartitionId(5, 0), "orders", 3, code, "because", [b"r"])
-        beside = parse_publishes(nats_wire.refusals(refusal))[0][1]["liftlog"]
+        beside = refused(code, [True, True, True])[0][1]["liftlog"]
         assert isinstance(beside, dict)
         return beside["outcome"]
 
-    assert outcome(messages.ERR_TOO_LARGE) == "fail"
+    assert outcome(messages.ERR_TOO_LARGE) == outcome(messages.ERR_TTL_DISABLED) == "fail"
     assert outcome(messages.ERR_TOO_FEW_INSYNC) == outcome(messages.ERR_OVERLOAD) == "info"
 
 

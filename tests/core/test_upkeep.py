@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.keys import encode, key_of
+from liftlog.core.keys import encode
 from liftlog.core.limits import limits_problem
 from liftlog.format import decode_records
+from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (
     Compacted,
     CompactLog,
@@ -117,7 +118,8 @@ def test_a_log_is_opened_with_its_streams_options_and_told_of_them_after_a_resta
 def test_L1_a_key_is_taken_from_well_formed_headers_only(
     headers: bytes, expected: tuple[bytes | None, bool]
 ) -> None:
-    assert key_of(headers) == expected
+    (wish,) = read([Message(b"s", b"", headers, b"")], "s") or [NO_WISHES]
+    assert (wish.key, wish.tombstone) == expected
 
 
 def test_L1_keys_and_tombstones_stand_in_the_records_and_offsets_stay_contiguous() -> None:
@@ -127,7 +129,7 @@ def test_L1_keys_and_tombstones_stand_in_the_records_and_offsets_stay_contiguous
         Message(b"s", b"", keyed(b"a", tombstone=True), b"gone"),
         Message(b"s", b"", b"NATS/1.0\r\nOther: x\r\n\r\n", b"3"),
     ]
-    records = decode_records(encode(PartitionId(4, 0), 10, 2, 99, messages))
+    records = decode_records(encode(PartitionId(4, 0), 10, 2, 99, messages, read(messages, "s")))
     assert [(record.offset, record.key, record.value) for record in records] == [
         (10, b"a", b"1"),
         (11, None, b"2"),

@@ -134,7 +134,7 @@ def test_acks_and_refusals_reach_clients_unless_the_node_is_cut() -> None:
     seen: list[object] = []
     setup.bus.on_acks = seen.append
     setup.bus.on_refusals = seen.append
-    acks = AckPublishes(PARTITION, "orders", 3, 0, [b"_INBOX.1"])
+    acks = AckPublishes(PARTITION, "orders", 3, 9, 0, [b"_INBOX.1"])
     refusal = RefusePublishes(PARTITION, "orders", 3, "overload", "later", [b"_INBOX.2"])
     setup.connection.acknowledge(acks)
     setup.connection.refuse(refusal)
@@ -151,7 +151,7 @@ def test_a_dead_process_hears_and_says_nothing() -> None:
     setup.subscribed()
     assert setup.bus.publish(b"orders.new", [message(1)])
     setup.connection.detach()
-    setup.connection.acknowledge(AckPublishes(PARTITION, "orders", 3, 0, [b"_INBOX.1"]))
+    setup.connection.acknowledge(AckPublishes(PARTITION, "orders", 3, 9, 0, [b"_INBOX.1"]))
     assert setup.run(SECOND) == []
 
 

@@ -22,6 +22,7 @@ class FakeNats:
         self.greeting = b"INFO {}\r\n"
         self.published: list[bytes] = []
         self.lines: list[bytes] = []
+        self.headers: set[bytes] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve)
@@ -60,9 +61,12 @@ class FakeNats:
     def _talk(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")
         while line := stream.readline():
-            if line.startswith(b"PUB "):
-                _, _, reply, size = line.split()
+            if line.startswith((b"PUB ", b"HPUB ")):
+                _, _, reply, *header_size, size = line.split()
                 payload = stream.read(int(size) + 2)[:-2]
+                headers = payload[: int(header_size[0])] if header_size else b""
+                payload = payload[len(headers) :]
+                self.headers.add(headers)
                 self.published.append(payload)
                 connection.sendall(self.answer(len(self.published) - 1, reply, payload))
             else:

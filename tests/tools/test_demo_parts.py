@@ -33,7 +33,7 @@ def publish(server: FakeNats, lines: list[Line]) -> Publisher:
 
 
 def ack(server: FakeNats, reply: bytes, offset: int, epoch: int = 5) -> bytes:
-    return server.ack(reply, STREAM, offset + 1, offset=offset, partition=0, epoch=epoch)
+    return server.ack(reply, STREAM, offset + 1, offset=offset, partition=0, epoch=epoch, incarnation=7)
 
 
 # -- input -------------------------------------------------------------------------------------------------
@@ -82,6 +82,7 @@ def test_each_line_is_published_once_when_all_goes_well(fake_nats: FakeNats) -> 
     assert fake_nats.published == [line.value(1).encode() for line in lines]
     assert list(publisher.attempts.offset) == list(range(500))
     assert set(publisher.attempts.epoch) == {5} and set(publisher.attempts.outcome) == {OK}
+    assert fake_nats.headers == {b"NATS/1.0\r\nLiftlog-Ack: full\r\n\r\n"}, "each asks for the full ack"
 
 
 def test_no_responders_means_fail_and_the_line_is_sent_again(fake_nats: FakeNats) -> None:
@@ -117,7 +118,8 @@ def test_silence_and_errors_mean_unknown_and_the_process_never_acts_again(
 
 
 def test_an_ack_of_another_stream_is_refused(fake_nats: FakeNats) -> None:
-    fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "other", 1, offset=0, epoch=1)
+    numbers = {"offset": 0, "epoch": 1, "incarnation": 7}
+    fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "other", 1, **numbers)
     with pytest.raises(LiftlogError, match="no ack"):
         publish(fake_nats, some_lines(10))
 
