@@ -62,13 +62,16 @@ NULL = -(2**63)
 
 
 class Mop(NamedTuple):
-    """One micro-operation. `offset` None = unknown; `epoch` = the leader epoch that an ack named, if any."""
+    """One micro-operation. `offset` None = unknown; `epoch` = the leader epoch that an ack named, if any;
+    `leader` = the incarnation of the leader that gave it, if it was named.
+    """
 
     f: str
     key: str
     offset: int | None = None
     value: Value = None
     epoch: int | None = None
+    leader: int | None = None
 
 
 class Op(NamedTuple):
@@ -142,6 +145,7 @@ class History:
         "mop_epoch",
         "mop_f",
         "mop_key",
+        "mop_leader",
         "mop_offset",
         "mop_start",
         "mop_value",
@@ -174,6 +178,7 @@ class History:
         self.mop_key = array("i")
         self.mop_offset = array("q")
         self.mop_epoch = array("q")
+        self.mop_leader = array("q")
         self.mop_value: list[Value] = []
         self.errors: dict[int, str] = {}
         """Error text by row; most operations have none."""
@@ -214,6 +219,7 @@ class History:
         self.mop_key.append(self.keys.code(mop.key))
         self.mop_offset.append(NULL if mop.offset is None else mop.offset)
         self.mop_epoch.append(NULL if mop.epoch is None else mop.epoch)
+        self.mop_leader.append(NULL if mop.leader is None else mop.leader)
         self.mop_value.append(mop.value)
 
     def mops_of(self, row: int) -> tuple[Mop, ...]:
@@ -226,6 +232,7 @@ class History:
                 _nullable(self.mop_offset[i]),
                 self.mop_value[i],
                 _nullable(self.mop_epoch[i]),
+                _nullable(self.mop_leader[i]),
             )
             for i in range(start, start + self.mop_count[row])
         )
@@ -335,10 +342,13 @@ class HistoryWriter:
         *,
         offset: int | None = None,
         epoch: int | None = None,
+        leader: int | None = None,
         mops: Sequence[Mop] | None = None,
         time_ns: int | None = None,
     ) -> None:
-        """The operation happened. `offset` and `epoch` belong to a send; `mops` replaces what was invoked."""
+        """The operation happened. `offset`, `epoch` and `leader` belong to a send; `mops` replaces what was
+        invoked.
+        """
         if mops is not None:
             self.mops(op_id, mops)
         row = self._complete(op_id, OK, time_ns)
@@ -347,6 +357,8 @@ class HistoryWriter:
             history.mop_offset[history.mop_start[row]] = offset
         if epoch is not None:
             history.mop_epoch[history.mop_start[row]] = epoch
+        if leader is not None:
+            history.mop_leader[history.mop_start[row]] = leader
         self._write(row)
 
     def mops(self, op_id: int, mops: Sequence[Mop]) -> None:
@@ -400,6 +412,7 @@ class HistoryWriter:
         op_ids: Sequence[int],
         offsets: Sequence[int],
         epoch: int | None = None,
+        leader: int | None = None,
         *,
         time_ns: int | None = None,
     ) -> None:
@@ -413,6 +426,8 @@ class HistoryWriter:
             offset_column[mop] = offset
             if epoch is not None:
                 epoch_column[mop] = epoch
+            if leader is not None:
+                history.mop_leader[mop] = leader
             if self._stream is not None:
                 self._write(row)
 
@@ -452,6 +467,7 @@ class HistoryWriter:
         offsets: Sequence[int | None],
         outcomes: Sequence[str] | str = "ok",
         epoch: int | None = None,
+        leader: int | None = None,
     ) -> range:
         """Sends known only afterwards: one element per send in every sequence. Positions come from the
         times.
@@ -476,6 +492,8 @@ class HistoryWriter:
         )
         if epoch is not None:
             history.mop_epoch[history.mop_start[first] :] = array("q", [epoch]) * count
+        if leader is not None:
+            history.mop_leader[history.mop_start[first] :] = array("q", [leader]) * count
         self._unordered(ids)
         return ids
 
@@ -562,6 +580,7 @@ class HistoryWriter:
         history.mop_key.extend(array("i", [history.keys.code(key)]) * count)
         history.mop_offset.extend(offsets)
         history.mop_epoch.extend(array("q", [NULL if epoch is None else epoch]) * count)
+        history.mop_leader.extend(array("q", [NULL]) * count)
         history.mop_value.extend(values)
 
     def _complete(self, op_id: int, outcome: int, time_ns: int | None) -> int:

@@ -40,6 +40,7 @@ class MopLine(msgspec.Struct, array_like=True):
     offset: Natural | None = None
     value: JsonValue = None
     epoch: Natural | None = None
+    leader: Natural | None = None
 
 
 class HistoryLine(msgspec.Struct, tag_field="record", tag="history", forbid_unknown_fields=True):
@@ -254,7 +255,7 @@ class _Reader:
                 t_inv_ns,
                 t_ret_ns,
                 line.error,
-                tuple(Mop(m.f, m.key, m.offset, m.value, m.epoch) for m in line.mops),
+                tuple(Mop(m.f, m.key, m.offset, m.value, m.epoch, m.leader) for m in line.mops),
             )
         )
 

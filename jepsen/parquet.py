@@ -33,9 +33,11 @@ except ImportError:
         "or `pip install 'liftlog[spark]'`"
     ) from None
 
-VERSION = 2
-READABLE = (1, 2)
-"""Version 1 lacks the operation's columns in mops.parquet (`OP_COLUMNS`); whoever needs them joins."""
+VERSION = 3
+READABLE = (1, 2, 3)
+"""Version 1 lacks the operation's columns in mops.parquet (`OP_COLUMNS`); whoever needs them joins. Before
+version 3 there is no `leader`, which is null then.
+"""
 TABLES = ("ops", "mops", "faults")
 ROW_GROUP_ROWS = 128 * 1024
 """Spark splits a file only between row groups."""
@@ -73,6 +75,7 @@ MOPS_SCHEMA = pa.schema(
         pa.field("outcome", _name, nullable=False),
         pa.field("idx_inv", pa.int64(), nullable=False),
         pa.field("idx_ret", pa.int64()),
+        pa.field("leader", pa.int64()),
     ]
 )
 OP_COLUMNS = ("process", "op_f", "outcome", "idx_inv", "idx_ret")
@@ -165,9 +168,10 @@ def read_info(folder: Path) -> FolderInfo:
 
 def fields(table: str, version: int = VERSION) -> list[pa.Field]:
     """The columns of a table in one version of the format."""
-    return [
-        field for field in SCHEMAS[table] if version >= 2 or table != "mops" or field.name not in OP_COLUMNS
-    ]
+    lacking: tuple[str, ...] = ()
+    if table == "mops" and version < 3:
+        lacking = ("leader", *OP_COLUMNS) if version < 2 else ("leader",)
+    return [field for field in SCHEMAS[table] if field.name not in lacking]
 
 
 def count_mops(folder: Path) -> int:
@@ -242,6 +246,7 @@ def _mops_table(history: History) -> pa.Table:
             "value": integers,
             "value_s": strings,
             "epoch": _nullable_column(history.mop_epoch),
+            "leader": _nullable_column(history.mop_leader),
         }
     )
     if not contiguous or len(rows) != len(mops):
@@ -387,6 +392,10 @@ def _fill_mops(history: History, mops: pa.Table) -> None:
     history.mop_key = _codes(mops["key"], history.keys)
     history.mop_offset = _integers(mops["offset"], "q")
     history.mop_epoch = _integers(mops["epoch"], "q")
+    if "leader" in mops.column_names:
+        history.mop_leader = _integers(mops["leader"], "q")
+    else:
+        history.mop_leader = array("q", [NULL]) * len(mops)
     strings = mops["value_s"].to_pylist()
     if mops["value"].null_count == len(mops):
         history.mop_value = strings

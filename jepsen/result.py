@@ -22,6 +22,8 @@ MEANINGS = {
     "phantom": "a value was read that nobody sent to this log",
     "future-read": "a value was read before its send had begun",
     "realtime-order": "offsets contradict real time: the earlier of two sends has the higher offset",
+    "nonmonotonic-epoch": "leader epochs fall: an older epoch acknowledged a higher offset than a newer one",
+    "two-leaders": "two leaders acknowledged records in one epoch",
     "nonmonotonic-send": "a sender's later send was stored below its earlier one",
     "int-nonmonotonic-send": "the offsets of one operation's sends do not ascend",
     "int-send-skip": "other records lie between the sends of one operation",
@@ -86,6 +88,10 @@ class Evidence(NamedTuple):
     process: int | None = None
     position: int | None = None
     other_position: int | None = None
+    epoch: int | None = None
+    other_epoch: int | None = None
+    leader: int | None = None
+    other_leader: int | None = None
 
 
 class Anomaly(NamedTuple):
@@ -316,6 +322,15 @@ def explain(anomaly: Anomaly) -> str:
         "realtime-order": (
             f"{value} was acknowledged at offset {e.offset} before {other} was even sent, "
             f"and yet that one got the lower offset {e.other_offset} (operations {ops})"
+        ),
+        "nonmonotonic-epoch": (
+            f"{value} was acknowledged at offset {e.offset} in epoch {e.epoch}, although {other} at the "
+            f"lower offset {e.other_offset} had the newer epoch {e.other_epoch} (operations {ops})"
+        ),
+        "two-leaders": (
+            f"epoch {e.epoch} has two leaders: {value} at offset {e.offset} was acknowledged by incarnation "
+            f"{e.leader}, {other} at offset {e.other_offset} by incarnation {e.other_leader} "
+            f"(operations {ops})"
         ),
         "nonmonotonic-send": (
             f"process {e.process} sent to offset {e.offset} after its send to offset {e.other_offset} "

@@ -166,6 +166,7 @@ def mop_table(piece: Columns, history: str, keys: Any) -> Any:
         "value": nullable(piece["value"]),
         "value_s": pa.nulls(rows, pa.string()),
         "epoch": nullable(piece["epoch"]),
+        "leader": nullable(piece["leader"]),
         "process": pa.array(piece["process"]),
         "op_f": _coded(piece["op_f"], OP_FUNCTIONS),
         "outcome": _coded(piece["outcome"], OUTCOMES),

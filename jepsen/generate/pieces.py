@@ -20,13 +20,13 @@ PIECE_ROWS = 1 << 17
 OP_FUNCTIONS = ("send", "poll", "txn", "final-poll", "assign")
 SEND, POLL, TXN, FINAL, ASSIGN = range(5)
 SENDING, POLLING, ASSIGNING = (MOP_FUNCTIONS.index(f) for f in ("send", "poll", "assign"))
-EPOCH = 1
+EPOCH, LEADER = 1, 1
 """A correct log that never changes its leader."""
 
 Columns = dict[str, npt.NDArray[np.int64]]
 
 MOP_COLUMNS = (
-    "key", "op_id", "pos", "f", "offset", "value", "epoch",
+    "key", "op_id", "pos", "f", "offset", "value", "epoch", "leader",
     "process", "op_f", "outcome", "idx_inv", "idx_ret",
 )  # fmt: skip
 OP_COLUMNS = ("op_id", "idx_inv", "idx_ret", "process", "f", "outcome")
@@ -193,9 +193,10 @@ def _records(layout: Layout, sends: Sends, member: int, finals: Ints) -> Columns
     columns["f"][:] = POLLING
     columns["outcome"][:] = OK
     columns["epoch"][:] = NULL
+    columns["leader"][:] = NULL
     _fill(
         columns, 0,
-        f=SENDING, epoch=EPOCH, op_f=_send_f(layout), pos=member, op_id=sends.op[chosen],
+        f=SENDING, epoch=EPOCH, leader=LEADER, op_f=_send_f(layout), pos=member, op_id=sends.op[chosen],
         **_send_cells(layout, sends.burst[chosen], sends.member[chosen], sends.fate[chosen]),
     )  # fmt: skip
     place = layout.first_poll[group] + within // shape.batch

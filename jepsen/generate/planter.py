@@ -101,6 +101,7 @@ class Planter:
                     "offset": NULL if mop.offset is None else mop.offset,
                     "value": mop.value if isinstance(mop.value, int) else NULL,
                     "epoch": NULL if mop.epoch is None else mop.epoch,
+                    "leader": NULL if mop.leader is None else mop.leader,
                 }  # fmt: skip
                 self._own.append((mop.key, row))
 

@@ -30,10 +30,19 @@ class _Plot:
             return self.writer.invoke(self.first_process + process, f, None if f == "txn" else self.key)
         return self.writer.invoke(self.first_process + process, f, self.key, self.value(letter))
 
-    def send(self, letter: str, offset: int | None, outcome: str = "ok", process: int = 1) -> int:
+    def send(
+        self,
+        letter: str,
+        offset: int | None,
+        outcome: str = "ok",
+        process: int = 1,
+        *,
+        epoch: int | None = 1,
+        leader: int | None = None,
+    ) -> int:
         op_id = self.invoke(process, "send", letter)
         if outcome == "ok":
-            self.writer.ok(op_id, offset=offset, epoch=1)
+            self.writer.ok(op_id, offset=offset, epoch=epoch, leader=leader)
         elif outcome == "fail":
             self.writer.fail(op_id)
         return op_id
@@ -229,6 +238,44 @@ def _overlapping(plot: _Plot) -> None:
     plot.writer.ok(first, offset=1, epoch=1)
     plot.writer.ok(second, offset=0, epoch=1)
     plot.poll(2, (0, "a"), (1, "b"))
+
+
+def _falling_epoch(plot: _Plot) -> list[Planted]:
+    """Of three epochs the first acknowledges something above the second, and nothing above the third."""
+    plot.send("a", 0, epoch=3)
+    newer = plot.send("b", 1, epoch=5)
+    older = plot.send("c", 2, epoch=3)
+    plot.send("d", 3, epoch=6)
+    plot.poll(2, *((offset, letter) for offset, letter in enumerate("abcd")))
+    return [plot.found("nonmonotonic-epoch", older, newer)]
+
+
+def _growing_epochs(plot: _Plot) -> None:
+    """Epochs grow with gaps; an acknowledgement of an older one comes last, for a lower offset."""
+    slow = plot.invoke(4, "send", "a")
+    plot.send("b", 1, epoch=9)
+    plot.send("c", 2, epoch=None)
+    plot.send("x", None, "info", process=5)
+    plot.send("d", 3, epoch=12)
+    plot.writer.ok(slow, offset=0, epoch=0)
+    plot.poll(2, *((offset, letter) for offset, letter in enumerate("abcd")))
+
+
+def _two_leaders(plot: _Plot) -> list[Planted]:
+    one, other = plot.send("a", 0, epoch=4, leader=7), plot.send("b", 1, epoch=4, leader=9)
+    plot.send("c", 2, epoch=4, leader=7)
+    plot.poll(2, (0, "a"), (1, "b"), (2, "c"))
+    return [plot.found("two-leaders", one, other)]
+
+
+def _one_leader_each(plot: _Plot) -> None:
+    """Another leader in the next epoch; one acknowledgement names none, and another log has its own."""
+    plot.send("a", 0, epoch=4, leader=7)
+    plot.send("b", 1, epoch=4)
+    plot.send("c", 2, epoch=5, leader=9)
+    txn = plot.invoke(4, "txn")
+    plot.end(txn, Mop("send", plot.key + "/other", 0, plot.value("a"), 4, 9))
+    plot.poll(2, (0, "a"), (1, "b"), (2, "c"))
 
 
 def _nonmonotonic(plot: _Plot) -> list[Planted]:
@@ -428,6 +475,8 @@ _STORIES: dict[str, tuple[Story, Callable[[_Plot], None]]] = {
     "phantom": (_phantom, _known_at_last),
     "future-read": (_future, _known_at_last),
     "realtime-order": (_realtime, _overlapping),
+    "nonmonotonic-epoch": (_falling_epoch, _growing_epochs),
+    "two-leaders": (_two_leaders, _one_leader_each),
     "nonmonotonic-poll": (_nonmonotonic, _back_after_assign),
     "int-nonmonotonic-poll": (_internal_nonmonotonic, _two_logs_in_one_poll),
     "poll-skip": (_skip, _over_a_hole),

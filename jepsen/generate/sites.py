@@ -19,6 +19,7 @@ from jepsen.generate.pieces import (
     ASSIGN,
     ASSIGNING,
     EPOCH,
+    LEADER,
     POLL,
     POLLING,
     SEND,
@@ -236,7 +237,7 @@ def _inconsistent(site: Site, edits: Edits) -> list[Planted]:
     cells = site.extra_op(edits, SEND)
     edits.add(
         site.group, site.round_, key=site.group, pos=0, f=SENDING, value=site.fresh_value(),
-        offset=last.offset, epoch=EPOCH, **cells,
+        offset=last.offset, epoch=EPOCH, leader=LEADER, **cells,
     )  # fmt: skip
     site.audit(edits, site.fresh_value(), last.offset)
     return [site.found("inconsistent-offsets", cells["op_id"], last.op)]

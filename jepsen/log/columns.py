@@ -45,10 +45,13 @@ ROW_COLUMNS = (
     "final",
     "session",
     "seen",
+    "epoch",
+    "leader",
 )
 """One row per micro-operation, with its operation's columns. `final`: part of a process's final reads, all of
 which succeeded. `session`: assigns and subscribes of this process so far, this one included. `seen`: an info
-operation with several values, of which an ok poll read some.
+operation with several values, of which an ok poll read some. `epoch`, `leader`: as an acknowledgement named
+them.
 """
 
 

@@ -21,6 +21,8 @@ ANOMALIES = (
     "phantom",
     "future-read",
     "realtime-order",
+    "nonmonotonic-epoch",
+    "two-leaders",
     "nonmonotonic-send",
     "int-nonmonotonic-send",
     "int-send-skip",
@@ -33,7 +35,10 @@ ANOMALIES = (
 """Their numbers are the places in this list."""
 NUMBER = {name: number for number, name in enumerate(ANOMALIES)}
 
-FACTS = ("offset", "other_offset", "process", "position", "other_position")
+FACTS = (
+    "offset", "other_offset", "process", "position", "other_position",
+    "epoch", "other_epoch", "leader", "other_leader",
+)  # fmt: skip
 REFERENCES = ("value_op", "value_pos", "other_op", "other_pos")
 FOUND_COLUMNS = ("history", "log", "anomaly", "op_1", "op_2", *REFERENCES, *FACTS)
 

@@ -25,6 +25,7 @@ from jepsen.log.columns import (
     sort_order,
     take,
 )
+from jepsen.log.epochs import EPOCH_COLUMNS, check_epochs, epochs
 from jepsen.log.found import ANOMALIES, Found
 from jepsen.log.sessions import SKIP_COLUMNS, report_steps
 from jepsen.log.values import (
@@ -63,6 +64,8 @@ class Places(NamedTuple):
     prefixes: Block
     floors: Block
     skips: Block
+    epochs: Block
+    """What acknowledgements say of epochs; of a log that is cut, all of it in the first stretch."""
 
 
 def empty_places() -> dict[str, list[Block]]:
@@ -80,6 +83,7 @@ COLUMNS = {
     "prefixes": PREFIX_COLUMNS,
     "floors": FLOOR_COLUMNS,
     "skips": SKIP_COLUMNS,
+    "epochs": EPOCH_COLUMNS,
 }
 
 
@@ -126,6 +130,7 @@ def check_places(tile: Places, found: Found, unseen: str = "final") -> dict[str,
     _check_final_reads(values, log, logs, tile, found, unseen)
     dirty = [_check_offsets(pairs, found), _check_real_time(values, tile.prefixes, found)]
     check_skips(tile.skips, pairs, tile.floors, found)
+    check_epochs(tile.epochs, found)
     odd = ((values["flags"] & SEVERAL) != 0) | (
         (values["first"] != NONE) & ((values["flags"] & (SINGLE | COMMITTED)) != (SINGLE | COMMITTED))
     )
@@ -415,4 +420,5 @@ def of_values(made: Values, rows: Block, skips: Block) -> Places:
     parts["bounds"].append(bounds(made.values))
     parts["finals"].append(finals(rows))
     parts["skips"].append(skips)
+    parts["epochs"].append(epochs(made.rows))
     return gather(parts)

@@ -34,8 +34,10 @@ from jepsen.log.hashing import text_number
 
 READ_COLUMNS = (
     "history_id", "op_id", "pos", "f", "key", "offset", "value", "value_s", "process", "op_f", "outcome",
-    "idx_inv", "idx_ret",
+    "idx_inv", "idx_ret", "epoch",
 )  # fmt: skip
+LEADER = "leader"
+"""A column that folders of version 2 lack."""
 _KINDS = {"send": SEND, "poll": POLL, "assign": ASSIGN, "subscribe": ASSIGN, "rebalance": REBALANCE}
 _OUTCOMES = {"ok": OK, "fail": FAIL, "info": INFO}
 _FINAL = {"final-poll": 1}
@@ -70,10 +72,10 @@ def read_split(split: Split, aside: Aside = NOTHING_ASIDE) -> Block:
     """The rows of one split, as numbers (ROW_COLUMNS). For histories without transactions of unknown outcome,
     of which more would have to be known.
     """
-    table = pq.ParquetFile(split.path).read_row_groups(
-        list(split.groups), list(READ_COLUMNS), use_threads=False
-    )
-    columns = {name: whole_column(table.column(name)) for name in READ_COLUMNS}
+    file = pq.ParquetFile(split.path)
+    wanted_columns = [*READ_COLUMNS, *({LEADER} & set(file.schema_arrow.names))]
+    table = file.read_row_groups(list(split.groups), wanted_columns, use_threads=False)
+    columns = {name: whole_column(table.column(name)) for name in wanted_columns}
     kind = _translated(columns["f"], _KINDS, -1)
     keys = dictionary(columns["key"])
     wanted = np.array([_wanted(key, split) for key in keys.dictionary.to_pylist()], np.bool_)
@@ -96,6 +98,8 @@ def read_split(split: Split, aside: Aside = NOTHING_ASIDE) -> Block:
         "ret": _numbers(columns["idx_ret"]),
         "final": _translated(columns["op_f"], _FINAL, 0),
         "seen": np.zeros(len(code), np.int64),
+        "epoch": _numbers(columns["epoch"]),
+        "leader": _numbers(columns[LEADER]) if LEADER in columns else np.full(len(code), NONE, np.int64),
     }
     if len(aside.spoiled):
         rows["final"] = rows["final"] * ~np.isin(rows["process"], aside.spoiled)

@@ -30,6 +30,8 @@ INPUT_COLUMNS = (
     ("final", "boolean"),  # part of a process's final reads, all of which succeeded
     ("assignments", "bigint"),  # assigns and subscribes of this process so far, this one included
     ("seen", "boolean"),  # an info operation with several values, of which an ok poll read some
+    ("epoch", "bigint"),  # the leader epoch that an acknowledgement named
+    ("leader", "bigint"),  # the incarnation of the leader that gave it
 )
 """Columns of the input, one row per micro-operation joined with its operation; types as Spark names them."""
 
@@ -37,7 +39,8 @@ EVIDENCE = ("value", "other_value", *FACTS)
 OUTPUT_DDL = (
     "history_id string, anomaly string, key string, ops array<bigint>, "
     "evidence struct<value: string, other_value: string, offset: bigint, other_offset: bigint, "
-    "process: bigint, position: bigint, other_position: bigint>"
+    "process: bigint, position: bigint, other_position: bigint, epoch: bigint, other_epoch: bigint, "
+    "leader: bigint, other_leader: bigint>"
 )
 _text, _number = pa.string(), pa.int64()
 EVIDENCE_TYPE = pa.struct([(name, _text if "value" in name else _number) for name in EVIDENCE])
@@ -86,6 +89,8 @@ def as_rows(table: pa.Table) -> tuple[Block, list[tuple[str, str]]]:
         "final": _flags(table["final"]),
         "session": _ints(table["assignments"]),
         "seen": _flags(table["seen"]),
+        "epoch": _ints(table["epoch"]),
+        "leader": _ints(table["leader"]),
     }
     return rows, [(histories[pair // width], keys[pair % width]) for pair in pairs.tolist()]
 

@@ -10,8 +10,8 @@ The same three checks run over three partitions of a log's rows, in two rounds:
   stretch are carried into every later one, and so are assigns; then a tile knows where each process stood.
 - PLACES: a tile is a stretch of offsets. Every tile of values sends each stretch its values, and facts of the
   others: the latest invocation below, the least known offset above, how far reads came, when final reads
-  began. The first stretch also gets what SESSIONS could not decide of sends, and VALUES know: at which offset
-  polls saw those that were not told theirs.
+  began. The first stretch also gets what acknowledgements say of epochs, what SESSIONS could not decide of
+  sends, and VALUES know: at which offset polls saw those that were not told theirs.
 
 Functions here take and return parcels, `(tile, kind, block)`; whoever calls them moves a tile's parcels to
 one place (`jepsen.spark.log_checks`, or `run_here` for tests). Where operations send several values to a log,
@@ -43,6 +43,7 @@ from jepsen.log.columns import (
     sort_order,
     take,
 )
+from jepsen.log.epochs import epochs
 from jepsen.log.found import ANOMALIES, FOUND_COLUMNS, Found
 from jepsen.log.places import (
     PREFIX_COLUMNS,
@@ -303,6 +304,9 @@ def _to_places(made: Values, pieces: Pieces) -> Iterator[Parcel]:
         yield pieces.places, "missing", made.missing
     yield from _to_all(pieces, "readers", made.readers)
     yield from _to_all(pieces, "bounds", bounds(values))
+    told = epochs(made.rows)
+    if len(told["log"]):
+        yield pieces.places, "epochs", told
     yield from _prefixes(values, tile, pieces)
     yield from _floors(values, made, pieces)
 

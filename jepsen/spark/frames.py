@@ -89,7 +89,9 @@ def log_rows(frames: Frames, traits: Traits | None = None) -> DataFrame:
     rows = _with_seen(rows) if known.transactions else rows.withColumn("seen", F.lit(0))
     rows = _with_sessions(rows, frames.ops) if known.assigns else rows.withColumn("session", F.lit(0))
     rows = _with_finals(rows, frames.ops, known)
+    nobody = F.lit(None) if "leader" not in rows.columns else F.col("leader")
     columns = {
+        "leader": nobody,
         "history": history_number(),
         "log": log_number(),
         "kind": kind,

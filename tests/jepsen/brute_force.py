@@ -20,6 +20,7 @@ def text(value: int | str) -> str:
 
 def row(anomaly: str, key: str, ops: list[int], **evidence: Any) -> Row:
     fields = ("value", "other_value", "offset", "other_offset", "process", "position", "other_position")
+    fields += ("epoch", "other_epoch", "leader", "other_leader")
     return anomaly, key, tuple(ops), tuple(evidence.get(field) for field in fields)
 
 
@@ -69,6 +70,7 @@ class _Log:
         found: set[Row] = set()
         for value in self.values:
             found |= self.check_value(value)
+        found |= self.check_epochs() | self.check_leaders()
         found |= self.check_offsets() | self.check_real_time() | self.check_sessions(gaps)
         return found
 
@@ -187,6 +189,36 @@ class _Log:
                         other_position=sender.idx_inv,
                     )
                 )
+        return found
+
+    def acked(self) -> list[tuple[int, int, int, Mop]]:
+        """(offset, operation, position, micro-operation) of acknowledgements that name an epoch, in order."""
+        told = [part for part in self.sends if part[0].outcome == "ok" and part[2].epoch is not None]
+        return sorted((m.offset, op.op_id, pos, m) for op, pos, m in told if m.offset is not None)
+
+    def pair(self, anomaly: str, one: tuple[int, int, int, Mop], other: tuple[int, int, int, Mop]) -> Row:
+        named = {"value": text(one[3].value), "other_value": text(other[3].value)}
+        named |= {"offset": one[0], "other_offset": other[0], "epoch": one[3].epoch}
+        named |= {"other_epoch": other[3].epoch, "leader": one[3].leader, "other_leader": other[3].leader}
+        return row(anomaly, self.key, [one[1], other[1]], **named)
+
+    def check_epochs(self) -> set[Row]:
+        found = set()
+        for epoch in {mop.epoch for _, _, _, mop in self.acked()}:
+            own = [each for each in self.acked() if each[3].epoch == epoch]
+            later = [each for each in self.acked() if each[3].epoch > epoch]
+            highest = min(each for each in own if each[0] == max(offset for offset, _, _, _ in own))
+            if later and min(later)[0] < highest[0]:
+                found.add(self.pair("nonmonotonic-epoch", highest, min(later)))
+        return found
+
+    def check_leaders(self) -> set[Row]:
+        found = set()
+        for epoch in {mop.epoch for _, _, _, mop in self.acked()}:
+            own = [each for each in self.acked() if each[3].epoch == epoch and each[3].leader is not None]
+            others = [each for each in own if each[3].leader != own[0][3].leader]
+            if others:
+                found.add(self.pair("two-leaders", own[0], others[0]))
         return found
 
     def check_sessions(self, gaps: str) -> set[Row]:

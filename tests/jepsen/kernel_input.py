@@ -45,6 +45,8 @@ def kernel_input(histories: Iterable[History]) -> pa.Table:
                         "final": op.f == FINAL_POLL and op.process not in spoiled,
                         "assignments": assignments.get(op.process, 0),
                         "seen": seen,
+                        "epoch": mop.epoch,
+                        "leader": mop.leader,
                     }
                 )
     return pa.Table.from_pylist(rows, schema=SCHEMA)

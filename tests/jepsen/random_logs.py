@@ -34,7 +34,13 @@ class _Logs:
         if kept[outcome]:
             log.append((offset, value))
         told = outcome == "ok" or self.rng.random() < 0.3
-        return Mop("send", key, offset if told and not self.odd() else None, value)
+        epoch: int | None = 1 + offset // 3
+        leader: int | None = 10 + offset // 3
+        if self.odd():
+            epoch = self.rng.choice((None, 0, 1, 2, 3))
+        if self.odd():
+            leader = self.rng.choice((None, 10, 11, 12))
+        return Mop("send", key, offset if told and not self.odd() else None, value, epoch, leader)
 
     def polls(self, process: int, key: str, whole: bool) -> list[Mop]:
         log = sorted(self.stored[key])

@@ -131,6 +131,7 @@ def test_batches_of_unequal_length_are_refused() -> None:
 # -- round trips ---------------------------------------------------------------------------------------------
 
 numbers = st.integers(0, 2**62)
+epochs = st.none() | numbers
 values = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8))
 names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6)
 
@@ -152,7 +153,7 @@ def operations(draw: st.DrawFn, op_id: int, positions: list[int]) -> Op:
                 st.none() | values,
                 st.none() | numbers,
             )
-            | st.builds(Mop, st.just("send"), names, st.none() | numbers, values, st.none() | numbers),
+            | st.builds(Mop, st.just("send"), names, epochs, values, epochs, epochs),
             max_size=4,
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -342,3 +343,37 @@ def test_a_summary_counts_everything_and_keeps_the_first_examples() -> None:
 def test_a_large_history_without_plants_is_clean() -> None:
     history = large_history("large", 5000, keys=7, readers=2, batch=100)
     assert anomalies(history) == []
+
+
+# -- epochs --------------------------------------------------------------------------------------------------
+
+
+def epochs_of(*acks: tuple[int, int | None, int | None], outcome: str = "ok") -> list[str]:
+    """What is found in a log with these acknowledgements: (offset, epoch, leader) in order of time."""
+    writer = HistoryWriter("h", clock_ns=itertools.count().__next__)
+    for number, (offset, epoch, leader) in enumerate(acks):
+        op_id = writer.invoke(number, "send", "k", number)
+        writer.mops(op_id, [Mop("send", "k", offset, number, epoch, leader)])
+        {"ok": writer.ok, "info": writer.info}[outcome](op_id)
+    found = check_table(kernel_input([writer.close()])).to_pylist()
+    return [f"{one['anomaly']} {one['ops']}" for one in found]
+
+
+def test_an_epoch_below_an_earlier_one_is_found_once_for_each_such_epoch() -> None:
+    assert epochs_of((0, 9, None), (1, 0, None), (2, 0, None)) == ["nonmonotonic-epoch [2, 0]"]
+    first, second = [(place, 5, None) for place in range(50)], [(place, 3, None) for place in range(50, 99)]
+    assert epochs_of(*first, *second) == ["nonmonotonic-epoch [98, 0]"]
+    assert epochs_of((0, 9, None), (1, 2, None), (2, 5, None), (3, 1, None)) == [
+        "nonmonotonic-epoch [3, 0]",
+        "nonmonotonic-epoch [1, 0]",
+        "nonmonotonic-epoch [2, 0]",
+    ]
+
+
+def test_epochs_that_grow_or_are_unknown_are_no_fault() -> None:
+    assert epochs_of((0, 1, 7), (1, 1, 7), (2, None, None), (3, 4, 8), (4, 4, None), (5, 2**62, 9)) == []
+    assert epochs_of((0, 9, 1), (1, 0, 1), (2, 0, 2), outcome="info") == []
+
+
+def test_an_epoch_with_two_leaders_is_found_once() -> None:
+    assert epochs_of((0, 1, 7), (1, 1, 7), (2, 1, 8), (3, 1, 9), (4, 2, 8)) == ["two-leaders [0, 2]"]
