@@ -5,8 +5,9 @@
     [node]
     id = 1
     data = "/var/lib/liftlog"
-    listen = "127.0.0.1:4701"
-    address = "10.0.0.1:4701"        # what others are told; the default is `listen`
+    listen = "0.0.0.0:4701"          # for clients
+    address = "10.0.0.1:4701"        # what clients are told; the default is `listen`
+    peer_listen = "0.0.0.0:4801"     # for the other nodes; the default is this node's line in [peers]
     trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/tracing.py
 
     [nats]
@@ -17,13 +18,21 @@
     cert_file = "/etc/liftlog/node-cert.pem"
     key_file = "/etc/liftlog/node-key.pem"
 
-    [peers]                          # every voter, this node too
-    1 = "10.0.0.1:4701"
-    2 = "10.0.0.2:4701"
-    3 = "10.0.0.3:4701"
+    [peers]                          # where nodes call each other: every voter, this node too
+    1 = "10.0.0.1:4801"
+    2 = "10.0.0.2:4801"
+    3 = "10.0.0.3:4801"
+
+    [security]                       # docs/security.md; several nodes do not start without
+    secret_file = "/etc/liftlog/cluster.secret"          # the same on every node
+    client_secret_file = "/etc/liftlog/client.secret"    # the same on every node and for every client
+    insecure = false                 # true instead of both files: whoever can connect may do everything
 
     [storage]                        # optional: encryption at rest, see `encryption_key`
     encryption_key_file = "/etc/liftlog/key"
+
+    [network]                        # memory and number of connections, see NETWORK_RANGES
+    client_connections_max = 256
 
     [protocol]                       # times and bounds of the core, see PROTOCOL_RANGES
     session_timeout_ms = 1500
@@ -47,7 +56,9 @@ from typing import Any
 
 import msgspec
 
+from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
+from liftlog.security import how_to_make, read_secrets
 from liftlog.types import LiftlogError, NodeConfig
 
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
@@ -86,19 +97,49 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
 }
 """Accepted range of every key of [protocol], both ends included; the defaults are those of `NodeConfig`."""
 
+NETWORK_RANGES: dict[str, tuple[int, int]] = {
+    "client_connections_max": (1, 100_000),
+    "client_idle_ms": (1000, 86_400_000),
+    "handshake_ms": (100, 60_000),
+    "connection_bytes": (64 * 1024, 1024 * MIB),
+    "clients_bytes": (32 * MIB, 1024 * 1024 * MIB),
+    "peers_bytes": (128 * MIB, 1024 * 1024 * MIB),
+    "all_bytes": (128 * MIB, 1024 * 1024 * MIB),
+}
+"""Accepted range of every key of [network], both ends included; the defaults are those of `NetworkLimits`."""
+
 NATS_FILES = NatsLogin.__struct_fields__
 """Keys of [nats] that name files to log in with."""
 
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
-    "node": {"id": int, "data": str, "listen": str, "address": str, "trace": str},
+    "node": {"id": int, "data": str, "listen": str, "address": str, "peer_listen": str, "trace": str},
     "nats": {"url": str, "wait_at_start_ms": int} | dict.fromkeys(NATS_FILES, str),
+    "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str},
+    "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
 """Every key there is, by table; [peers] has node ids for keys."""
 
 ALIASES = {"LIFTLOG_NATS": "LIFTLOG_NATS_URL"}
+
+
+class NetworkLimits(msgspec.Struct, frozen=True):
+    """What connections may cost a node. What goes beyond it is cut or refused and counted."""
+
+    client_connections_max: int = 256
+    client_idle_ms: int = 600_000
+    """A client that asks nothing for so long, and waits for nothing, is hung up on."""
+    handshake_ms: int = 5_000
+    """Whoever has not proved to know a secret by then is hung up on."""
+    connection_bytes: int = 32 * MIB
+    """What may wait to be sent on one connection."""
+    clients_bytes: int = 256 * MIB
+    """What all clients together may occupy: requests half received or in work, answers not yet sent."""
+    peers_bytes: int = 384 * MIB
+    """The same for the connections from and to the other nodes."""
+    all_bytes: int = 512 * MIB
 
 
 class ServerConfig(msgspec.Struct, frozen=True):
@@ -116,6 +157,19 @@ class ServerConfig(msgspec.Struct, frozen=True):
     encryption_key_file: Path | None = None
     trace: Path | None = None
     nats_login: NatsLogin = NO_LOGIN
+    peer_listen: str = ""
+    """Empty: there are no peers."""
+    secret_file: Path | None = None
+    client_secret_file: Path | None = None
+    insecure: bool = False
+    network: NetworkLimits = NetworkLimits()
+
+    @property
+    def open_to(self) -> str:
+        """Who need not prove anything, in words; empty if everybody must."""
+        peers = "speak for a node" if len(self.peers) > 1 and self.secret_file is None else ""
+        clients = "read every record and administer" if self.client_secret_file is None else ""
+        return " and ".join(filter(None, (peers, clients)))
 
     def node_config(self) -> NodeConfig:
         """The core's part."""
@@ -127,6 +181,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
         lines = [f"cluster = {_quote(self.cluster)}", "", "[node]", f"id = {self.node}"]
         lines += [f"data = {_quote(str(self.data))}", f"listen = {_quote(self.listen)}"]
         lines += [f"address = {_quote(self.address)}"]
+        if self.peer_listen:
+            lines += [f"peer_listen = {_quote(self.peer_listen)}"]
         if self.trace is not None:
             lines += [f"trace = {_quote(str(self.trace))}"]
         lines += ["", "[nats]", f"url = {_quote(self.nats_url)}"]
@@ -135,8 +191,16 @@ class ServerConfig(msgspec.Struct, frozen=True):
         lines += [f"{key} = {_quote(str(path))}" for key, path in files.items() if path is not None]
         lines += ["", "[peers]"]
         lines += [f"{peer} = {_quote(address)}" for peer, address in sorted(self.peers.items())]
+        lines += ["", "[security]"]
+        for name in ("secret_file", "client_secret_file"):
+            if getattr(self, name) is not None:
+                lines += [f"{name} = {_quote(str(getattr(self, name)))}"]
+        lines += [f"insecure = {str(self.insecure).lower()}"]
         if self.encryption_key_file is not None:
             lines += ["", "[storage]", f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
+        changed = _changed(self.network)
+        if changed:
+            lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
         if self.protocol:
             lines += ["", "[protocol]", *(f"{key} = {value}" for key, value in sorted(self.protocol.items()))]
         return "\n".join(lines) + "\n"
@@ -204,7 +268,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[tuple[str, str], A
         name = ALIASES.get(variable, variable)
         if name in names:
             table, key = names[name]
-            value: object = int(text) if KEYS[table][key] is int and re.fullmatch(r"-?\d+", text) else text
+            value: object = text
+            if KEYS[table][key] is int and re.fullmatch(r"-?\d+", text):
+                value = int(text)
+            elif KEYS[table][key] is bool and text in ("true", "false"):
+                value = text == "true"
             settings[table, key] = _typed(table, key, value, f"environment variable {variable}")
     return settings
 
@@ -218,10 +286,10 @@ def _typed(table: str, key: str, value: object, source: str) -> object:
             raise LiftlogError(f"{source}: unknown key or table '{key}'; there are: cluster, {tables}")
         raise LiftlogError(f"{source}: unknown key '{key}' in [{table}]; there are: {', '.join(KEYS[table])}")
     if type(value) is not expected:
-        wanted = "a whole number" if expected is int else "a text in quotes"
+        wanted = {int: "a whole number", bool: "true or false"}.get(expected, "a text in quotes")
         raise LiftlogError(f"{source}: {_shown(table, key)} = {value!r}; it must be {wanted}")
-    if isinstance(value, int):
-        ranges = PROTOCOL_RANGES | {"id": (1, 65535), "wait_at_start_ms": (0, 600_000)}
+    if expected is int and isinstance(value, int):
+        ranges = PROTOCOL_RANGES | NETWORK_RANGES | {"id": (1, 65535), "wait_at_start_ms": (0, 600_000)}
         low, high = ranges[key]
         if not low <= value <= high:
             raise LiftlogError(f"{source}: {_shown(table, key)} = {value}; accepted: {low} to {high}")
@@ -249,13 +317,17 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         raise LiftlogError(f"{source}: [peers] lacks this node ({node}); list every voter, this node too")
     if len(peers) > 9:
         raise LiftlogError(f"{source}: [peers] has {len(peers)} voters; accepted: 1 to 9")
-    address = settings.get(("node", "address"), peers[node])
-    for key, value in [("[node] listen", listen), ("[node] address", address), *_peer_items(peers)]:
+    address = settings.get(("node", "address"), listen)
+    peer_listen = _peer_listen(settings, peers, node, source)
+    places = [("[node] listen", listen), ("[node] address", address), *_peer_items(peers)]
+    for key, value in [*places, *([("[node] peer_listen", peer_listen)] if peer_listen else [])]:
         if not re.fullmatch(r".+:\d{1,5}", value) or not 0 < int(value.rpartition(":")[2]) < 65536:
             raise LiftlogError(f"{source}: {key} = {value!r}; use host:port with a port from 1 to 65535")
     protocol = {key: value for (table, key), value in sorted(settings.items()) if table == "protocol"}
     _check_protocol(protocol, source)
-    return ServerConfig(
+    _check_addresses(listen, address, peer_listen, source)
+    limits = {key: value for (table, key), value in settings.items() if table == "network"}
+    config = ServerConfig(
         cluster=cluster,
         node=node,
         data=Path(data),
@@ -268,7 +340,103 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),
         trace=_path_or_none(settings.get(("node", "trace"))),
         nats_login=NatsLogin(**{key: _path_or_none(settings.get(("nats", key))) for key in NATS_FILES}),
+        peer_listen=peer_listen,
+        secret_file=_path_or_none(settings.get(("security", "secret_file"))),
+        client_secret_file=_path_or_none(settings.get(("security", "client_secret_file"))),
+        insecure=settings.get(("security", "insecure"), False),
+        network=NetworkLimits(**limits),
     )
+    _check_security(config, source)
+    _check_limits(config.network, source)
+    return config
+
+
+def _peer_listen(
+    settings: dict[tuple[str, str], Any], peers: dict[int, str], node: int, source: str
+) -> str:
+    """Where the other nodes call this one; empty if there are none."""
+    said: str | None = settings.get(("node", "peer_listen"))
+    if len(peers) > 1:
+        return peers[node] if said is None else said
+    if said is not None:
+        raise LiftlogError(
+            f"{source}: [node] peer_listen = {said!r}, but [peers] names no other node; leave it out"
+        )
+    return ""
+
+
+def _check_addresses(listen: str, address: str, peer_listen: str, source: str) -> None:
+    if listen == peer_listen:
+        raise LiftlogError(
+            f"{source}: {listen} is named both for clients ([node] listen) and for nodes ([peers], or [node] "
+            "peer_listen); they need a port each: change one of them"
+        )
+    if address.rpartition(":")[0] in ("0.0.0.0", "[::]", "::"):
+        raise LiftlogError(
+            f"{source}: clients cannot be told to connect to {address}; say [node] address = "
+            '"host:port" as clients reach this node'
+        )
+
+
+def _check_security(config: ServerConfig, source: str) -> None:
+    named = [name for name in ("secret_file", "client_secret_file") if getattr(config, name) is not None]
+    if config.insecure and named:
+        raise LiftlogError(f"{source}: [security] insecure = true and {named[0]} are both set; keep one")
+    if config.insecure or len(config.peers) == 1 or len(named) == 2:
+        return
+    missing = "client_secret_file" if named == ["secret_file"] else "secret_file"
+    lacks = f"[security] {missing}" if named else "[security] secret_file and client_secret_file"
+    remedy = f"{how_to_make('FILE')}, the same on every node, or say insecure = true"
+    raise LiftlogError(
+        f"{source}: {len(config.peers)} nodes need {lacks}, or whoever can connect may speak for a node, "
+        f"and read and delete everything; {remedy}"
+    )
+
+
+def _check_limits(limits: NetworkLimits, source: str) -> None:
+    for smaller, larger in (
+        ("connection_bytes", "clients_bytes"),
+        ("connection_bytes", "peers_bytes"),
+        ("clients_bytes", "all_bytes"),
+        ("peers_bytes", "all_bytes"),
+    ):
+        low, high = getattr(limits, smaller), getattr(limits, larger)
+        if low > high:
+            raise LiftlogError(
+                f"{source}: [network] {smaller} = {low} is above {larger} = {high}; change one of them"
+            )
+
+
+def _changed(limits: NetworkLimits) -> dict[str, int]:
+    """The limits that are not the defaults."""
+    usual = msgspec.structs.asdict(NetworkLimits())
+    return {key: value for key, value in msgspec.structs.asdict(limits).items() if value != usual[key]}
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """The secrets themselves, the present ones first; see `liftlog.security`."""
+
+    peers: tuple[bytes, ...] = (NO_SECRET,)
+    clients: tuple[bytes, ...] = (NO_SECRET,)
+
+    def __repr__(self) -> str:
+        return "Secrets(...)"
+
+
+def secrets_of(config: ServerConfig) -> Secrets:
+    """Read the files that `config` names. Raises LiftlogError that names what is wrong with one of them."""
+
+    def read(name: str) -> tuple[bytes, ...]:
+        path: Path | None = getattr(config, name)
+        return (NO_SECRET,) if path is None else read_secrets(path, f"[security] {name}")
+
+    found = Secrets(read("secret_file"), read("client_secret_file"))
+    if config.secret_file and config.client_secret_file and set(found.peers) & set(found.clients):
+        raise LiftlogError(
+            f"[security] {config.secret_file} and {config.client_secret_file} hold the same secret: every "
+            "client could speak for a node; make one of them anew"
+        )
+    return found
 
 
 def _path_or_none(text: str | None) -> Path | None:

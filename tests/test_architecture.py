@@ -61,7 +61,9 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.api",
         "liftlog.config",
         "liftlog.nats_login",
+        "liftlog.security",
     ),
+    "liftlog.security": ("liftlog.types", "liftlog.api.handshake"),
     "liftlog.driver": (
         "liftlog.types",
         "liftlog.messages",
@@ -81,6 +83,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.api",
         "liftlog.config",
         "liftlog.nats_login",
+        "liftlog.security",
     ),
     "liftlog.queue": (
         "liftlog.types",

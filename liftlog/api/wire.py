@@ -1,12 +1,13 @@
-"""Frames of the TCP protocol, without IO: nodes and clients speak it on the same port.
+"""Frames of the TCP protocol, without IO. Nodes and clients have ports of their own and frame alike.
 
-    frame  =  u32 length (big endian, of what follows)  |  msgpack
+    frame  =  u32 length (big endian, of what follows)  |  what follows
 
-The first frame of a connection is a `Hello`, which says who calls and for which cluster. A node's later
-frames are peer messages; it never gets an answer on the connection it opened (the other node opens one of its
-own). A client's later frames are `ClientCall`s; each is answered by one `ClientAnswer` with the same number,
-in any order. Batches travel as the bytes that lie on disk: `spanned_frame` writes the msgpack around them, so
-that a file can be sent in the middle of a frame.
+A connection begins with a handshake, in which both sides prove who they are (`liftlog/api/handshake.py`).
+What the caller sends after it carries a tag and a number (`liftlog/api/tags.py`) before the msgpack. A node
+sends peer messages; it never gets an answer on the connection it opened (the other node opens one of its
+own). A client sends `ClientCall`s; each is answered by one `ClientAnswer` with the same number, in any order,
+and without a tag: batches travel as the bytes that lie on disk, and `spanned_frame` writes the msgpack around
+them, so that a file can be sent in the middle of a frame.
 """
 
 from __future__ import annotations
@@ -26,30 +27,21 @@ from liftlog.messages import (
     StreamInfoRequest,
     intake,
 )
-from liftlog.types import FileSpan, Handle, Line, NodeOrNobody, Number
+from liftlog.types import FileSpan, Handle
 
-PROTOCOL_VERSION = 1
 FRAME_MAX_BYTES = 64 * 1024 * 1024
 """Far above what any bound in the configuration lets grow; larger means that the peer speaks something
 else."""
+CALL_MAX_BYTES = 64 * 1024
+"""No frame of a client is longer: requests carry names and numbers, never records."""
 READ_MAX_BYTES = 16 * 1024 * 1024
 READ_WAIT_MAX_MS = 60_000
-CLIENT_NODE = 0
-"""`Hello.node` of a client."""
 
 _LENGTH = Layout(">I")
 
 
 class WireError(intake.InputRefused):
     """The other side does not speak this protocol, or not for this cluster."""
-
-
-class Hello(msgspec.Struct, frozen=True, array_like=True):
-    """First frame of every connection."""
-
-    version: Number
-    cluster: Line
-    node: NodeOrNobody
 
 
 class ClientCall(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -67,7 +59,6 @@ class ClientAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_hello_decoder = msgspec.msgpack.Decoder(Hello)
 _call_decoder = msgspec.msgpack.Decoder(ClientCall)
 _answer_decoder = msgspec.msgpack.Decoder(ClientAnswer)
 
@@ -120,10 +111,17 @@ def spanned_frame(number: int, read: SpannedRead) -> list[bytes | FileSpan]:
 class FrameSplitter:
     """Cuts a byte stream into frames; keeps an incomplete end for the next time."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_limit")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = FRAME_MAX_BYTES) -> None:
+        """`limit`: no frame is longer."""
         self._buffer = bytearray()
+        self._limit = limit
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
 
     def feed(self, data: bytes | bytearray) -> Iterator[memoryview]:
         """Yield the frames that are complete, without their length; each is valid until the next one is
@@ -138,7 +136,7 @@ class FrameSplitter:
         try:
             while total - position >= 4:
                 (length,) = _LENGTH.unpack_from(buffer, position)
-                if length > FRAME_MAX_BYTES:
+                if length > self._limit:
                     raise WireError(f"a frame of {length} bytes: not a liftlog peer, or a damaged stream")
                 end = position + 4 + length
                 if end > total:
@@ -162,17 +160,3 @@ def request_problem(request: ClientMessage) -> str:
         if not 0 <= request.wait_ms <= READ_WAIT_MAX_MS:
             return f"wait_ms is {request.wait_ms}; accepted: 0 to {READ_WAIT_MAX_MS}"
     return ""
-
-
-def check_hello(frame: bytes | memoryview, cluster: str) -> Hello:
-    """Decode the first frame. Raises `WireError` if the caller speaks another version or for another
-    cluster."""
-    try:
-        hello = intake.decode(_hello_decoder, frame, "a liftlog greeting")
-    except intake.InputRefused as error:
-        raise WireError(str(error)) from None
-    if hello.version != PROTOCOL_VERSION:
-        raise WireError(f"protocol version {hello.version}, this node speaks {PROTOCOL_VERSION}")
-    if hello.cluster != cluster:
-        raise WireError(f"cluster {hello.cluster!r}, this node belongs to {cluster!r}")
-    return hello

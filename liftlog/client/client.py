@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -29,7 +31,7 @@ from nats.aio.client import Client as NatsConnection
 from liftlog.api.nats_api import api_subject
 from liftlog.api.plain import from_plain, to_plain
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.client.nodes import NodePool
+from liftlog.client.nodes import Access, NodePool
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
@@ -42,6 +44,7 @@ from liftlog.messages import (
     StreamInfoReply,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin, refusal
+from liftlog.security import client_secrets
 from liftlog.types import LiftlogError, Record, StreamConfig
 
 T = TypeVar("T")
@@ -58,14 +61,23 @@ class Client:
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(
-        self, connection: NatsConnection, cluster: str, timeout_ms: int, complaints: deque[Exception]
+        self,
+        connection: NatsConnection,
+        cluster: str,
+        secret_file: Path | str | None,
+        timeout_ms: int,
+        complaints: deque[Exception],
     ) -> None:
         self.nats = connection
         self._complaints = complaints
         """What NATS said against us, the latest last."""
         self.cluster = cluster
         self.timeout_ms = timeout_ms
-        self.nodes = NodePool(cluster, CONNECT_TIMEOUT_MS / 1000)
+
+        def access() -> Access:
+            return Access(cluster, *client_secrets(cluster, os.environ, secret_file))
+
+        self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._addresses: dict[int, str] = {}
 
     @classmethod
@@ -74,11 +86,17 @@ class Client:
         url: str = DEFAULT_NATS_URL,
         *,
         cluster: str = DEFAULT_CLUSTER,
+        secret_file: Path | str | None = None,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         login: NatsLogin = NO_LOGIN,
     ) -> Client:
-        """Connect to NATS. Raises Unreachable, with URL and reason; LiftlogError for files it cannot use."""
+        """Connect to NATS. Raises Unreachable, with URL and reason; LiftlogError for files it cannot use.
+
+        `secret_file`: the clients' secret, which readers prove to know to the nodes; by default what
+        LIFTLOG_CLIENT_SECRET_FILE names, or the user's own file (`liftlog.security`); "none" = no secret.
+        It is read when first needed.
+        """
         reasons: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
         login.check(url)
 
@@ -110,7 +128,7 @@ class Client:
         if (login.wants_tls or "tls://" in url) and not _server_info(connection).get("tls_required"):
             await connection.close()
             raise Unreachable(f"NATS at {shown} does not speak TLS, which its URL or a CA file asks for")
-        return cls(connection, cluster, timeout_ms, reasons)
+        return cls(connection, cluster, secret_file, timeout_ms, reasons)
 
     async def close(self) -> None:
         await self.nodes.close()

@@ -1,21 +1,48 @@
-"""A client's TCP connections to nodes: calls with numbers, answers in any order."""
+"""A client's TCP connections to nodes: calls with numbers, answers in any order.
+
+Node and client prove to each other that they know the clients' secret before anything is asked.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import struct
+from collections.abc import Callable
+
+import msgspec
 
 from liftlog.api import wire
+from liftlog.api.handshake import (
+    CLIENT,
+    CLIENT_NODE,
+    FRAME_MAX_BYTES,
+    NO_SECRET,
+    NONCE_BYTES,
+    REFUSED_PROOF,
+    Caller,
+    HandshakeError,
+    Party,
+    Session,
+)
+from liftlog.api.tags import FrameSealer
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.messages import ClientMessage, ClientReply, ErrorReply, intake
+from liftlog.types import LiftlogError
 
 READ_BYTES = 512 * 1024
+
+_LENGTH = struct.Struct(">I")
 
 
 class NodeConnection:
     """One connection to one node. Made by `open`; after `Unreachable` it is of no more use."""
 
-    def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: Session
+    ) -> None:
         self.address = address
+        self._sealer = FrameSealer(session.caller_key)
         self._reader = reader
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[ClientReply]] = {}
@@ -24,16 +51,27 @@ class NodeConnection:
         self._task = asyncio.create_task(self._read_answers())
 
     @classmethod
-    async def open(cls, address: str, cluster: str, timeout_s: float) -> NodeConnection:
-        """Connect and greet. Raises Unreachable."""
+    async def open(cls, node: int, address: str, access: Access, timeout_s: float) -> NodeConnection:
+        """Connect, and make sure that it is this node. Raises Unreachable, LiftlogError."""
         host, _, port = address.rpartition(":")
         try:
-            connecting = asyncio.open_connection(host.strip("[]"), int(port))
-            reader, writer = await asyncio.wait_for(connecting, timeout_s)
-        except (TimeoutError, OSError, ValueError) as error:
-            raise Unreachable(f"node at {address} is not reachable: {str(error) or 'no answer'}") from None
-        writer.write(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, cluster, wire.CLIENT_NODE)))
-        return cls(address, reader, writer)
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                try:
+                    session = await _introduce(reader, writer, access.caller(node))
+                except BaseException:
+                    writer.close()
+                    raise
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
+            reason = str(error) or "no answer"
+            raise Unreachable(f"node {node} at {address} is not reachable: {reason}") from None
+        except HandshakeError as error:
+            text = f"node {node} at {address} and this client do not trust each other: {error}"
+            if error.code == REFUSED_PROOF:
+                text += f"; this client used {access.source}: pass the clients' secret of this cluster with "
+                raise LiftlogError(f"{text}--secret-file, or 'none' if it asks for none") from None
+            raise Unreachable(text) from None
+        return cls(address, reader, writer, session)
 
     @property
     def usable(self) -> bool:
@@ -48,7 +86,7 @@ class NodeConnection:
         future: asyncio.Future[ClientReply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            self._writer.write(wire.encode_frame((number, request)))
+            self._writer.write(self._sealer.seal((number, request)))
             reply = await asyncio.wait_for(future, timeout_s)
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
@@ -82,22 +120,51 @@ class NodeConnection:
                     future.set_exception(Unreachable(self._lost))
 
 
+async def _introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: Caller) -> Session:
+    """The caller's side of a handshake. Raises HandshakeError, OSError, IncompleteReadError."""
+    message = caller.hello()
+    while True:
+        writer.write(_LENGTH.pack(len(message)) + message)
+        (length,) = _LENGTH.unpack(await reader.readexactly(4))
+        if length > FRAME_MAX_BYTES:
+            raise HandshakeError("who answers does not speak this protocol")
+        message = caller.receive(await reader.readexactly(length))
+        if caller.session is not None:
+            return caller.session
+
+
+class Access(msgspec.Struct, frozen=True):
+    """How a client gets in: the cluster, what it proves, and where it has that from, in words."""
+
+    cluster: str
+    secrets: tuple[bytes, ...] = (NO_SECRET,)
+    source: str = "no secret"
+
+    def caller(self, node: int) -> Caller:
+        me = Party(self.cluster, CLIENT_NODE, self.secrets)
+        return Caller(me, CLIENT, node, os.urandom(NONCE_BYTES))
+
+    def __repr__(self) -> str:
+        return f"Access(cluster={self.cluster!r}, source={self.source!r})"
+
+
 class NodePool:
     """Connections to the nodes of one cluster, by address, opened when first needed."""
 
-    def __init__(self, cluster: str, connect_timeout_s: float) -> None:
-        self._cluster = cluster
+    def __init__(self, access: Callable[[], Access], connect_timeout_s: float) -> None:
+        self._access = access
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, NodeConnection] = {}
 
-    async def call(self, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
-        """Ask the node at `address`. Raises Unreachable, RequestFailed."""
+    async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
+        """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
         connection = self._connections.get(address)
         if connection is None or not connection.usable:
             if connection is not None:
                 await connection.close()
-            opening = NodeConnection.open(address, self._cluster, min(timeout_s, self._connect_timeout_s))
-            connection = self._connections[address] = await opening
+            wait_s = min(timeout_s, self._connect_timeout_s)
+            connection = await NodeConnection.open(node, address, self._access(), wait_s)
+            self._connections[address] = connection
         return await connection.call(request, timeout_s)
 
     async def close(self) -> None:

@@ -163,7 +163,7 @@ class Reader:
             try:
                 address = await self._address(node)
                 left_s = min(max(0.05, deadline - loop.time()), ATTEMPT_TIMEOUT_S)
-                return await self._client.nodes.call(address, request, left_s)
+                return await self._client.nodes.call(node, address, request, left_s)
             except RequestFailed as error:
                 if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
                     raise

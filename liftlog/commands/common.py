@@ -23,7 +23,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """--nats and how to log in there, --cluster, --timeout, --json."""
+    """--nats and how to log in there, --cluster, --secret-file, --timeout, --json."""
     parser.add_argument(
         "--nats",
         metavar="URL",
@@ -36,6 +36,12 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         default=os.environ.get("LIFTLOG_CLUSTER") or DEFAULT_CLUSTER,
         help=f"name of the cluster (environment LIFTLOG_CLUSTER; default {DEFAULT_CLUSTER})",
+    )
+    parser.add_argument(
+        "--secret-file",
+        metavar="FILE",
+        help="the clients' secret of the cluster, or 'none' (environment LIFTLOG_CLIENT_SECRET_FILE; "
+        "default ~/.config/liftlog/NAME.client-secret, which 'liftlog dev' makes)",
     )
     parser.add_argument(
         "--timeout",
@@ -105,7 +111,11 @@ def _with_unit(text: str, units: dict[str, int]) -> int:
 async def connect(args: argparse.Namespace) -> Client:
     """A client by the common options."""
     return await Client.connect(
-        args.nats, cluster=args.cluster, timeout_ms=int(args.timeout * 1000), login=nats_login(args)
+        args.nats,
+        cluster=args.cluster,
+        secret_file=args.secret_file,
+        timeout_ms=int(args.timeout * 1000),
+        login=nats_login(args),
     )
 
 

@@ -8,7 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from liftlog.config import encryption_key, load
+import msgspec
+
+from liftlog.config import encryption_key, load, secrets_of
 
 
 def add_parser(subparsers: Any) -> None:
@@ -27,12 +29,16 @@ def add_parser(subparsers: Any) -> None:
 def run_check(options: argparse.Namespace) -> int:
     config = load(options.file, os.environ)
     encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
+    secrets_of(config)
     if options.json:
         peers = {str(peer): address for peer, address in sorted(config.peers.items())}
         settings = {name: getattr(config, name) for name in config.__struct_fields__}
-        key_file = str(config.encryption_key_file) if config.encryption_key_file else None
-        shown = {"data": str(config.data), "peers": peers, "encryption_key_file": key_file}
-        print(json.dumps(settings | shown | {"encrypted": encrypted}))
+        paths = {name: str(value) for name, value in settings.items() if isinstance(value, Path)}
+        network = msgspec.structs.asdict(config.network)
+        shown = {"peers": peers, "network": network, "encrypted": encrypted, "open_to": config.open_to}
+        print(json.dumps(settings | paths | shown))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
+        if config.open_to:
+            print(f"# INSECURE: whoever can connect may {config.open_to}; see docs/security.md")
     return 0

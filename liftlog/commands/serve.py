@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--config", metavar="FILE", help="liftlog.toml (flags and LIFTLOG_* go before it)")
     serve.add_argument("--id", type=int, metavar="N", help="node id")
     serve.add_argument("--data", metavar="DIR", help="data folder")
-    serve.add_argument("--listen", metavar="HOST:PORT")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect")
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
@@ -57,7 +57,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dev.add_argument("--nats", metavar="URL", help="use this NATS instead of starting one")
     add_nats_login_options(dev)
     dev.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, metavar="BASE", help="first node's port; 0 = any"
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        metavar="BASE",
+        help="first node's port for clients; the nodes' own ports follow the last; 0 = any",
     )
     dev.add_argument(
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
@@ -115,7 +119,7 @@ def _dev(args: argparse.Namespace) -> int:
     if args.nodes > 9:
         raise LiftlogError(f"--nodes {args.nodes}: a local cluster has 1 to 9 nodes")
     for name, port, last in (
-        ("--port", args.port, 65536 - args.nodes),
+        ("--port", args.port, 65536 - 2 * args.nodes),
         ("--nats-port", args.nats_port, 65535),
     ):
         if not 0 <= port <= last:

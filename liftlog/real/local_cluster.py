@@ -5,6 +5,10 @@ kills is exactly what a user runs. Everything lies in one folder:
 
     <folder>/nats/…            nats-server's log
     <folder>/node-1/liftlog.toml, node.log, data/
+    <folder>/cluster.secret    what the nodes prove to each other
+
+The clients' secret lies where clients of this user look for it (`liftlog.security`), so that commands in
+another terminal need no option. It is made at the first start and kept.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from liftlog.config import DEFAULT_CLUSTER, ServerConfig
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.real import interrupts
 from liftlog.real.nats_server import NatsServer, accepts_connections, free_port
+from liftlog.security import ensure_secret_file, own_client_secret_file
 from liftlog.types import LiftlogError
 
 HOST = "127.0.0.1"
@@ -70,7 +75,7 @@ class LocalNode:
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [package_root, environment.get("PYTHONPATH", "")])
         )
-        with open(self.log_path, "ab") as output:
+        with open(self.log_path, "ab", opener=_private) as output:
             self._log_offset = output.tell()
             # stdin is a pipe that we hold open: when we are gone, however, it ends, and the node stops by
             # itself.
@@ -137,6 +142,13 @@ class LocalNode:
             return ""
 
 
+def _private(path: str, flags: int) -> int:
+    """Opens a log: other users need not read what a node says about its streams and clients."""
+    descriptor = os.open(path, flags, 0o640)
+    os.fchmod(descriptor, 0o640)
+    return descriptor
+
+
 class LocalCluster:
     """`nodes` node processes with ids from 1, over a nats-server of our own or the one at `nats_url`."""
 
@@ -159,8 +171,13 @@ class LocalCluster:
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
         self.nats_login = nats_login
         self.cluster = cluster
-        ports = [base_port + index if base_port else free_port(HOST) for index in range(nodes)]
-        self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports)}
+        # Clients' ports first, then as many for the nodes among themselves.
+        ports = [base_port + index if base_port else free_port(HOST) for index in range(2 * nodes)]
+        self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[:nodes])}
+        """Where clients find the nodes."""
+        self.peer_addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[nodes:])}
+        self.secret_file = (folder / "cluster.secret").resolve()
+        self.client_secret_file = own_client_secret_file(cluster, os.environ).resolve()
         self.nodes: dict[int, LocalNode] = {}
         for node, address in self.addresses.items():
             config = ServerConfig(
@@ -171,8 +188,11 @@ class LocalCluster:
                 address=address,
                 nats_url=self.nats_url,
                 nats_wait_at_start_ms=5000,
-                peers=self.addresses,
+                peers=self.peer_addresses,
                 protocol=protocol or {},
+                peer_listen=self.peer_addresses[node] if nodes > 1 else "",
+                secret_file=self.secret_file,
+                client_secret_file=self.client_secret_file,
                 trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
                 nats_login=nats_login,
             )
@@ -181,7 +201,9 @@ class LocalCluster:
     def start(self) -> None:
         """Start everything; returns when every node serves. Raises LiftlogError, having stopped what ran."""
         try:
-            for address in self.addresses.values():
+            ensure_secret_file(self.secret_file)
+            ensure_secret_file(self.client_secret_file)
+            for address in (*self.addresses.values(), *self.peer_addresses.values()):
                 host, _, port = address.rpartition(":")
                 if accepts_connections(host, int(port)):
                     raise LiftlogError(f"port {address} is taken; stop who uses it or choose another --port")

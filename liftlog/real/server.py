@@ -19,7 +19,7 @@ import trio
 
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
-from liftlog.config import ServerConfig
+from liftlog.config import ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver, NodeStopped, StepNode
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus
@@ -83,7 +83,11 @@ class Server:
 
     async def main(self, build: Build, addresses: list[NatsAddress], version: str) -> None:
         config = self._config
-        listeners = await listen(config.listen)
+        secrets = secrets_of(config)
+        if config.open_to:
+            log.warning("insecure: whoever can connect may %s; see [security]", config.open_to)
+        clients_at = await listen(config.listen)
+        peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         node, engine = build()
         clock, clients = RealClock(), ClientRegistry()
         driver: NodeDriver
@@ -99,7 +103,14 @@ class Server:
 
         storage = ThreadStorageRunner(engine, deliver, self._fail)
         network = TcpNetwork(
-            cluster=config.cluster, node=config.node, peers=config.peers, put=put, post=post, clients=clients
+            cluster=config.cluster,
+            node=config.node,
+            peers=config.peers,
+            put=put,
+            post=post,
+            clients=clients,
+            secrets=secrets,
+            limits=config.network,
         )
         name = f"liftlog-{config.cluster}-{config.node}"
         bus = NatsBus(addresses, name, version, put, clock, config.nats_login)
@@ -124,7 +135,7 @@ class Server:
                 nursery.start_soon(bus.run)
                 await self._reach_nats(bus)
                 nursery.start_soon(driver.run)
-                nursery.start_soon(network.run, listeners)
+                nursery.start_soon(network.run, peers_at, clients_at)
                 nursery.start_soon(self._watch_signals)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)

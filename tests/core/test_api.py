@@ -68,20 +68,6 @@ def test_a_frame_too_long_to_be_ours_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hello", "words"),
-    [
-        (wire.Hello(99, "liftlog", 1), "protocol version 99"),
-        (wire.Hello(wire.PROTOCOL_VERSION, "other", 1), "cluster 'other'"),
-        ([1], "greeting"),
-    ],
-)
-def test_a_caller_of_another_version_or_cluster_is_refused(hello: object, words: str) -> None:
-    frame = wire.encode_frame(hello)[4:]
-    with pytest.raises(wire.WireError, match=words):
-        wire.check_hello(frame, "liftlog")
-
-
-@pytest.mark.parametrize(
     ("request_", "words"),
     [
         (ReadRequest(PartitionId(5, 0), 0, max_bytes=0), "max_bytes is 0"),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from liftlog import config
+from liftlog.security import ensure_secret_file
 from liftlog.types import LiftlogError, NodeConfig
 
 GOOD = """
@@ -19,8 +20,13 @@ listen = "127.0.0.1:4702"
 [nats]
 url = "nats://10.0.0.9:4222"
 [peers]
-1 = "127.0.0.1:4701"
-2 = "127.0.0.1:4702"
+1 = "127.0.0.1:4801"
+2 = "127.0.0.1:4802"
+[security]
+secret_file = "/etc/cluster.secret"
+client_secret_file = "/etc/client.secret"
+[network]
+handshake_ms = 700
 [protocol]
 tick_ms = 50
 """
@@ -66,8 +72,17 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
         ('listen = "127.0.0.1:4702"', 'listen = "4702"', ("listen", "host:port")),
         ("[nats]", "[nuts]", ("nuts", "[nats]")),
         ('cluster = "test"', 'cluster = "a b"', ("cluster", "letters")),
-        ('1 = "127.0.0.1:4701"', 'one = "127.0.0.1:4701"', ("[peers]", "one")),
+        ('1 = "127.0.0.1:4801"', 'one = "127.0.0.1:4801"', ("[peers]", "one")),
         ("tick_ms = 50", "tick_ms = = 50", ("not valid TOML", "line")),
+        ('secret_file = "/etc/cluster.secret"', "", ("2 nodes", "[security] secret_file", "openssl rand")),
+        ('client_secret_file = "/etc/client.secret"', "", ("[security] client_secret_file",)),
+        ("[network]", "insecure = true\n[network]", ("insecure = true", "secret_file", "keep one")),
+        ("[network]", 'insecure = "yes"\n[network]', ("insecure", "true or false")),
+        ("handshake_ms = 700", "handshake_ms = 7", ("handshake_ms", "100 to 60000")),
+        ("handshake_ms = 700", "connection_bytes = 900000000", ("connection_bytes", "above clients_bytes")),
+        ('listen = "127.0.0.1:4702"', 'listen = "127.0.0.1:4802"', ("127.0.0.1:4802", "[peers]")),
+        ('listen = "127.0.0.1:4702"', 'listen = "0.0.0.0:4702"', ("0.0.0.0:4702", "[node] address")),
+        ('listen = "127.0.0.1:4702"', 'listen = "h:1"\npeer_listen = "h"', ("peer_listen", "host:port")),
     ],
 )
 def test_a_bad_setting_is_refused_with_its_name_and_what_is_accepted(
@@ -98,6 +113,50 @@ def test_a_bad_environment_value_is_refused_with_the_variable_s_name(tmp_path: P
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(LiftlogError, match=r"/nowhere/liftlog\.toml"):
         config.load(Path("/nowhere/liftlog.toml"), {})
+
+
+def test_nodes_call_each_other_elsewhere_than_clients_do(tmp_path: Path) -> None:
+    found = load(tmp_path, GOOD)
+    assert (found.listen, found.address, found.peer_listen) == ("127.0.0.1:4702",) * 2 + ("127.0.0.1:4802",)
+    said = load(tmp_path, GOOD.replace('listen = "127', 'peer_listen = "0.0.0.0:9"\nlisten = "127', 1))
+    assert said.peer_listen == "0.0.0.0:9"
+    alone = GOOD.replace('1 = "127.0.0.1:4801"\n', "")
+    assert load(tmp_path, alone).peer_listen == ""
+    with pytest.raises(LiftlogError, match="names no other node"):
+        load(tmp_path, alone.replace('listen = "127', 'peer_listen = "h:9"\nlisten = "127', 1))
+
+
+def test_what_is_open_is_said(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).open_to == ""
+    secrets = GOOD[GOOD.index("secret_file") : GOOD.index("[network]")]
+    opened = load(tmp_path, GOOD.replace(secrets, "insecure = true\n"))
+    assert opened.open_to == "speak for a node and read every record and administer"
+    assert load(tmp_path, opened.to_toml()) == opened
+    alone = GOOD.replace('1 = "127.0.0.1:4801"\n', "").replace(secrets, "")
+    assert load(tmp_path, alone).open_to == "read every record and administer"
+    text = GOOD.replace(secrets, "")
+    assert load(tmp_path, text, {"LIFTLOG_SECURITY_INSECURE": "true"}).insecure
+    with pytest.raises(LiftlogError, match="LIFTLOG_SECURITY_INSECURE"):
+        load(tmp_path, text, {"LIFTLOG_SECURITY_INSECURE": "1"})
+
+
+def test_secrets_are_read_and_must_differ(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for path in (one, other):
+        ensure_secret_file(path)
+    text = GOOD.replace("/etc/cluster.secret", str(one)).replace("/etc/client.secret", str(other))
+    found = config.secrets_of(load(tmp_path, text))
+    assert found.peers != found.clients
+    assert found.peers[0].hex() not in repr(found)
+    other.write_text(other.read_text() + one.read_text())
+    with pytest.raises(LiftlogError, match="same secret"):
+        config.secrets_of(load(tmp_path, text))
+
+
+def test_every_network_setting_has_a_range_that_holds_its_default() -> None:
+    assert set(config.NETWORK_RANGES) == set(config.NetworkLimits.__struct_fields__)
+    for name, (low, high) in config.NETWORK_RANGES.items():
+        assert low <= getattr(config.NetworkLimits(), name) <= high
 
 
 def test_every_protocol_setting_has_a_range_that_holds_its_default() -> None:

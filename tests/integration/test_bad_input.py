@@ -132,6 +132,31 @@ def test_serve_refuses_a_broken_configuration(tmp_path: Path, nats_url: str) -> 
     assert path in line
 
 
+SEVERAL = """
+[peers]
+1 = "127.0.0.1:{one}"
+2 = "127.0.0.1:{two}"
+"""
+
+
+def test_serve_refuses_several_nodes_without_secrets_and_says_how_to_make_them(
+    tmp_path: Path, nats_url: str
+) -> None:
+    several = SEVERAL.format(one=free_port(), two=free_port())
+    line = refused("serve", "--config", write_config(tmp_path, nats_url, extra=several))
+    for word in ("[security] secret_file and client_secret_file", "openssl rand", "insecure = true"):
+        assert word in line
+
+
+def test_serve_refuses_secrets_that_others_can_read(tmp_path: Path, nats_url: str) -> None:
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef" * 4)
+    path.chmod(0o644)
+    extra = f'[security]\nclient_secret_file = "{path}"\n'
+    line = refused("serve", "--config", write_config(tmp_path, nats_url, extra=extra))
+    assert f"chmod 600 {path}" in line
+
+
 def test_serve_refuses_a_data_folder_in_use(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, 1) as cluster:
         other = tmp_path / "second"
@@ -154,7 +179,7 @@ def test_serve_refuses_a_data_folder_of_another_node(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--nodes", "12"], ["--nodes 12", "1 to 9"]),
-        (["--port", "70000"], ["--port 70000", "65533"]),
+        (["--port", "70000"], ["--port 70000", "65530"]),
         (["--nats-port", "-1"], ["--nats-port -1"]),
         (["--data", "/dev/null"], ["/dev/null"]),
     ],

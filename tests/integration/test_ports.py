@@ -13,6 +13,7 @@ import trio
 
 from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
+from liftlog.config import Secrets
 from liftlog.messages import (
     AckPublishes,
     BusDown,
@@ -36,8 +37,9 @@ from liftlog.real.clock import RealClock
 from liftlog.real.nats_parser import NatsParser
 from liftlog.real.nats_server import NatsServer, free_port
 from liftlog.real.nats_wire import parse_url
-from liftlog.real.network import TcpNetwork, listen
+from liftlog.real.network import listen
 from liftlog.types import LiftlogError, PartitionId
+from tests.integration.wires import SECRETS, TcpPorts, addresses, call, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.trio]
 
@@ -76,31 +78,12 @@ class Sink:
 class TcpNode:
     """A network with its sink and registry."""
 
-    def __init__(self, node: int, peers: dict[int, str], cluster: str = "c") -> None:
+    def __init__(self, node: int, peers: dict[int, str], secrets: Secrets = SECRETS) -> None:
         self.sink = Sink()
         self.clients = ClientRegistry()
-        self.address = peers[node]
-        self.network = TcpNetwork(
-            cluster=cluster,
-            node=node,
-            peers=peers,
-            put=self.sink.put,
-            post=self.sink.post,
-            clients=self.clients,
-        )
-
-    async def run(self) -> None:
-        await self.network.run(await listen(self.address))
-
-
-def two_addresses() -> dict[int, str]:
-    return {node: f"127.0.0.1:{free_port()}" for node in (1, 2)}
-
-
-async def connected(network: TcpNetwork) -> None:
-    with trio.fail_after(15):
-        while not network.counters["network.connects"]:
-            await trio.sleep(0.01)
+        self.ports = TcpPorts(node, peers, self.sink.put, self.sink.post, self.clients, secrets=secrets)
+        self.network = self.ports.network
+        self.run = self.ports.run
 
 
 def heartbeat(sequence: int) -> Heartbeat:
@@ -108,13 +91,13 @@ def heartbeat(sequence: int) -> Heartbeat:
 
 
 async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_of_the_peer() -> None:
-    peers = two_addresses()
+    peers = addresses(1, 2)
     first, second = TcpNode(1, peers), TcpNode(2, peers)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(first.run)
         async with trio.open_nursery() as short:
             short.start_soon(second.run)
-            await connected(first.network)
+            await eventually(lambda: first.network.counters["network.connects"] > 0, "a connection")
             for sequence in range(100):
                 first.network.send(2, heartbeat(sequence))
             received = await second.sink.wait_for(Received, 100)
@@ -130,61 +113,25 @@ async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_
 
 
 async def test_messages_to_a_peer_that_is_away_are_dropped_and_counted() -> None:
-    first = TcpNode(1, two_addresses())
+    first = TcpNode(1, addresses(1, 2))
     first.network.send(2, heartbeat(1))
     first.network.send(9, heartbeat(2))
     assert first.network.counters["network.dropped"] == 2
 
 
-@pytest.mark.parametrize(
-    "greeting",
-    [
-        wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "another", 2)),
-        wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", 77)),
-        b"GET / HTTP/1.1\r\n\r\n",
-    ],
-    ids=["cluster", "node", "http"],
-)
-async def test_a_stranger_is_hung_up_on_and_the_node_goes_on(greeting: bytes) -> None:
-    peers = two_addresses()
-    first = TcpNode(1, peers)
-    host, _, port = peers[1].rpartition(":")
-    async with trio.open_nursery() as nursery:
-        listeners = await listen(peers[1])
-        nursery.start_soon(first.network.run, listeners)
-        for _ in range(2):
-            stream = await trio.open_tcp_stream(host, int(port))
-            with trio.fail_after(10):
-                await stream.send_all(greeting)
-                assert await stream.receive_some(100) == b""
-            await stream.aclose()
-        assert first.network.counters["network.refused"] == 2
-        nursery.cancel_scope.cancel()
-    assert first.sink.events == []
-
-
 async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -> None:
-    peers = two_addresses()
-    first = TcpNode(1, peers)
-    host, _, port = peers[1].rpartition(":")
+    first = TcpNode(1, addresses(1, 2))
     async with trio.open_nursery() as nursery:
-        listeners = await listen(peers[1])
-        nursery.start_soon(first.network.run, listeners)
-        stream = await trio.open_tcp_stream(host, int(port))
-        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
+        await nursery.start(first.run)
+        client = await call(first.ports.client_address)
         for number in (11, 12):
-            await stream.send_all(wire.encode_frame((number, ClusterStatusRequest())))
+            await client.send((number, ClusterStatusRequest()))
         requests = await first.sink.wait_for(ClientRequest, 2)
         second = requests[1]
         assert isinstance(second, ClientRequest)
         first.clients.reply(second.client, DoneReply("yes"))
-        splitter = wire.FrameSplitter()
-        with trio.fail_after(10):
-            answers = [
-                wire.client_answer(frame) for frame in splitter.feed(await stream.receive_some(1000))
-            ]
-        assert answers == [wire.ClientAnswer(12, DoneReply("yes"))]
-        await stream.aclose()
+        assert await client.answers(1) == [wire.ClientAnswer(12, DoneReply("yes"))]
+        await client.stream.aclose()
         (gone,) = await first.sink.wait_for(ClientGone)
         waiting = requests[0]
         assert isinstance(gone, ClientGone)
@@ -194,22 +141,16 @@ async def test_a_client_s_call_is_answered_by_number_and_its_leaving_is_told() -
 
 
 async def test_a_client_s_read_beyond_the_limits_is_refused_at_the_door() -> None:
-    peers = two_addresses()
-    first = TcpNode(1, peers)
-    host, _, port = peers[1].rpartition(":")
+    first = TcpNode(1, addresses(1, 2))
     async with trio.open_nursery() as nursery:
-        listeners = await listen(peers[1])
-        nursery.start_soon(first.network.run, listeners)
-        stream = await trio.open_tcp_stream(host, int(port))
-        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
-        await stream.send_all(wire.encode_frame((5, ReadRequest(PARTITION, 0, max_bytes=1 << 40))))
-        with trio.fail_after(10):
-            frames = wire.FrameSplitter().feed(await stream.receive_some(1000))
-            (answer,) = [wire.client_answer(frame) for frame in frames]
+        await nursery.start(first.run)
+        client = await call(first.ports.client_address)
+        await client.send((5, ReadRequest(PARTITION, 0, max_bytes=1 << 40)))
+        (answer,) = await client.answers(1)
         assert answer.number == 5
         assert isinstance(answer.reply, ErrorReply)
         assert "max_bytes" in answer.reply.description
-        await stream.aclose()
+        await client.stream.aclose()
         nursery.cancel_scope.cancel()
     assert first.sink.events == []
 

@@ -13,6 +13,7 @@ import trio
 from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.spans import frames
+from liftlog.config import NetworkLimits
 from liftlog.format import CorruptBatch, decode_records, encode_values, parse_batch
 from liftlog.messages import (
     ClientGone,
@@ -24,9 +25,9 @@ from liftlog.messages import (
     SpannedRead,
 )
 from liftlog.real.disk import RealDisk
-from liftlog.real.nats_server import free_port
-from liftlog.real.network import CLIENT_QUEUE_BYTES, SPAN_COST_BYTES, TcpNetwork, listen
+from liftlog.real.sendqueue import SPAN_COST_BYTES
 from liftlog.types import ClientRef, FileSpan, PartitionId
+from tests.integration.wires import Known, TcpPorts, addresses, call
 
 pytestmark = [pytest.mark.real, pytest.mark.trio]
 
@@ -72,7 +73,6 @@ class Door:
         self.requests: list[ClientRef] = []
         self.gone = 0
         self._moved = trio.Event()
-        self.splitter = wire.FrameSplitter()
 
     async def put(self, event: Event) -> None:
         self.post(event)
@@ -90,43 +90,25 @@ class Door:
                 self._moved = trio.Event()
                 await self._moved.wait()
 
-    async def ask(self, stream: trio.SocketStream, count: int) -> list[ClientRef]:
+    async def ask(self, client: Known, count: int) -> list[ClientRef]:
         """Send so many read requests, numbered from 1; the references of those that wait now."""
         before = len(self.requests)
         for number in range(1, count + 1):
-            await stream.send_all(wire.encode_frame((number, ReadRequest(LOG, 0))))
+            await client.send((number, ReadRequest(LOG, 0)))
         await self.until(before + count)
         return self.requests[before:]
 
-    async def answers(self, stream: trio.SocketStream, count: int) -> list[wire.ClientAnswer]:
-        found: list[wire.ClientAnswer] = []
-        with trio.fail_after(30):
-            while len(found) < count:
-                data = await stream.receive_some(1 << 20)
-                assert data, "the node closed the connection"
-                found += [wire.client_answer(frame) for frame in self.splitter.feed(data)]
-        return found
-
 
 @asynccontextmanager
-async def open_door() -> AsyncIterator[tuple[Door, trio.SocketStream]]:
-    """A running door with a greeted client."""
+async def open_door() -> AsyncIterator[tuple[Door, Known]]:
+    """A running door with a client that was let in."""
     door = Door()
-    port = free_port()
-    network = TcpNetwork(
-        cluster="c",
-        node=1,
-        peers={1: f"127.0.0.1:{port}"},
-        put=door.put,
-        post=door.post,
-        clients=door.clients,
-    )
+    ports = TcpPorts(1, addresses(1), door.put, door.post, door.clients)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(network.run, await listen(f"127.0.0.1:{port}"))
-        stream = await trio.open_tcp_stream("127.0.0.1", port)
-        await stream.send_all(wire.encode_frame(wire.Hello(wire.PROTOCOL_VERSION, "c", wire.CLIENT_NODE)))
-        yield door, stream
-        await stream.aclose()
+        await nursery.start(ports.run)
+        client = await call(ports.client_address)
+        yield door, client
+        await client.stream.aclose()
         nursery.cancel_scope.cancel()
 
 
@@ -137,12 +119,12 @@ def values_of(answer: wire.ClientAnswer) -> list[bytes]:
 
 
 async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store: Store) -> None:
-    async with open_door() as (door, stream):
-        first, second, third = await door.ask(stream, 3)
+    async with open_door() as (door, client):
+        first, second, third = await door.ask(client, 3)
         door.clients.reply(first, DoneReply("before"))
         door.clients.reply(second, store.read(store.span(3, 5), store.span(5, BATCHES)))
         door.clients.reply(third, DoneReply("after"))
-        before, read, after = await door.answers(stream, 3)
+        before, read, after = await client.answers(3)
         assert (before.number, before.reply) == (1, DoneReply("before"))
         assert (after.number, after.reply) == (3, DoneReply("after"))
         assert values_of(read) == [VALUE] * (BATCHES - 3)
@@ -152,24 +134,24 @@ async def test_spans_arrive_as_batches_among_other_answers_in_their_order(store:
 
 
 async def test_a_file_whose_name_is_gone_is_still_sent(store: Store) -> None:
-    async with open_door() as (door, stream):
-        (client,) = await door.ask(stream, 1)
+    async with open_door() as (door, client):
+        (asked,) = await door.ask(client, 1)
         read = store.read(store.span(0, 8))
         store.disk.remove("log")
-        door.clients.reply(client, read)
-        (answer,) = await door.answers(stream, 1)
+        door.clients.reply(asked, read)
+        (answer,) = await client.answers(1)
         assert values_of(answer) == [VALUE] * 8
         assert store.open_handles() == 0
 
 
 async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(store: Store) -> None:
-    async with open_door() as (door, stream):
-        first, second = await door.ask(stream, 2)
+    async with open_door() as (door, client):
+        first, second = await door.ask(client, 2)
         read = store.read(store.span(0, 8))
         os.truncate(store.path, 5 * len(store.batches[0]) + 100)
         door.clients.reply(first, read)
         door.clients.reply(second, DoneReply("still here"))
-        damaged, after = await door.answers(stream, 2)
+        damaged, after = await client.answers(2)
         with pytest.raises(CorruptBatch):
             values_of(damaged)
         assert isinstance(damaged.reply, ReadReply)
@@ -180,22 +162,22 @@ async def test_what_cannot_be_read_arrives_as_damage_and_the_connection_goes_on(
 
 
 async def test_no_handle_stays_open_when_the_client_has_left(store: Store) -> None:
-    async with open_door() as (door, stream):
-        (client,) = await door.ask(stream, 1)
-        await stream.aclose()
+    async with open_door() as (door, client):
+        (asked,) = await door.ask(client, 1)
+        await client.stream.aclose()
         await door.until(gone=1)
-        door.clients.reply(client, store.read(store.span(0, 8)))
+        door.clients.reply(asked, store.read(store.span(0, 8)))
         assert store.open_handles() == 0
 
 
 async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: Store) -> None:
-    async with open_door() as (door, stream):
-        clients = await door.ask(stream, 5)
-        for client in clients[:4]:
-            door.clients.reply(client, store.read(*(store.span(0, BATCHES) for _ in range(3))))
-        await stream.receive_some(1000)
+    async with open_door() as (door, client):
+        clients = await door.ask(client, 5)
+        for asked in clients[:4]:
+            door.clients.reply(asked, store.read(*(store.span(0, BATCHES) for _ in range(3))))
+        await client.stream.receive_some(1000)
         assert store.open_handles() > 0
-        await stream.aclose()
+        await client.stream.aclose()
         await door.until(gone=1)
         with trio.fail_after(15):
             while store.open_handles():
@@ -205,20 +187,20 @@ async def test_no_handle_stays_open_when_the_client_leaves_in_the_middle(store: 
 
 
 async def test_no_handle_stays_open_when_the_node_stops_while_sending(store: Store) -> None:
-    async with open_door() as (door, stream):
-        (client,) = await door.ask(stream, 1)
-        door.clients.reply(client, store.read(*(store.span(0, BATCHES) for _ in range(6))))
-        await stream.receive_some(1000)
+    async with open_door() as (door, client):
+        (asked,) = await door.ask(client, 1)
+        door.clients.reply(asked, store.read(*(store.span(0, BATCHES) for _ in range(6))))
+        await client.stream.receive_some(1000)
         assert store.open_handles() > 0
     assert store.open_handles() == 0
 
 
 async def test_a_client_that_does_not_read_holds_few_files_open(store: Store) -> None:
-    limit = CLIENT_QUEUE_BYTES // SPAN_COST_BYTES
-    async with open_door() as (door, stream):
+    limit = NetworkLimits().connection_bytes // SPAN_COST_BYTES
+    async with open_door() as (door, client):
         for round_ in range(1, 5):
-            for client in await door.ask(stream, 30):
-                door.clients.reply(client, store.read(store.span(0, BATCHES)))
+            for asked in await door.ask(client, 30):
+                door.clients.reply(asked, store.read(store.span(0, BATCHES)))
             # One more than is queued may be on its way into the socket.
             assert 0 < store.open_handles() <= limit + 1, round_
     assert store.open_handles() == 0

@@ -1,0 +1,301 @@
+"""Who is on the other end of a TCP connection: both sides prove that they know a secret, without IO.
+
+    caller                                             answerer
+      | hello: version, role, ids, cluster, nonce  ->  |
+      |  <-  challenge: id, nonce                      |
+      | proof: an HMAC for each secret I know  ->      |  nothing was proved to a stranger so far
+      |  <-  welcome: an HMAC of the same secret       |  or `refused`, with a reason that helps no guesser
+
+Every HMAC-SHA256 covers what both sides believe the conversation to be: protocol version, role, cluster,
+both node ids and both nonces, under a label of its own for each use. Each side puts in *its own* cluster and
+id, and the caller the id of the node that it means to reach. What follows from that:
+
+- a recorded conversation is worth nothing in the next one, whose nonces are others;
+- a message sent back to its author, or used in the other role, has a wrong label and ids in wrong places;
+- who stands in the middle and passes everything on to another node makes ids differ, and the proof fails;
+- a secret of clients proves nothing to peers: the role is covered, and the secrets are others anyway.
+
+The caller proves first, so that a stranger who connects gets a nonce and nothing that was made with the
+secret. Both may hold several secrets, the present one and those before or after it: the caller sends a proof
+for each, and the first one of the answerer's that fits is used. That is how a secret is changed while the
+cluster runs (docs/security.md).
+
+Out of the same secret and conversation come keys for the frames that follow (`liftlog/api/tags.py`).
+
+All messages have a fixed layout and are at most `FRAME_MAX_BYTES` long: there is nothing to nest and nothing
+to grow before somebody is known. A machine is used for one connection; after an error it is of no more use.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable, Collection
+from struct import Struct as Layout
+from typing import Any
+
+import msgspec
+
+VERSION = 2
+"""Of the TCP protocol, the frames after the handshake included."""
+FRAME_MAX_BYTES = 256
+"""No message of the handshake is longer."""
+NONCE_BYTES = 32
+SECRETS_MAX = 4
+CLIENT_NODE = 0
+"""The id of every client; also what a caller names who does not know which node it reaches."""
+PEER, CLIENT = 1, 2
+"""Roles of a caller."""
+
+NO_SECRET = bytes(32)
+"""What everybody knows: stands for the secret where none is asked for (`insecure = true`)."""
+
+_MAGIC = b"LLOG"
+_START = Layout(">4sH")
+_HELLO = Layout(">4sHBHH32sB")
+_CHALLENGE = Layout(">BH32s")
+_WELCOME = Layout(">B32s")
+_REFUSED = Layout(">BB")
+_CHALLENGE_KIND, _PROOF_KIND, _WELCOME_KIND, _REFUSED_KIND = 2, 3, 4, 5
+_PROOF_BYTES = 32
+_CLUSTER = re.compile(rb"[A-Za-z0-9_\-]{1,64}")
+
+REFUSED_VERSION, REFUSED_DOOR, REFUSED_PROOF, REFUSED_NODE, REFUSED_FULL = 1, 2, 3, 4, 5
+"""Why an answerer refuses. VERSION, DOOR and FULL say nothing about the secret, NODE only to who knows it."""
+
+REASONS = {
+    REFUSED_VERSION: f"it does not speak protocol version {VERSION}; run the same liftlog on both sides",
+    REFUSED_DOOR: "this port is for others; nodes call what [peers] names, clients what [node] listen names",
+    REFUSED_PROOF: "the secret or the name of the cluster is another one there",
+    REFUSED_NODE: "its [peers] does not name this node",
+    REFUSED_FULL: "it has as many connections as it may have; try again later",
+}
+"""What the caller's side says about a refusal."""
+
+
+class HandshakeError(Exception):
+    """The other side is not who it should be, or says that we are not.
+
+    `code`: one of the REFUSED_* numbers if a refusal was sent or received, else 0. The text is for our own
+    log.
+    """
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Party(msgspec.Struct, frozen=True):
+    """One side, as it knows itself. `secrets`: those it accepts, the present one first; see `NO_SECRET`."""
+
+    cluster: str
+    node: int
+    secrets: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        """Without the secrets, which must not get into a log."""
+        return f"Party(cluster={self.cluster!r}, node={self.node})"
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What both sides know in the end: who the other one is, and a key for the frames of each direction."""
+
+    node: int
+    caller_key: bytes
+    answerer_key: bytes
+
+    def __repr__(self) -> str:
+        return f"Session(node={self.node})"
+
+
+class Caller:
+    """The side that connected. `hello()` goes first; then each received message to `receive`."""
+
+    def __init__(self, me: Party, role: int, to: int, nonce: bytes) -> None:
+        """`to`: the node that must answer; a client that does not know it says 0. `nonce` is random."""
+        if len(nonce) != NONCE_BYTES:
+            raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
+        check_secrets(me.secrets)
+        self._me = me
+        self._role = role
+        self._to = to
+        self._nonce = nonce
+        self._said = b""
+        self._node = to
+        self.session: Session | None = None
+
+    def hello(self) -> bytes:
+        cluster = self._me.cluster.encode()
+        return (
+            _HELLO.pack(_MAGIC, VERSION, self._role, self._me.node, self._to, self._nonce, len(cluster))
+            + cluster
+        )
+
+    def receive(self, message: bytes) -> bytes:
+        """Take a message; returns the next one to send, empty when `session` is there. Raises
+        HandshakeError."""
+        if self.session is not None:
+            raise HandshakeError("a message of the handshake after its end")
+        kind = message[0] if message else 0
+        if kind == _REFUSED_KIND and len(message) == _REFUSED.size:
+            raise _refused_by_answerer(message[1])
+        if not self._said:
+            return self._prove(_unpack(_CHALLENGE, message, _CHALLENGE_KIND))
+        (_, proof) = _unpack(_WELCOME, message, _WELCOME_KIND)
+        for secret in self._me.secrets:
+            agreed = _Agreed(secret, self._said)
+            if hmac.compare_digest(agreed.answerer_proof(), proof) and self.session is None:
+                self.session = agreed.session(self._node)
+        if self.session is None:
+            raise HandshakeError("who answers does not know the secret")
+        return b""
+
+    def _prove(self, challenge: tuple[int, int, bytes]) -> bytes:
+        _, node, nonce = challenge
+        if self._to not in (CLIENT_NODE, node):
+            raise HandshakeError(f"node {node} answers where node {self._to} should be")
+        if node == self._me.node:
+            raise HandshakeError("who answers claims to be this node itself")
+        self._node = node
+        me = self._me
+        self._said = _conversation(
+            self._role, me.cluster, me.node, node, self._nonce, nonce, self.hello()
+        )
+        proofs = [_Agreed(secret, self._said).caller_proof() for secret in self._me.secrets]
+        return bytes((_PROOF_KIND, len(proofs))) + b"".join(proofs)
+
+
+class Answerer:
+    """The side that was connected to. Each received message goes to `receive`, from the hello on."""
+
+    def __init__(
+        self, me: Party, role: int, may_call: Callable[[int], bool], nonce: Callable[[], bytes]
+    ) -> None:
+        """`role`: whom this port is for. `may_call` says of a peer's id whether it is one of ours."""
+        check_secrets(me.secrets)
+        self._me = me
+        self._role = role
+        self._may_call = may_call
+        self._make_nonce = nonce
+        self._said = b""
+        self._caller = CLIENT_NODE
+        self._claims = ""
+        self.session: Session | None = None
+
+    def receive(self, message: bytes) -> bytes:
+        """Take a message; returns the one to send. Done when `session` is there.
+
+        Raises HandshakeError; if it has a code, `refusal(code)` is to be sent before hanging up.
+        """
+        if self.session is not None:
+            raise HandshakeError("a message of the handshake after its end")
+        return self._welcome(message) if self._said else self._challenge(message)
+
+    def _challenge(self, message: bytes) -> bytes:
+        if len(message) < _START.size or message[:4] != _MAGIC:
+            raise HandshakeError("not a liftlog greeting")
+        _, version = _START.unpack_from(message)
+        if version != VERSION:
+            raise HandshakeError(f"it speaks protocol version {version}, we {VERSION}", REFUSED_VERSION)
+        if len(message) < _HELLO.size:
+            raise HandshakeError("a greeting that is cut off")
+        _, _, role, caller, to, nonce, length = _HELLO.unpack_from(message)
+        cluster = message[_HELLO.size :]
+        if len(cluster) != length or not _CLUSTER.fullmatch(cluster):
+            raise HandshakeError("a greeting with a malformed name of the cluster")
+        if role != self._role:
+            caller_is = "a node" if role == PEER else "a client"
+            raise HandshakeError(f"{caller_is} called the port for {_DOOR[self._role]}", REFUSED_DOOR)
+        self._claims = "a client" if role == CLIENT else f"node {caller}"
+        if cluster.decode() != self._me.cluster:
+            self._claims += f" of cluster '{cluster.decode()}'"
+        if to not in (CLIENT_NODE, self._me.node) or (role == PEER and to == CLIENT_NODE):
+            self._claims += f" looking for node {to}"
+        if role == CLIENT and caller != CLIENT_NODE:
+            raise HandshakeError(f"a client that calls itself node {caller}")
+        # What does not fit is not said yet: it will make the proof fail, and a stranger learns nothing.
+        self._caller = caller
+        mine = self._make_nonce()
+        me = self._me
+        self._said = _conversation(self._role, me.cluster, caller, me.node, nonce, mine, message)
+        return _CHALLENGE.pack(_CHALLENGE_KIND, me.node, mine)
+
+    def _welcome(self, message: bytes) -> bytes:
+        count = message[1] if len(message) > 1 else 0
+        if not 1 <= count <= SECRETS_MAX or message[0] != _PROOF_KIND or len(message) != 2 + count * 32:
+            raise HandshakeError("a malformed proof")
+        proofs = [message[2 + at * 32 : 34 + at * 32] for at in range(count)]
+        found: _Agreed | None = None
+        for secret in self._me.secrets:
+            agreed = _Agreed(secret, self._said)
+            expected = agreed.caller_proof()
+            for proof in proofs:
+                if hmac.compare_digest(expected, proof) and found is None:
+                    found = agreed
+        if found is None:
+            raise HandshakeError(f"{self._claims} did not prove that it knows our secret", REFUSED_PROOF)
+        if self._role == PEER and (self._caller == self._me.node or not self._may_call(self._caller)):
+            raise HandshakeError(f"node {self._caller} is not one of our [peers]", REFUSED_NODE)
+        self.session = found.session(self._caller)
+        return _WELCOME.pack(_WELCOME_KIND, found.answerer_proof())
+
+
+_DOOR = {PEER: "nodes", CLIENT: "clients"}
+
+
+def refusal(code: int) -> bytes:
+    """The message that tells a caller why it is hung up on."""
+    return _REFUSED.pack(_REFUSED_KIND, code)
+
+
+class _Agreed:
+    """What one secret makes of one conversation."""
+
+    def __init__(self, secret: bytes, said: bytes) -> None:
+        self._secret = secret
+        self._said = said
+
+    def caller_proof(self) -> bytes:
+        return self._derive(b"caller proves")
+
+    def answerer_proof(self) -> bytes:
+        return self._derive(b"answerer proves")
+
+    def session(self, other: int) -> Session:
+        return Session(other, self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
+
+    def _derive(self, label: bytes) -> bytes:
+        # HMAC itself takes a short key and the same key with zeros behind it for one.
+        head = bytes((len(self._secret), len(label)))
+        return hmac.digest(self._secret, head + label + self._said, "sha256")
+
+
+def _conversation(
+    role: int,
+    cluster: str,
+    caller: int,
+    answerer: int,
+    caller_nonce: bytes,
+    answerer_nonce: bytes,
+    hello: bytes,
+) -> bytes:
+    """What one side believes, and the hello as it came over the wire, written in one way only."""
+    name = cluster.encode()
+    head = _HELLO.pack(_MAGIC, VERSION, role, caller, answerer, caller_nonce, len(name))
+    return head + name + answerer_nonce + hello
+
+
+def _unpack(layout: Layout, message: bytes, kind: int) -> tuple[Any, ...]:
+    if len(message) != layout.size or message[0] != kind:
+        raise HandshakeError("who answers does not speak this protocol")
+    return layout.unpack(message)
+
+
+def _refused_by_answerer(code: int) -> HandshakeError:
+    return HandshakeError(REASONS.get(code, f"for a reason that we do not know ({code})"), code)
+
+
+def check_secrets(secrets: Collection[bytes]) -> None:
+    """Raises ValueError unless there are 1 to SECRETS_MAX of them."""
+    if not 1 <= len(secrets) <= SECRETS_MAX:
+        raise ValueError(f"{len(secrets)} secrets; accepted: 1 to {SECRETS_MAX}")

@@ -1,0 +1,218 @@
+"""The TCP door for clients: requests in, answers out, in any order.
+
+A client proves first that it knows the clients' secret. What it may then occupy is bounded three times: by
+itself, by what all clients may have together, and by what all connections may have. When all clients together
+reach their bound, the one that occupies most is hung up on: it asks and does not read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from liftlog.api import wire
+from liftlog.api.clients import ClientRegistry
+from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, Session
+from liftlog.api.spans import release
+from liftlog.api.tags import FrameOpener
+from liftlog.config import NetworkLimits
+from liftlog.messages import ERR_INVALID, ClientGone, ClientRequest, ErrorReply, Event, SpannedRead
+from liftlog.real.budget import Budget
+from liftlog.real.incoming import Incoming, Reception
+from liftlog.real.sendqueue import SendQueue, cost_bytes
+from liftlog.types import ClientRef, FileSpan
+
+log = logging.getLogger("liftlog.network")
+
+READ_BYTES = 64 * 1024
+SEND_TIMEOUT_S = 5.0
+READER_THREADS_MAX = 4
+"""A read from a cold file occupies a thread until the disk has answered."""
+REQUESTS_MAX = 64
+"""Requests of one client connection that may be in work; beyond it the connection is not read."""
+REQUEST_COST_BYTES = 1024
+"""What a request in work counts for besides its frame."""
+
+Put = Callable[[Event], Awaitable[None]]
+Post = Callable[[Event], None]
+
+
+class ClientDoor:
+    """All client connections of a node. All methods belong to the trio thread."""
+
+    def __init__(
+        self,
+        me: Party,
+        put: Put,
+        post: Post,
+        clients: ClientRegistry,
+        limits: NetworkLimits,
+        budget: Budget,
+        counters: dict[str, int],
+    ) -> None:
+        self.put = put
+        self.post = post
+        self.clients = clients
+        self.limits = limits
+        self.budget = budget
+        self.counters = counters
+        self._connections: dict[Incoming, ClientConnection] = {}
+        self._readers = trio.CapacityLimiter(READER_THREADS_MAX)
+        self._reception = Reception(
+            me,
+            CLIENT,
+            may_call=lambda node: True,
+            admit=self._admit,
+            serve=self._serve,
+            limits=limits,
+            counters=counters,
+        )
+
+    async def run(self, listeners: list[trio.SocketListener]) -> None:
+        """Until cancelled."""
+        await self._reception.run(listeners)
+
+    def sweep(self) -> None:
+        """Called every second: hang up on clients that want nothing."""
+        most = max(1, self.limits.client_idle_ms // 1000)
+        for one, connection in self._connections.items():
+            one.busy = connection.occupied
+            if one.sweep() > most:
+                one.cut(f"idle for {most} s")
+
+    def relieve(self, count: int) -> bool:
+        """See to room for so many bytes, at the cost of those who occupy most. False if there is none."""
+        if count > self.budget.limit:
+            return False
+        while not self.budget.room(count):
+            one, greediest = max(
+                self._connections.items(), key=lambda item: item[1].held, default=(None, None)
+            )
+            if one is None or greediest is None or not greediest.held:
+                return False
+            one.cut(f"it occupies {greediest.held} bytes, and all clients together too many")
+            greediest.leave()
+        return True
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def _admit(self, session: Session) -> None:
+        most = self.limits.client_connections_max
+        if len(self._connections) >= most:
+            raise HandshakeError(f"there are {most} clients ([network] client_connections_max)", REFUSED_FULL)
+
+    async def _serve(self, one: Incoming, session: Session) -> None:
+        self._admit(session)
+        self.counters["network.client_connections"] += 1
+        connection = self._connections[one] = ClientConnection(self)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.queue.pump, one.stream, SEND_TIMEOUT_S, self._readers)
+                await connection.read(one, FrameOpener(session.caller_key))
+                nursery.cancel_scope.cancel()
+        finally:
+            del self._connections[one]
+            connection.leave()
+
+
+class ClientConnection:
+    """One client's requests and answers."""
+
+    def __init__(self, door: ClientDoor) -> None:
+        self._door = door
+        self.queue = SendQueue(door.limits.connection_bytes, door.budget)
+        self._waiting: dict[ClientRef, int] = {}
+        self._requested = 0
+        """Bytes that requests occupy: those in work, and the one that is not complete yet."""
+        self._room = trio.Event()
+        self._left = False
+
+    @property
+    def held(self) -> int:
+        return self.queue.held + self._requested
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the client waits for something."""
+        return bool(self._waiting or self.queue.held)
+
+    async def read(self, one: Incoming, opener: FrameOpener) -> None:
+        """Turn calls into events until the client hangs up. Raises InputRefused, NETWORK_ERRORS."""
+        splitter = wire.FrameSplitter(wire.CALL_MAX_BYTES)
+        decode = wire.client_call
+        partial = 0
+        while data := await one.stream.receive_some(READ_BYTES):
+            calls = []
+            for frame in splitter.feed(data):
+                with opener.open(frame) as call:
+                    calls.append((decode(call), len(frame)))
+            # Half a request does not count as a sign of life: somebody may send a byte a minute.
+            one.heard = one.heard or bool(calls)
+            self._resize(splitter.buffered - partial)
+            partial = splitter.buffered
+            for asked, size in calls:
+                while len(self._waiting) >= REQUESTS_MAX:
+                    self._room = trio.Event()
+                    await self._room.wait()
+                await self._ask(asked, size + REQUEST_COST_BYTES)
+
+    async def _ask(self, call: wire.ClientCall, cost: int) -> None:
+        number = call.number
+        problem = wire.request_problem(call.request)
+        if problem:
+            self._send(wire.encode_frame((number, ErrorReply(ERR_INVALID, problem, False))))
+            return
+
+        def respond(reply: object) -> None:
+            self._resize(-self._waiting.pop(client, 0))
+            self._room.set()
+            if not isinstance(reply, SpannedRead):
+                self._send(wire.encode_frame((number, reply)))
+            elif self._left:
+                release(reply)
+            else:
+                self._door.counters["network.spans"] += len(reply.spans)
+                self._door.counters["network.span_bytes"] += sum(span.length for span in reply.spans)
+                self._send(*wire.spanned_frame(number, reply))
+
+        self._resize(cost)
+        client = self._door.clients.register(respond)
+        self._waiting[client] = cost
+        await self._door.put(ClientRequest(client, call.request))
+
+    def _send(self, *parts: bytes | FileSpan) -> None:
+        # An answer that does not fit means a client that asks and does not read: it will time out.
+        cost = sum(map(cost_bytes, parts))
+        if self.queue.fits(cost):
+            self._door.relieve(cost)
+        self.queue.add(*parts)
+
+    def _resize(self, count: int) -> None:
+        """Requests occupy so many bytes more, or less. Raises WireError if there is no room."""
+        if self._left:
+            return
+        if count > 0:
+            room = self._door.relieve(count)
+            if self._left:
+                return
+            if not room or not self._door.budget.take(count):
+                raise wire.WireError("no memory left for requests of clients")
+        if count < 0:
+            self._door.budget.give(-count)
+        self._requested += count
+
+    def leave(self) -> None:
+        """The connection is gone: the core may forget what this client still waited for."""
+        if self._left:
+            return
+        self._left = True
+        self._door.budget.give(self._requested)
+        self._requested = 0
+        self.queue.close()
+        for client in self._door.clients.forget(self._waiting):
+            self._door.post(ClientGone(client))
+        self._waiting.clear()

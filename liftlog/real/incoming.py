@@ -1,0 +1,192 @@
+"""Connections that others opened: who they are, how many there may be, and when they are hung up on.
+
+Before the handshake is over nobody is known, and so nothing is given: a message of at most 256 bytes is read
+at a time, the whole must be done within `handshake_ms`, and of those who are not done yet only the newest
+PENDING_MAX stay, so that strangers who connect and say nothing do not keep others out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from struct import Struct as Layout
+
+import trio
+
+from liftlog.api.handshake import (
+    FRAME_MAX_BYTES,
+    NONCE_BYTES,
+    Answerer,
+    Caller,
+    HandshakeError,
+    Party,
+    Session,
+    refusal,
+)
+from liftlog.config import NetworkLimits
+from liftlog.messages import intake
+from liftlog.real.rarelog import RareLog
+from liftlog.real.sendqueue import NETWORK_ERRORS
+
+log = logging.getLogger("liftlog.network")
+
+PENDING_MAX = 64
+REFUSAL_TIMEOUT_S = 1.0
+
+_LENGTH = Layout(">I")
+
+
+class Incoming:
+    """One connection that somebody opened. `cut` ends it, for a reason that goes into the log."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.scope = trio.CancelScope()
+        self.name = peer_name(stream)
+        self.reason = ""
+        self.heard = True
+        """Something came in since the last sweep."""
+        self.busy = False
+        """What came in is still being worked on: silence is our own doing."""
+        self._quiet = 0
+
+    def sweep(self) -> int:
+        """How many sweeps in a row, this one included, nothing has come in.
+
+        Counted are sweeps and not time, so that a process that was stopped for a while blames nobody for it.
+        """
+        self._quiet = 0 if self.heard or self.busy else self._quiet + 1
+        self.heard = False
+        return self._quiet
+
+    def cut(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self.scope.cancel()
+
+
+Serve = Callable[[Incoming, Session], Awaitable[None]]
+
+
+class Reception:
+    """Answers callers of one kind: lets in who proves to know the secret, and serves them."""
+
+    def __init__(
+        self,
+        me: Party,
+        role: int,
+        *,
+        may_call: Callable[[int], bool],
+        admit: Callable[[Session], None],
+        serve: Serve,
+        limits: NetworkLimits,
+        counters: dict[str, int],
+    ) -> None:
+        """`admit` may refuse who has proved who he is: it raises HandshakeError."""
+        self._me = me
+        self._role = role
+        self._may_call = may_call
+        self._admit = admit
+        self._serve = serve
+        self._limits = limits
+        self._counters = counters
+        self._rare = RareLog(log)
+        self._pending: dict[Incoming, None] = {}
+
+    async def run(self, listeners: list[trio.SocketListener]) -> None:
+        """Until cancelled."""
+        await trio.serve_listeners(self._accept, listeners)
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        one = Incoming(stream)
+        counters, rare = self._counters, self._rare
+        try:
+            with one.scope:
+                no_delay(stream)
+                await self._serve(one, await self._identify(one))
+        except* NETWORK_ERRORS:
+            log.debug("connection from %s ended", one.name)
+        except* HandshakeError as group:
+            counters["network.refused"] += 1
+            rare.warning("refused", f"refused a connection from {one.name}: {group.exceptions[0]}")
+        except* intake.InputRefused as group:
+            counters["network.refused"] += 1
+            rare.warning("closed", f"closed a connection from {one.name}: {group.exceptions[0]}")
+        if one.reason:
+            counters["network.cut"] += 1
+            rare.warning("cut", f"closed a connection from {one.name}: {one.reason}")
+
+    async def _identify(self, one: Incoming) -> Session:
+        """The handshake, within bounds. Raises HandshakeError, NETWORK_ERRORS."""
+        if len(self._pending) >= PENDING_MAX:
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            oldest.cut(f"{PENDING_MAX} newer ones wait for a handshake too")
+        self._pending[one] = None
+        answerer = Answerer(self._me, self._role, self._may_call, lambda: os.urandom(NONCE_BYTES))
+        try:
+            with trio.move_on_after(self._limits.handshake_ms / 1000):
+                return await self._converse(one.stream, answerer)
+        finally:
+            self._pending.pop(one, None)
+        raise HandshakeError(f"no handshake within {self._limits.handshake_ms} ms")
+
+    async def _converse(self, stream: trio.SocketStream, answerer: Answerer) -> Session:
+        try:
+            while True:
+                reply = answerer.receive(await receive_message(stream))
+                if answerer.session is not None:
+                    self._admit(answerer.session)
+                    await send_message(stream, reply)
+                    return answerer.session
+                await send_message(stream, reply)
+        except HandshakeError as error:
+            if error.code:
+                with trio.move_on_after(REFUSAL_TIMEOUT_S):
+                    await send_message(stream, refusal(error.code))
+            raise
+
+
+async def introduce(stream: trio.SocketStream, caller: Caller) -> Session:
+    """The caller's side of a handshake. Raises HandshakeError, NETWORK_ERRORS."""
+    await send_message(stream, caller.hello())
+    while True:
+        reply = caller.receive(await receive_message(stream))
+        if caller.session is not None:
+            return caller.session
+        await send_message(stream, reply)
+
+
+async def send_message(stream: trio.SocketStream, message: bytes) -> None:
+    await stream.send_all(_LENGTH.pack(len(message)) + message)
+
+
+async def receive_message(stream: trio.SocketStream) -> bytes:
+    """One message of a handshake, and not a byte behind it. Raises HandshakeError, NETWORK_ERRORS."""
+    (length,) = _LENGTH.unpack(await _receive_exactly(stream, 4))
+    if length > FRAME_MAX_BYTES:
+        raise HandshakeError("not a liftlog handshake")
+    return await _receive_exactly(stream, length)
+
+
+async def _receive_exactly(stream: trio.SocketStream, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = await stream.receive_some(count - len(data))
+        if not more:
+            raise trio.BrokenResourceError("hung up during the handshake")
+        data += more
+    return data
+
+
+def no_delay(stream: trio.SocketStream) -> None:
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def peer_name(stream: trio.SocketStream) -> str:
+    try:
+        host, port = stream.socket.getpeername()[:2]
+        return f"{host}:{port}"
+    except OSError:
+        return "a closed socket"

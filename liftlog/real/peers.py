@@ -1,0 +1,189 @@
+"""TCP between nodes.
+
+Each node opens one connection to every other and only sends on it; what it receives comes in on the
+connections that the others opened. A half-open connection then blocks one direction, never both, and there is
+no question of who may close what. Both ends prove that they know the cluster's secret before anything else,
+and every frame carries a tag that only the other end of this connection can have made.
+
+Best effort, as the `Network` port says: while a peer is not connected or its queue is full, messages to it
+are dropped and counted. The protocol repeats whatever matters, and old messages are the least useful ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+
+import trio
+
+from liftlog.api import wire
+from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, Session
+from liftlog.api.tags import FrameOpener, FrameSealer
+from liftlog.config import NetworkLimits
+from liftlog.messages import Event, PeerMessage, Received, intake
+from liftlog.real.budget import Budget
+from liftlog.real.incoming import Incoming, Reception, introduce, no_delay
+from liftlog.real.rarelog import RareLog
+from liftlog.real.sendqueue import NETWORK_ERRORS, SendQueue
+
+log = logging.getLogger("liftlog.network")
+
+READ_BYTES = 512 * 1024
+CONNECT_TIMEOUT_S = 2.0
+SEND_TIMEOUT_S = 5.0
+"""A peer that takes in nothing for so long is connected anew."""
+BACKOFF_MIN_S = 0.05
+BACKOFF_MAX_S = 0.5
+REFUSED_BACKOFF_S = 3.0
+"""Another secret does not become the right one by asking again at once."""
+KEEP_ALIVE_S = 4.0
+"""Who has nothing to say to a peer says that."""
+QUIET_SWEEPS_MAX = 16
+"""A connection from a peer on which nothing came for so many seconds, keep-alives included, is half open."""
+
+Put = Callable[[Event], Awaitable[None]]
+
+
+class PeerNetwork:
+    """`Network` port over TCP. All methods belong to the trio thread."""
+
+    def __init__(
+        self,
+        me: Party,
+        peers: Mapping[int, tuple[str, int]],
+        put: Put,
+        limits: NetworkLimits,
+        budget: Budget,
+        counters: dict[str, int],
+    ) -> None:
+        self._me = me
+        self._peers = peers
+        self._put = put
+        self._limits = limits
+        self._budget = budget
+        self._counters = counters
+        self._queues: dict[int, tuple[SendQueue, FrameSealer]] = {}
+        self._incoming: dict[int, Incoming] = {}
+        self._readers = trio.CapacityLimiter(1)
+        self._rare = {peer: RareLog(log) for peer in peers}
+        self._reception = Reception(
+            me,
+            PEER,
+            may_call=peers.__contains__,
+            admit=lambda session: None,
+            serve=self._serve_incoming,
+            limits=limits,
+            counters=counters,
+        )
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        found = self._queues.get(to)
+        if found is not None:
+            queue, sealer = found
+            if queue.add(sealer.seal(message)):
+                self._counters["network.sent"] += 1
+                return
+            sealer.take_back()
+        self._counters["network.dropped"] += 1
+
+    async def run(self, listeners: list[trio.SocketListener]) -> None:
+        """Answer on `listeners` and keep a connection to every peer, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for peer in self._peers:
+                nursery.start_soon(self._keep_connected, peer)
+            await self._reception.run(listeners)
+
+    def sweep(self) -> None:
+        """Called every second: hang up on peers that have fallen silent."""
+        for one in self._incoming.values():
+            if one.sweep() > QUIET_SWEEPS_MAX:
+                one.cut(f"silent for {QUIET_SWEEPS_MAX} s")
+
+    @property
+    def incoming(self) -> int:
+        return len(self._incoming)
+
+    # -- connections that we opened ------------------------------------------------------------------------
+
+    async def _keep_connected(self, peer: int) -> None:
+        host, port = self._peers[peer]
+        backoff_s = BACKOFF_MIN_S
+        while True:
+            try:
+                with trio.fail_after(CONNECT_TIMEOUT_S):
+                    stream = await trio.open_tcp_stream(host, port)
+            except NETWORK_ERRORS:
+                await trio.sleep(backoff_s)
+                backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
+                continue
+            if stream.socket.getsockname() == stream.socket.getpeername():
+                # Nobody listens there, and the kernel happened to connect us to ourselves. Let the port go.
+                await trio.aclose_forcefully(stream)
+                continue
+            backoff_s = BACKOFF_MIN_S
+            try:
+                await self._serve_outgoing(peer, stream)
+            except* NETWORK_ERRORS as group:
+                log.info("connection to node %d ended: %s", peer, group.exceptions[0])
+            except* HandshakeError as group:
+                backoff_s = REFUSED_BACKOFF_S
+                self._counters["network.refused_by_peers"] += 1
+                self._rare[peer].warning(
+                    "refused", f"no connection to node {peer} at {host}:{port}: {group.exceptions[0]}"
+                )
+            await trio.sleep(backoff_s)
+
+    async def _serve_outgoing(self, peer: int, stream: trio.SocketStream) -> None:
+        no_delay(stream)
+        async with stream:
+            with trio.fail_after(self._limits.handshake_ms / 1000):
+                session = await introduce(stream, Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES)))
+            self._counters["network.connects"] += 1
+            queue = SendQueue(self._limits.connection_bytes, self._budget)
+            sealer = FrameSealer(session.caller_key)
+            self._queues[peer] = (queue, sealer)
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(
+                        queue.pump, stream, SEND_TIMEOUT_S, self._readers, sealer.empty, KEEP_ALIVE_S
+                    )
+                    # Nothing comes in on this connection but its end, which would otherwise go unnoticed.
+                    await stream.receive_some(1)
+                    nursery.cancel_scope.cancel()
+            finally:
+                del self._queues[peer]
+
+    # -- connections that peers opened ---------------------------------------------------------------------
+
+    async def _serve_incoming(self, one: Incoming, session: Session) -> None:
+        peer = session.node
+        before = self._incoming.pop(peer, None)
+        if before is not None:
+            # It proved to be the same node: what it opened earlier is dead, even if nobody has told us.
+            before.cut(f"node {peer} has connected anew")
+        self._incoming[peer] = one
+        splitter = wire.FrameSplitter()
+        counted = 0
+        opener, decode = FrameOpener(session.caller_key), intake.peer_message
+        try:
+            while data := await one.stream.receive_some(READ_BYTES):
+                one.heard = True
+                messages = []
+                for frame in splitter.feed(data):
+                    with opener.open(frame) as opened:
+                        if opened:
+                            messages.append(decode(opened))
+                if not self._budget.take(max(0, splitter.buffered - counted)):
+                    raise wire.WireError(f"no memory left for what node {peer} sends")
+                self._budget.give(max(0, counted - splitter.buffered))
+                counted = splitter.buffered
+                self._counters["network.received"] += len(messages)
+                one.busy = True
+                for message in messages:
+                    await self._put(Received(peer, message))
+                one.busy = False
+        finally:
+            self._budget.give(counted)
+            if self._incoming.get(peer) is one:
+                del self._incoming[peer]

@@ -1,0 +1,167 @@
+"""Frames on their way to one socket, and files that the kernel sends in the middle of them.
+
+Cold data goes to clients without passing through this process: an answer may name *spans* of files, which the
+kernel copies to the socket (`sendfile`) out of a reader thread, since a cold file blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import trio
+
+from liftlog.ports import DiskError
+from liftlog.real.budget import Budget
+from liftlog.types import FileSpan
+
+log = logging.getLogger("liftlog.network")
+
+SPAN_COST_BYTES = 1024 * 1024
+"""What a span counts for at least in a queue: a client that does not read holds few files open."""
+ROOM_WAIT_MS = 5
+NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+
+
+class SendQueue:
+    """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files."""
+
+    def __init__(self, limit_bytes: int, budget: Budget) -> None:
+        """`budget`: what the queues of all connections like this one share."""
+        self._limit = limit_bytes
+        self._budget = budget
+        self._parts: deque[bytes | FileSpan] = deque()
+        self.held = 0
+        """Bytes that wait, or are on their way into the socket."""
+        self._wake = trio.Event()
+        self._closed = False
+
+    def fits(self, cost: int) -> bool:
+        """Whether this queue's own bound allows so many bytes. A frame always fits into an empty queue."""
+        return not self._closed and (not self._parts or self.held + cost <= self._limit)
+
+    def add(self, *frame: bytes | FileSpan) -> bool:
+        """Queue a frame's parts; False if there is no room, here or in the budget.
+
+        The files of spans belong to the queue from here on, whatever becomes of them.
+        """
+        cost = sum(map(cost_bytes, frame))
+        if not self.fits(cost) or not self._budget.take(cost):
+            close_files(frame)
+            return False
+        self._parts += frame
+        self.held += cost
+        self._wake.set()
+        return True
+
+    async def pump(
+        self,
+        stream: trio.SocketStream,
+        timeout_s: float,
+        readers: trio.CapacityLimiter,
+        keep_alive: Callable[[], bytes] | None = None,
+        every_s: float = float("inf"),
+    ) -> None:
+        """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it.
+
+        `keep_alive` gives a frame to send when nothing was to be sent for `every_s`.
+        """
+        try:
+            while True:
+                await self._send_all(stream, timeout_s, readers)
+                self._wake = trio.Event()
+                with trio.move_on_after(every_s):
+                    await self._wake.wait()
+                if keep_alive is not None and not self._parts:
+                    with trio.fail_after(timeout_s):
+                        await stream.send_all(keep_alive())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of everything. Nothing can be queued afterwards; a second time does nothing."""
+        self._closed = True
+        close_files(self._parts)
+        self._parts.clear()
+        self._let_go(self.held)
+
+    def _let_go(self, count: int) -> None:
+        count = min(count, self.held)
+        self.held -= count
+        self._budget.give(count)
+
+    async def _send_all(
+        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
+    ) -> None:
+        parts = self._parts
+        while parts:
+            part = parts.popleft()
+            if isinstance(part, FileSpan):
+                await send_span(stream, part, timeout_s, readers)
+                self._let_go(cost_bytes(part))
+                continue
+            joined = [part]
+            while parts and isinstance(parts[0], bytes):
+                joined.append(parts.popleft())  # type: ignore[arg-type]
+            data = part if len(joined) == 1 else b"".join(joined)
+            with trio.fail_after(timeout_s):
+                await stream.send_all(data)
+            self._let_go(len(data))
+
+
+def cost_bytes(part: bytes | FileSpan) -> int:
+    """How much of a queue's bound a part takes: a span also for the file that it holds open."""
+    return max(part.length, SPAN_COST_BYTES) if isinstance(part, FileSpan) else len(part)
+
+
+def close_files(parts: Iterable[bytes | FileSpan]) -> None:
+    for part in parts:
+        if isinstance(part, FileSpan):
+            part.file.close()
+
+
+async def send_span(
+    stream: trio.SocketStream, span: FileSpan, timeout_s: float, readers: trio.CapacityLimiter
+) -> None:
+    """Let the kernel send a span; its file is closed afterwards, however this ends. Raises NETWORK_ERRORS.
+
+    What cannot be read goes out as zeros, since the frame's length has been promised: the client finds a
+    damaged batch and asks for a verified read, which is how storage hears of it (D2).
+    """
+    sending = _Sending(span, stream.socket.fileno())
+    try:
+        while sending.left:
+            with trio.fail_after(timeout_s):
+                await trio.to_thread.run_sync(sending.run, limiter=readers)
+                if sending.left:
+                    await trio.lowlevel.wait_writable(stream.socket)
+    except DiskError as error:
+        log.error("cannot send what was asked for: %s", error)
+        with trio.fail_after(timeout_s):
+            await stream.send_all(bytes(sending.left))
+    finally:
+        span.file.close()
+
+
+class _Sending:
+    """A span on its way into a socket, in a reader thread."""
+
+    def __init__(self, span: FileSpan, descriptor: int) -> None:
+        self._file = span.file
+        self._end = span.position + span.length
+        self._descriptor = descriptor
+        self.left = span.length
+
+    def run(self) -> None:
+        """Send until all is sent or the socket has been full for a moment. Raises DiskError, OSError.
+
+        Waiting that moment here saves most readers the way to another thread and back for every megabyte.
+        """
+        room = select.poll()
+        room.register(self._descriptor, select.POLLOUT)
+        while self.left:
+            self.left -= self._file.send_to(self._descriptor, self._end - self.left, self.left)
+            if self.left and not room.poll(ROOM_WAIT_MS):
+                return

@@ -1,0 +1,111 @@
+"""The TCP ports of a node as a test sees them: who it is, a raw connection, frames and answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import trio
+
+from liftlog.api import wire
+from liftlog.api.clients import ClientRegistry
+from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller, Party, Session
+from liftlog.api.tags import FrameSealer
+from liftlog.config import NetworkLimits, Secrets
+from liftlog.real.incoming import introduce
+from liftlog.real.nats_server import free_port
+from liftlog.real.network import Post, Put, TcpNetwork, listen
+
+CLUSTER = "c"
+SECRETS = Secrets((b"p" * 32,), (b"c" * 32,))
+
+
+def addresses(*nodes: int) -> dict[int, str]:
+    return {node: f"127.0.0.1:{free_port()}" for node in nodes}
+
+
+class TcpPorts:
+    """The network of a node with both its listeners."""
+
+    def __init__(
+        self,
+        node: int,
+        peers: dict[int, str],
+        put: Put,
+        post: Post,
+        clients: ClientRegistry,
+        *,
+        secrets: Secrets = SECRETS,
+        limits: NetworkLimits | None = None,
+    ) -> None:
+        self.node = node
+        self.peer_address = peers[node]
+        self.client_address = addresses(node)[node]
+        self.network = TcpNetwork(
+            cluster=CLUSTER,
+            node=node,
+            peers=peers,
+            put=put,
+            post=post,
+            clients=clients,
+            secrets=secrets,
+            limits=limits or NetworkLimits(),
+        )
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        peers_at, clients_at = await listen(self.peer_address), await listen(self.client_address)
+        task_status.started()
+        await self.network.run(peers_at, clients_at)
+
+
+async def open_raw(address: str) -> trio.SocketStream:
+    host, _, port = address.rpartition(":")
+    return await trio.open_tcp_stream(host, int(port))
+
+
+class Known:
+    """Somebody who called and was let in."""
+
+    def __init__(self, stream: trio.SocketStream, session: Session) -> None:
+        self.stream = stream
+        self.session = session
+        self._sealer = FrameSealer(session.caller_key)
+        self._splitter = wire.FrameSplitter()
+
+    async def send(self, message: object) -> None:
+        await self.stream.send_all(self._sealer.seal(message))
+
+    async def answers(self, count: int) -> list[wire.ClientAnswer]:
+        found: list[wire.ClientAnswer] = []
+        with trio.fail_after(15):
+            while len(found) < count:
+                data = await self.stream.receive_some(1 << 20)
+                assert data, "hung up"
+                found += [wire.client_answer(frame) for frame in self._splitter.feed(data)]
+        return found
+
+
+async def call(
+    address: str,
+    role: int = CLIENT,
+    *,
+    node: int = CLIENT_NODE,
+    to: int = 1,
+    secrets: tuple[bytes, ...] | None = None,
+    cluster: str = CLUSTER,
+) -> Known:
+    """Connect and prove; by default as a client does. Raises HandshakeError."""
+    known = SECRETS.peers if role == PEER else SECRETS.clients
+    stream = await open_raw(address)
+    me = Party(cluster, node, known if secrets is None else secrets)
+    session = await introduce(stream, Caller(me, role, to, os.urandom(NONCE_BYTES)))
+    return Known(stream, session)
+
+
+async def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until it holds."""
+    with trio.move_on_after(15):
+        while not condition():
+            await trio.sleep(0.01)
+        return
+    raise AssertionError(f"not within 15 s: {what}")
