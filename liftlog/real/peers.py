@@ -88,11 +88,12 @@ class PeerNetwork:
         self._counters["network.dropped"] += 1
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
-        """Answer on `listeners` and keep a connection to every peer, until cancelled."""
+        """Answer on `listeners`, none if there are no peers, and keep a connection to every peer."""
         async with trio.open_nursery() as nursery:
             for peer in self._peers:
                 nursery.start_soon(self._keep_connected, peer)
-            await self._reception.run(listeners)
+            if listeners:
+                nursery.start_soon(self._reception.run, listeners)
 
     def sweep(self) -> None:
         """Called every second: hang up on peers that have fallen silent."""

@@ -58,9 +58,21 @@ class TcpPorts:
         await self.network.run(peers_at, clients_at)
 
 
+_opened: list[trio.SocketStream] = []
+
+
 async def open_raw(address: str) -> trio.SocketStream:
+    """A connection; `close_all` sees to it if nobody else does."""
     host, _, port = address.rpartition(":")
-    return await trio.open_tcp_stream(host, int(port))
+    stream = await trio.open_tcp_stream(host, int(port))
+    _opened.append(stream)
+    return stream
+
+
+def close_all() -> None:
+    """Close every connection that was opened here."""
+    while _opened:
+        _opened.pop().socket.close()
 
 
 class Known:
