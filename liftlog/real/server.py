@@ -84,8 +84,6 @@ class Server:
     async def main(self, build: Build, addresses: list[NatsAddress], version: str) -> None:
         config = self._config
         secrets = secrets_of(config)
-        if config.open_to:
-            log.warning("insecure: whoever can connect may %s; see [security]", config.open_to)
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         node, engine = build()
@@ -139,6 +137,8 @@ class Server:
                 nursery.start_soon(self._watch_signals)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)
+                if config.open_to:
+                    log.warning("insecure: whoever can connect may %s; see [security]", config.open_to)
                 self._announce(self._ready_line())
                 await self._stop.wait()
                 if self._failure is not None:
