@@ -281,7 +281,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_insync_replicas: Number = 0
     """0 = the safe default: 2 with three or more replicas, else 1."""
     ack_reply: bool = True
-    """N8: false for subjects whose reply subject belongs to a request/reply service."""
+    """False for subjects whose reply subject belongs to a request/reply service (N8), and for a stream that
+    keeps a copy of what another one answers (N9)."""
     max_payload_bytes: Number = 1024 * 1024
     retention_ms: Number = 0
     retention_bytes: Number = 0
@@ -390,6 +391,7 @@ class Mutants(msgspec.Struct, frozen=True):
     compacted_hole_out_of_range: bool = False  # 44
     session_by_ticks: bool = False  # N2
     header_ignored: bool = False  # L4
+    overlap_answered: bool = False  # N9
 
 
 NO_MUTANTS = Mutants()

@@ -18,6 +18,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
     HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
                          ack has the keys that its message asked for (R4, L4)
+    OneAnswer            one message is answered by one stream at most (N9)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
     FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
@@ -58,6 +59,7 @@ STEP_INVARIANTS = (
     "ConsistentRead",
     "NoSilentGap",
     "HeadersHeeded",
+    "OneAnswer",
     "TimeLookup",
     "LogStartMonotone",
     "NoFalseDamage",

@@ -173,6 +173,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("mixed", "kills", "partitions"),
     ),
     Mutant(
+        "overlap_answered",
+        "N9",
+        "two streams on overlapping subjects may both answer",
+        ("mixed", "kills", "elections"),
+    ),
+    Mutant(
         "commit_below_minimum",
         "R2",
         "the HW moves although too few replicas are in sync",

@@ -35,6 +35,10 @@ DISK_GROUP = "disk"
 """Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
 
 
+COPY_SHARE = 0.15
+"""Share of worlds in which two streams overlap."""
+
+
 def profile_of(seed: int) -> str:
     """The profile that a seed draws."""
     draws = random.Random(f"{seed}/knobs")
@@ -79,7 +83,18 @@ def draw_knobs(
         changes["duration_us"] = int(duration_s * SECOND)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
-    return msgspec.structs.replace(knobs, **changes)
+    knobs = msgspec.structs.replace(knobs, **changes)
+    return msgspec.structs.replace(knobs, streams=_with_copy(random.Random(f"{seed}/overlap"), knobs.streams))
+
+
+def _with_copy(draws: random.Random, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
+    """Now and then a silent stream stores what another one answers (N9), and messages of its own."""
+    if draws.random() >= COPY_SHARE or not streams:
+        return streams
+    first = streams[0]
+    subject = f"{first.subject.partition('.')[0]}.*"
+    factor = draws.randrange(1, first.replication_factor + 1)
+    return (*streams, StreamConfig("copy", subject, 1, factor, ack_reply=False))
 
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:

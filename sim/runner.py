@@ -24,6 +24,7 @@ from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
 from sim.profiles import draw_knobs
 from sim.step_gear import StepProcess
+from sim.workload import Target
 from sim.world import World
 
 HEAL_LIMIT_US = 90 * SECOND
@@ -277,16 +278,22 @@ def _furthest(state: PartitionState) -> int:
 def _probe(world: World, probes: dict[PartitionId, int]) -> str:
     """Publish one message into each partition until one is acknowledged; what is missing, or nothing."""
     for target in world.workload.targets:
-        acked = world.observer.truth(target.partition).acked_end
+        acked = _answered_up_to(world, target)
         before = probes.get(target.partition)
         if before is None or (acked <= before and world.kernel.now_us % SECOND == 0):
             probes[target.partition] = acked if before is None else before
             world.workload.publish(target, 1, True)
     for target in world.workload.targets:
-        if world.observer.truth(target.partition).acked_end <= probes[target.partition]:
+        if _answered_up_to(world, target) <= probes[target.partition]:
             return f"partition {target.partition} acknowledges nothing"
     # The last commits still have to reach the followers.
     return unhealed(world)
+
+
+def _answered_up_to(world: World, target: Target) -> int:
+    """Where acks end; where what is committed ends, of a stream that says nothing (N8)."""
+    truth = world.observer.truth(target.partition)
+    return truth.acked_end if target.config.ack_reply else truth.hw
 
 
 def unhealed(world: World) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from liftlog.core.metadata import PartitionState
+from liftlog.core.subjects import matches, partition_subject
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,
@@ -133,6 +134,7 @@ class Workload:
         self.targets: list[Target] = []
         self.operations: list[Operation] = []
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
+        self._answered_by: dict[bytes, PartitionId] = {}
         self.strange: set[bytes] = set()
         """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
         self.stopping = False
@@ -158,6 +160,15 @@ class Workload:
         """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
         self._publishers[0].publish(target, count, with_reply, strange=0.0)
 
+    def copies_of(self, target: Target) -> list[Target]:
+        """Silent streams that store what is published to this target."""
+        subject = target.subject.decode()
+        return [
+            other
+            for other in self.targets
+            if other is not target and matches(other.config.subject, subject) and not other.config.ack_reply
+        ]
+
     def random_node(self) -> int:
         return self._random.randrange(self.world.knobs.nodes) + 1
 
@@ -174,7 +185,7 @@ class Workload:
             self._uncreated.pop(0)
             info = reply.streams[0]
             for partition in info.partitions:
-                subject = config.subject if partition.index == 0 else f"{config.subject}.{partition.index}"
+                subject = partition_subject(config.subject, partition.index).replace("*", "own")
                 self.targets.append(Target(config, PartitionId(info.id, partition.index), subject))
             if len(self.operations) == 0 and not self._uncreated:
                 self._let_loose()
@@ -197,6 +208,7 @@ class Workload:
         for reply in acks.replies:
             if reply:
                 owner, _, value = reply[len(INBOX) :].partition(b".")
+                self._one_answer(value, acks.partition)
                 known = values.setdefault(offset, value)
                 if known != value:
                     self.world.observer.fail(
@@ -213,10 +225,21 @@ class Workload:
     def _refusals(self, refusal: RefusePublishes) -> None:
         for reply in filter(None, refusal.replies):
             owner, _, value = reply[len(INBOX) :].partition(b".")
+            self._one_answer(value, refusal.partition)
             self._publishers[int(owner)].refused(value, refusal.code)
 
 
+    def _one_answer(self, value: bytes, partition: PartitionId) -> None:
+        """Each value is one message: one stream may answer it, as often as its leaders do. OneAnswer."""
+        self.world.observer.checks.counts["OneAnswer"] += 1
+        known = self._answered_by.setdefault(value, partition)
+        if known != partition:
+            text = f"{value.decode()} was answered by partition {known} and by partition {partition}"
+            self.world.observer.fail(Violation("OneAnswer", text))
+
+
 INBOX = b"_INBOX.sim."
+RIVAL_SHARE = 0.1
 STRANGE_SHARE = 0.02
 STRANGE = (
     b"Nats-Msg-Id: 1",
@@ -295,6 +318,11 @@ class Publisher:
             operations.append(Operation("send", self.number, target, now_us, value))
         heard = self.world.bus.publish(target.subject, messages)
         self.workload.operations.extend(operations)
+        for copy in self.workload.copies_of(target):
+            # Nobody says whether the copy was stored.
+            self.workload.operations += [
+                Operation("send", self.number, copy, now_us, operation.value) for operation in operations
+            ]
         if with_reply and heard:
             self._deadlines.append((now_us + ACK_TIMEOUT_US, operations))
             for operation in operations:
@@ -360,13 +388,14 @@ class Admin:
     streams.
     """
 
-    __slots__ = ("_extra", "_random", "_serial", "number", "workload", "world")
+    __slots__ = ("_extra", "_random", "_rivals", "_serial", "number", "workload", "world")
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
         self.world = workload.world
         self.number = number
         self._random = random.Random(f"{self.world.seed}/admin")
+        self._rivals = random.Random(f"{self.world.seed}/rivals")
         self._extra = ""
         self._serial = 0
 
@@ -387,7 +416,7 @@ class Admin:
             self._purge(purgeable[self._random.randrange(len(purgeable))])
             self._schedule()
             return
-        request = self._draw()
+        request = self._draw_rival() or self._draw()
         self.world.clients.request(self._choose_node(), request, self._answered, 2 * REQUEST_TIMEOUT_US)
         self._schedule()
 
@@ -417,6 +446,14 @@ class Admin:
     def _answered(self, reply: object) -> None:
         if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
             self._extra = ""
+
+    def _draw_rival(self) -> ClientMessage | None:
+        """Ask for a second stream that would answer the messages of another one: refused (N9)."""
+        if self._rivals.random() >= RIVAL_SHARE:
+            return None
+        answering = [target for target in self.workload.targets if target.config.ack_reply]
+        target = answering[self._rivals.randrange(len(answering))]
+        return CreateStreamRequest(StreamConfig("rival", target.subject.decode(), 1, 1))
 
     def _draw(self) -> ClientMessage:
         draw = self._random

@@ -21,7 +21,7 @@ SOURCES = ("core", "storage", "driver", "real", "api", "messages")
 EXPECTED = (
     *(f"I{n}" for n in range(1, 3)),
     *(f"R{n}" for n in range(1, 17)),
-    *(f"N{n}" for n in range(1, 9)),
+    *(f"N{n}" for n in range(1, 10)),
     *(f"M{n}" for n in range(1, 5)),
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 6)),

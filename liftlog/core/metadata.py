@@ -35,7 +35,7 @@ from liftlog.core.commands import (
     TailReport,
 )
 from liftlog.core.placement import choose_replicas
-from liftlog.core.subjects import collision, config_problem
+from liftlog.core.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig, TailState, invariant
 
@@ -282,6 +282,8 @@ class Metadata:
         problem = config_problem(config)
         for other in self.streams.values():
             problem = problem or collision(config, other.config)
+            if not self._mutants.overlap_answered:
+                problem = problem or rivalry(config, other.config)
         if not problem and len(self.streams) >= self._streams_max:
             problem = f"the cluster holds its maximum of {self._streams_max} streams: remove one first"
         if not problem and config.replication_factor > len(self.nodes):

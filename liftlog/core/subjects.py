@@ -1,4 +1,4 @@
-"""Names and subjects: what a stream may be called and attached to (N7).
+"""Names and subjects: what a stream may be called and attached to (N7), and who answers (N9).
 
 NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one or more at the end. Partition
 0 of a stream listens on its subject, partition i on `subject.i`.
@@ -79,10 +79,13 @@ def config_problem(config: StreamConfig) -> str:
     return limits_problem(config)
 
 
+def partition_subjects(config: StreamConfig) -> list[str]:
+    return [partition_subject(config.subject, index) for index in range(config.partitions)]
+
+
 def collision(config: StreamConfig, other: StreamConfig) -> str:
     """N7: overlapping streams each get their own copy, but `subject.i` must not meet another's partitions."""
-    mine = [partition_subject(config.subject, i) for i in range(config.partitions)]
-    theirs = [partition_subject(other.subject, i) for i in range(other.partitions)]
+    mine, theirs = partition_subjects(config), partition_subjects(other)
     for subject in mine[1:]:
         for existing in theirs:
             if overlap(subject, existing):
@@ -90,4 +93,19 @@ def collision(config: StreamConfig, other: StreamConfig) -> str:
     for existing in theirs[1:]:
         if overlap(mine[0], existing):
             return f"subject {mine[0]!r} collides with stream {other.name!r} on {existing!r}"
+    return ""
+
+
+def rivalry(config: StreamConfig, other: StreamConfig) -> str:
+    """N9: why the two would both answer one message; empty if they never do."""
+    if not (config.ack_reply and other.ack_reply):
+        return ""
+    for subject in partition_subjects(config):
+        for existing in partition_subjects(other):
+            if overlap(subject, existing):
+                return (
+                    f"subject {subject!r} overlaps {existing!r} of stream {other.name!r}, and both would "
+                    "answer a message: create this one with ack_reply = false (--no-ack-reply), so that it stores a "
+                    "silent copy, or choose another subject"
+                )
     return ""

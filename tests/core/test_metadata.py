@@ -21,6 +21,7 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
+from liftlog.core.metadata import Result
 from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 
@@ -405,8 +406,29 @@ def test_N7_partition_subjects_may_not_meet_another_stream() -> None:
     result = cluster.apply(CreateStream(cluster.request(), StreamConfig("b", "a.1", 1, 1)))
     assert result.code == "invalid"
     assert "collides" in result.detail
-    overlapping = cluster.apply(CreateStream(cluster.request(), StreamConfig("c", "a", 1, 1)))
-    assert not overlapping.code, "two streams on one subject each get their own copy"
+    overlapping = StreamConfig("c", "a", 1, 1, ack_reply=False)
+    assert not cluster.apply(CreateStream(cluster.request(), overlapping)).code, "each gets its own copy"
+
+
+def test_N9_of_streams_that_overlap_one_answers() -> None:
+    cluster = Cluster()
+
+    def create(name: str, subject: str, ack_reply: bool, partitions: int = 1) -> Result:
+        config = StreamConfig(name, subject, partitions, 1, ack_reply=ack_reply)
+        return cluster.apply(CreateStream(cluster.request(), config))
+
+    assert not create("orders", "orders.>", True).code
+    for subject in ("orders.>", "orders.new", "orders.*", "orders.*.x"):
+        refused = create("rival", subject, True)
+        assert refused.code == "invalid", subject
+        assert "'orders.>' of stream 'orders'" in refused.detail and "--no-ack-reply" in refused.detail
+    assert not create("elsewhere", "jobs", True, partitions=2).code
+    assert create("rival", "jobs.*", True).code == "invalid"
+    assert not create("audit", "orders.*", False).code
+    assert not create("copy", "orders.>", False).code, "silent ones as many as you like"
+    assert not create("orders", "orders.>", True).code, "asked for once more"
+    assert not create("other", "other.>", True).code, "the copies do not stand in anybody's way"
+
 
 
 def test_the_number_of_streams_is_bounded() -> None:

@@ -10,6 +10,7 @@ import nats.errors
 import nats.js.errors
 import pytest
 
+from liftlog.client import RequestFailed
 from liftlog.types import LiftlogError, StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
@@ -75,6 +76,27 @@ def test_N8_a_stream_without_ack_reply_stores_and_says_nothing(tmp_path: Path) -
         with pytest.raises(nats.errors.TimeoutError):
             await cluster.client.nats.request("quiet", b"1", timeout=0.5)
         assert await cluster.read("quiet") == {0: "1"}
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_N9_of_two_streams_on_a_subject_one_answers_and_both_store(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        await client.create_stream(StreamConfig("orders", "orders.>"))
+        with pytest.raises(RequestFailed, match=r"'orders.new' overlaps 'orders.>' of stream 'orders'"):
+            await client.create_stream(StreamConfig("rival", "orders.new"))
+        await client.create_stream(StreamConfig("audit", "orders.*", ack_reply=False))
+        inbox = client.nats.new_inbox()
+        answers = await client.nats.subscribe(inbox)
+        for number in range(20):
+            await client.nats.publish("orders.new", b"%d" % number, reply=inbox)
+        found = [json.loads((await answers.next_msg(timeout=5)).data) for _ in range(20)]
+        assert found == [{"stream": "orders", "seq": number + 1} for number in range(20)]
+        for stream in ("orders", "audit"):
+            assert await cluster.read(stream) == {number: str(number) for number in range(20)}
+        with pytest.raises(nats.errors.TimeoutError):
+            await answers.next_msg(timeout=0.2)
 
     with_cluster(tmp_path, 1, story)
 
