@@ -270,7 +270,7 @@ class Metadata:
                 self._elect(partition, avoid=command.node)
         return OK
 
-    # -- streams (I1, N7) -------------------------------------------------------------------------
+    # -- streams (I1, N7, N9) ---------------------------------------------------------------------
 
     def _create(self, index: int, command: CreateStream) -> Result:
         config = command.config

@@ -105,7 +105,7 @@ def rivalry(config: StreamConfig, other: StreamConfig) -> str:
             if overlap(subject, existing):
                 return (
                     f"subject {subject!r} overlaps {existing!r} of stream {other.name!r}, and both would "
-                    "answer a message: create this one with ack_reply = false (--no-ack-reply), so that it stores a "
+                    "answer a message: create this one with ack_reply = false (--no-ack-reply) to store a "
                     "silent copy, or choose another subject"
                 )
     return ""
