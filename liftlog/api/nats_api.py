@@ -86,13 +86,14 @@ def _plainly(kind: type[Any]) -> Callable[[Any], ClientMessage]:
     return lambda body: from_plain(kind, body)
 
 
-class NoFields(msgspec.Struct, frozen=True):
-    """The request object of an operation that takes nothing."""
+class ListRequest(msgspec.Struct, frozen=True):
+    """`known`: see `StreamInfoRequest`."""
+
+    known: bool = False
 
 
 def _list(body: Any) -> ClientMessage:
-    from_plain(NoFields, body)
-    return StreamInfoRequest()
+    return StreamInfoRequest(known=from_plain(ListRequest, body).known)
 
 
 OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {

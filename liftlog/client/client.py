@@ -167,6 +167,11 @@ class Client:
         reply = await self._request("STREAM.LIST", {}, StreamInfoReply, timeout_ms)
         return reply.streams
 
+    async def known_streams(self, node: int = 0, timeout_ms: int = 0) -> list[StreamInfo]:
+        """All streams as some node, or `node`, knows them: perhaps out of date, but told without a quorum."""
+        reply = await self._request("STREAM.LIST", {"known": True}, StreamInfoReply, timeout_ms, node)
+        return reply.streams
+
     async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
         """One stream, linearizable. Raises RequestFailed if there is none of this name."""
         reply = await self._request("STREAM.INFO", {"name": name}, StreamInfoReply, timeout_ms)
@@ -240,10 +245,18 @@ class Client:
         return results[0]
 
     def publisher(
-        self, on_result: Callable[[PublishResult], object], *, window: int = 5000, ack_timeout_ms: int = 5000
+        self,
+        on_result: Callable[[PublishResult], object],
+        *,
+        window: int = 5000,
+        ack_timeout_ms: int = 5000,
+        insist: bool = False,
     ) -> Publisher:
-        """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`."""
-        return Publisher(self.nats, on_result, window, ack_timeout_ms)
+        """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`.
+
+        `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed.
+        """
+        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist)
 
     def reader(self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0) -> Reader:
         """A reader of one partition: from its leader, or only from `node` if given."""

@@ -26,6 +26,8 @@ from liftlog.types import LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
 SWEEP_S = 0.05
+"""How often is looked for what is late, and how long a message waits that found nobody and is sent again."""
+NOBODY = "no stream listens on this subject"
 FULL_ACK = {"Liftlog-Ack": "full"}
 """Header of a message whose answer shall say offset, partition, epoch and incarnation."""
 
@@ -43,6 +45,20 @@ class PublishResult(NamedTuple):
     error: str = ""
 
 
+class _Waiting:
+    """A message in flight."""
+
+    __slots__ = ("deadline_s", "headers", "refused", "subject", "value")
+
+    def __init__(self, subject: str, value: bytes, headers: dict[str, str] | None, deadline_s: float) -> None:
+        self.subject = subject
+        self.value = value
+        self.headers = headers
+        self.deadline_s = deadline_s
+        self.refused: PublishResult | None = None
+        """Its last attempt was certainly not stored, and the next one has not been made."""
+
+
 class Publisher:
     """Up to `window` messages in flight; use as an async context manager, which waits for the last
     answers."""
@@ -53,7 +69,10 @@ class Publisher:
         on_result: Callable[[PublishResult], object],
         window: int,
         ack_timeout_ms: int,
+        insist: bool = False,
     ) -> None:
+        """`insist`: send again, until its time is over, what found nobody who listens."""
+        self._insist = insist
         self._nats = connection
         self._on_result = on_result
         self._window = max(1, window)
@@ -61,7 +80,8 @@ class Publisher:
         self._inbox = ""
         self._prefix_length = 0
         self._subscription: Subscription | None = None
-        self._pending: dict[int, float] = {}
+        self._pending: dict[int, _Waiting] = {}
+        self._again: list[int] = []
         self._moved = asyncio.Event()
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -100,11 +120,10 @@ class Publisher:
         while len(self._pending) >= self._window:
             self._moved.clear()
             await self._moved.wait()
-        self._pending[tag] = asyncio.get_running_loop().time() + self._ack_timeout_s
+        deadline_s = asyncio.get_running_loop().time() + self._ack_timeout_s
+        self._pending[tag] = _Waiting(subject, value, headers, deadline_s)
         try:
-            await self._nats.publish(
-                subject, value, reply=f"{self._inbox}{tag}", headers={**FULL_ACK, **(headers or {})}
-            )
+            await self._publish(tag, self._pending[tag])
         except nats.errors.MaxPayloadError:
             del self._pending[tag]
             limit = self._nats.max_payload
@@ -129,32 +148,59 @@ class Publisher:
 
     async def _on_answer(self, message: Msg) -> None:
         tag = int(message.subject[self._prefix_length :])
-        if self._pending.pop(tag, None) is None:
+        waiting = self._pending.get(tag)
+        if waiting is None:
             return
-        self._on_result(result_of(tag, message))
+        result = result_of(tag, message)
+        if self._insist and result.error == NOBODY:
+            waiting.refused = result
+            self._again.append(tag)
+            return
+        del self._pending[tag]
+        self._on_result(result)
         self._moved.set()
 
     async def _sweep(self) -> None:
         """Give up on what was not answered in time; the oldest come first."""
         while True:
             await asyncio.sleep(SWEEP_S)
-            now = asyncio.get_running_loop().time()
+            now_s = asyncio.get_running_loop().time()
             late = []
-            for tag, deadline in self._pending.items():
-                if deadline > now:
+            for tag, waiting in self._pending.items():
+                if waiting.deadline_s > now_s:
                     break
                 late.append(tag)
             for tag in late:
-                del self._pending[tag]
-                self._on_result(PublishResult(tag, INFO, error="no answer in time"))
+                refused = self._pending.pop(tag).refused
+                self._on_result(refused or PublishResult(tag, INFO, error="no answer in time"))
             if late:
                 self._moved.set()
+            again, self._again = self._again, []
+            for tag in again:
+                await self._send_again(tag)
+
+    async def _publish(self, tag: int, waiting: _Waiting) -> None:
+        headers = {**FULL_ACK, **(waiting.headers or {})}
+        reply = f"{self._inbox}{tag}"
+        await self._nats.publish(waiting.subject, waiting.value, reply=reply, headers=headers)
+
+    async def _send_again(self, tag: int) -> None:
+        waiting = self._pending.get(tag)
+        if waiting is None:
+            return
+        waiting.refused = None
+        try:
+            await self._publish(tag, waiting)
+        except nats.errors.Error:
+            # Not even sent: the connection may come back in time.
+            waiting.refused = PublishResult(tag, FAIL, error=NOBODY)
+            self._again.append(tag)
 
 
 def result_of(tag: int, message: Msg) -> PublishResult:
     """Read one answer."""
     if message.headers and message.headers.get("Status") == "503":
-        return PublishResult(tag, FAIL, error="no stream listens on this subject")
+        return PublishResult(tag, FAIL, error=NOBODY)
     try:
         body = json.loads(message.data)
         if "error" in body:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed, Unreachable
+from liftlog.commands.clusterview import View
 from liftlog.commands.common import add_client_options, connect, positive_count, print_json, print_table, run
 from liftlog.messages import ClusterStatusReply, StreamInfo
 
@@ -29,65 +32,74 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 async def _status(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
-        first = await client.status()
-        views = await _views(client, first)
-        try:
-            streams = await client.streams(timeout_ms=NODE_TIMEOUT_MS)
-        except (RequestFailed, Unreachable):
-            # Without a controller nobody can say it for certain; the nodes' own views are still worth seeing.
-            streams = []
-    newest = max(views.values(), key=lambda view: (view.term, view.applied), default=first)
+        view = await look_at(client)
     if args.json:
-        plain = {
-            "controller": newest.controller,
-            "term": newest.term,
-            "applied": newest.applied,
-            "nodes": [
-                {**to_plain(info), "answers": info.node in views}
-                for info in sorted(newest.nodes, key=lambda info: info.node)
-            ],
-            "streams": [to_plain(stream) for stream in streams],
-            "replicas": {str(node): to_plain(view.replicas) for node, view in sorted(views.items())},
-            "counters": {str(node): view.counters for node, view in sorted(views.items())},
-        }
-        print_json(plain)
+        print_json(_plain(view))
     else:
-        _print_status(newest, views, streams)
-    return 0
+        _print_status(view)
+    return 0 if view.takes_messages else 1
 
 
-async def _views(client: Client, first: ClusterStatusReply) -> dict[int, ClusterStatusReply]:
-    """Every node's own view; nodes that do not answer are left out."""
-    views = {}
-    for node in sorted({info.node for info in first.nodes} | {first.answered_by}):
-        try:
-            views[node] = await client.status(node, timeout_ms=NODE_TIMEOUT_MS)
-        except (Unreachable, RequestFailed):
-            continue
-    return views
+async def look_at(client: Client, timeout_ms: int = 0) -> View:
+    """Ask every node what it knows. Raises Unreachable if not one answers within `timeout_ms`."""
+    first = await client.status(timeout_ms=timeout_ms)
+    numbers = {info.node for info in first.nodes} | {*first.contact.voters} - {first.answered_by}
+    asked = await asyncio.gather(*(_ask_node(client, number) for number in sorted(numbers)))
+    answers = {answer.answered_by: answer for answer in (first, *asked) if answer is not None}
+    newest = max(answers.values(), key=lambda answer: (answer.term, answer.applied))
+    streams: list[StreamInfo] = []
+    if any(answer.contact.has_controller for answer in answers.values()):
+        with contextlib.suppress(RequestFailed, Unreachable):
+            return View(answers, await client.streams(timeout_ms=NODE_TIMEOUT_MS))
+    # Without a controller nobody can say it for certain; what was last known is still worth seeing.
+    with contextlib.suppress(RequestFailed, Unreachable):
+        streams = await client.known_streams(newest.answered_by, timeout_ms=NODE_TIMEOUT_MS)
+    return View(answers, streams)
 
 
-def _print_status(
-    newest: ClusterStatusReply, views: dict[int, ClusterStatusReply], streams: list[StreamInfo]
-) -> None:
-    controller = f"node {newest.controller}" if newest.controller else "none"
-    print(f"controller: {controller}, term {newest.term}, {newest.applied} entries applied")
+async def _ask_node(client: Client, node: int) -> ClusterStatusReply | None:
+    """A node's own view; None if it does not answer in time."""
+    try:
+        return await client.status(node, timeout_ms=NODE_TIMEOUT_MS)
+    except (Unreachable, RequestFailed):
+        return None
+
+
+def _plain(view: View) -> dict[str, object]:
+    newest, answers = view.newest, sorted(view.answers.items())
+    return {
+        "takes_messages": view.takes_messages,
+        "problems": view.problems,
+        "remarks": view.remarks,
+        "controller": view.controller,
+        "term": newest.term,
+        "applied": newest.applied,
+        "nodes": [{**to_plain(info), "answers": info.node in view.answers} for info in view.nodes()],
+        "streams": [to_plain(stream) for stream in view.streams],
+        "replicas": {str(node): to_plain(answer.replicas) for node, answer in answers},
+        "contact": {str(node): to_plain(answer.contact) for node, answer in answers},
+        "counters": {str(node): answer.counters for node, answer in answers},
+    }
+
+
+def _print_status(view: View) -> None:
+    print(view.headline())
     rows: list[list[object]] = [
         [
             info.node,
-            info.address,
-            "live" if info.live else "lost",
-            "yes" if info.node in views else "no",
+            info.address or "-",
+            view.session(info),
+            "yes" if info.node in view.answers else "no",
+            view.contact(info.node),
             info.incarnation,
-            "voter" if info.voter else "-",
+            view.vote(info),
         ]
-        for info in sorted(newest.nodes, key=lambda info: info.node)
+        for info in view.nodes()
     ]
-    print_table(rows, ["NODE", "ADDRESS", "SESSION", "ANSWERS", "INCARNATION", "ROLE"])
-    names = {stream.id: stream.config.name for stream in streams}
+    print_table(rows, ["NODE", "ADDRESS", "SESSION", "ANSWERS", "CONTACT", "INCARNATION", "VOTE"])
     replicas: list[list[object]] = [
         [
-            names.get(replica.partition.stream, f"id {replica.partition.stream}"),
+            view.name(replica.partition.stream),
             replica.partition[1],
             node,
             replica.role,
@@ -96,13 +108,23 @@ def _print_status(
             replica.hw,
             replica.state,
         ]
-        for node, view in sorted(views.items())
-        for replica in view.replicas
+        for node, answer in sorted(view.answers.items())
+        for replica in answer.replicas
     ]
     if replicas:
         print()
         replicas.sort(key=lambda row: (str(row[0]), int(str(row[1])), int(str(row[2]))))
         print_table(replicas, ["STREAM", "PARTITION", "NODE", "ROLE", "EPOCH", "LEO", "HW", "STATE"])
+    print()
+    for remark in view.remarks:
+        print(f"note: {remark}")
+    if view.takes_messages:
+        what = "every partition takes messages" if view.streams else "ready; there are no streams yet"
+        print(f"verdict: {what}")
+        return
+    print("verdict: not everything takes messages")
+    for problem in view.problems:
+        print(f"  {problem}")
 
 
 async def _transfer(args: argparse.Namespace) -> int:

@@ -10,7 +10,19 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 
-from liftlog.client import EARLIEST, LATEST, NEW, TIME, Client, PublishResult, Reader
+from liftlog.client import (
+    EARLIEST,
+    LATEST,
+    NEW,
+    TIME,
+    Client,
+    PublishResult,
+    Reader,
+    RequestFailed,
+    Unreachable,
+)
+from liftlog.client.publisher import NOBODY
+from liftlog.commands.cluster import look_at
 from liftlog.commands.common import (
     add_client_options,
     connect,
@@ -20,9 +32,12 @@ from liftlog.commands.common import (
     read_file,
     run,
 )
+from liftlog.core.subjects import matches, partition_subject
 from liftlog.types import LiftlogError, Record
 
 WINDOW = 5000
+LOOK_TIMEOUT_MS = 3000
+"""How long is looked for the reason why something was not stored."""
 STDIN_BYTES = 256 * 1024
 TIME_FORMS = "earliest, latest, new, an offset, or a time such as 2026-01-31T12:00:00+00:00"
 
@@ -83,14 +98,41 @@ async def _publish(args: argparse.Namespace) -> int:
     values = _values(args)
     async with await connect(args) as client:
         timeout_ms = int(args.timeout * 1000)
-        async with client.publisher(results.add, window=WINDOW, ack_timeout_ms=timeout_ms) as publisher:
+        async with client.publisher(
+            results.add, window=WINDOW, ack_timeout_ms=timeout_ms, insist=True
+        ) as publisher:
             tag = 0
             # Lines may come slowly, from a pipe: acks must arrive while we wait for the next ones.
             while (group := await asyncio.to_thread(next, values, None)) is not None:
                 for value in group:
                     await publisher.send(tag, args.subject, value, headers)
                     tag += 1
-    return results.finish(args.subject)
+        why = await why_not_stored(client, args.subject) if results.failed else ""
+    return results.finish(args.subject, why)
+
+
+async def why_not_stored(client: Client, subject: str) -> str:
+    """What is known of the cluster that explains why a subject's messages get no ack."""
+    try:
+        view = await look_at(client, LOOK_TIMEOUT_MS)
+    except (Unreachable, RequestFailed):
+        return f"no node of cluster '{client.cluster}' answers on this NATS; see 'liftlog cluster status'"
+    listening = [
+        stream.config.name
+        for stream in view.streams
+        for index in range(stream.config.partitions)
+        if matches(partition_subject(stream.config.subject, index), subject)
+    ]
+    if not listening and view.controller:
+        return "no stream listens on this subject; see 'liftlog stream ls' for streams and their subjects"
+    name = listening[0] if listening else ""
+    for problem in view.problems:
+        if not view.controller or f"'{name}'" in problem:
+            known = (
+                f"stream '{name}' listens on it otherwise" if name else "no stream is known to listen on it"
+            )
+            return f"{problem} ({known}); see 'liftlog cluster status'"
+    return f"stream '{name}' listens on it now; try again"
 
 
 def _headers(args: argparse.Namespace) -> dict[str, str] | None:
@@ -111,7 +153,7 @@ class ResultPrinter:
         self._json = args.json
         self._quiet = args.quiet
         self._stored = 0
-        self._failed = 0
+        self.failed = 0
         self._first_error = ""
         self._last: PublishResult | None = None
 
@@ -120,7 +162,7 @@ class ResultPrinter:
             self._stored += 1
             self._last = result
         else:
-            self._failed += 1
+            self.failed += 1
             self._first_error = self._first_error or result.error
         if self._quiet:
             return
@@ -129,13 +171,13 @@ class ResultPrinter:
         elif result.outcome == "ok":
             print(f"{result.stream} partition {result.partition} offset {result.offset} epoch {result.epoch}")
 
-    def finish(self, subject: str) -> int:
-        """The exit code. Raises LiftlogError if something was not acknowledged."""
-        if self._failed:
-            total = self._failed + self._stored
+    def finish(self, subject: str, why: str) -> int:
+        """The exit code. Raises LiftlogError if something was not acknowledged; `why`: what explains it."""
+        if self.failed:
+            total = self.failed + self._stored
+            error = "" if self._first_error == NOBODY else f"{self._first_error}; "
             raise LiftlogError(
-                f"{self._failed} of {total} messages to '{subject}' were not acknowledged: "
-                f"{self._first_error}; see 'liftlog stream ls' for streams and their subjects"
+                f"{self.failed} of {total} messages to '{subject}' were not acknowledged: {error}{why}"
             )
         if self._quiet and self._json:
             print_json({"stored": self._stored})

@@ -23,6 +23,7 @@ from liftlog.core.raft import Raft
 from liftlog.core.replica import OPENING, Replica, range_refusal, refusal
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
+from liftlog.core.standing import Standing
 from liftlog.messages import (
     FETCH_UNKNOWN,
     TIMER_ELECTION,
@@ -116,6 +117,7 @@ class Node:
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.submit = self.proposals.submit
         self.session = Session(self.ctx, self.raft, recovered)
+        self.standing = Standing(self.ctx, self.raft, self.session)
         self.requests = Requests(self)
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
@@ -272,6 +274,7 @@ class Node:
         self.raft.on_tick(ctx.now_ms)
         self._after_raft()
         self.session.tick()
+        self.standing.tick()
         self.leaving.tick()
         if self.controller is not None:
             self.controller.tick()

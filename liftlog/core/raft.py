@@ -243,6 +243,14 @@ class Raft:
         """While this node leads: when the newest message was sent that a quorum has answered."""
         return self.leadership.contact_ms() if self.leadership is not None else 0.0
 
+    def quorum_age_ms(self) -> float | None:
+        """How long ago a leader was heard or, on the leader, a quorum; None if there is none to be heard."""
+        if self.leadership is not None:
+            return self.now_ms - self.leadership.contact_ms()
+        if not self.leader or self._leader_tick < 0:
+            return None
+        return float((self.ticks - self._leader_tick) * self.config.tick_ms)
+
     # -- what the node calls ------------------------------------------------------------------------------
 
     def start(self, now_ms: float) -> None:

@@ -116,7 +116,10 @@ class Requests:
                 self._command(client, DeleteStream(ctx.new_request(), request.name))
             case StreamInfoRequest():
                 name = request.name
-                self._after_barrier(client, lambda ref: self._stream_info(ref, name))
+                if request.known:
+                    self._stream_info(client, name)
+                else:
+                    self._after_barrier(client, lambda ref: self._stream_info(ref, name))
             case ClusterStatusRequest():
                 self._reply(client, self._status())
             case ElectLeaderRequest():
@@ -261,6 +264,7 @@ class Requests:
                 state.incarnation,
                 state.address,
                 state.node in ctx.config.voters,
+                state.state,
             )
             for state in ctx.metadata.nodes.values()
         ]
@@ -288,6 +292,7 @@ class Requests:
             nodes,
             replicas,
             dict(ctx.marks),
+            node.standing.contact(),
         )
 
     # -- streams ---------------------------------------------------------------------------------
@@ -442,4 +447,5 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
         list(record.isr),
         list(record.eligible),
         record.ready,
+        record.min_insync,
     )

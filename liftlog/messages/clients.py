@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from liftlog.messages.struct import Struct
 from liftlog.types import (
@@ -82,9 +82,13 @@ class PurgeRequest(Struct):
 
 
 class StreamInfoRequest(Struct):
-    """`name` empty = all streams. Linearizable: answered after a read-index round (M1)."""
+    """`name` empty = all streams. Linearizable: answered after a read-index round (M1).
+
+    `known`: answered at once, by what the asked node has applied; that may be old, or still to come.
+    """
 
     name: Line = ""
+    known: bool = False
 
 
 class ClusterStatusRequest(Struct):
@@ -117,6 +121,8 @@ class PartitionInfo(Struct):
     isr: list[int]
     eligible: list[int]
     ready: bool
+    min_insync: int = 0
+    """How many must be in sync for anything to be committed."""
 
 
 class StreamInfo(Struct):
@@ -139,6 +145,8 @@ class NodeInfo(Struct):
     incarnation: int
     address: str
     voter: bool
+    state: str = ""
+    """Its session: "registered" (starting), "live", "expired" (lost), "left" (stopped in an orderly way)."""
 
 
 class ReplicaInfo(Struct):
@@ -159,6 +167,29 @@ class ReplicaInfo(Struct):
     """D2: ranges of offsets that cannot be read, as text; no copy with damage is in sync."""
 
 
+class Contact(Struct):
+    """What the answering node knows of the metadata group, by its own clock; -1 = never in this run."""
+
+    vote: str = ""
+    """"born": its vote counts. "learner": never. "withheld", "wiped": its disk was found rolled back or
+    empty (I2). "fresh", "signed": the cluster's birth is not complete."""
+    has_controller: bool = False
+    """It hears, or is, a controller that hears a quorum."""
+    last_controller: int = 0
+    controller_ms: int = -1
+    """How long ago that one was heard, or, on the controller, a quorum."""
+    session_ms: int = -1
+    """How long ago the last heartbeat was sent that the controller answered."""
+    fenced: bool = False
+    """N2: it takes no messages and answers none."""
+    nats: bool = False
+    """It is connected to NATS."""
+    leaving: bool = False
+    """An orderly stop is under way."""
+    voters: tuple[int, ...] = ()
+    """Who votes, by this node's configuration."""
+
+
 class ClusterStatusReply(Struct):
     answered_by: int
     controller: int
@@ -167,6 +198,7 @@ class ClusterStatusReply(Struct):
     nodes: list[NodeInfo]
     replicas: list[ReplicaInfo]
     counters: dict[str, int]
+    contact: Contact = field(default_factory=Contact)
 
 
 class ErrorReply(Struct):

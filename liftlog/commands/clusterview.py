@@ -1,0 +1,175 @@
+"""What a cluster's state means, put together from what each node says of itself.
+
+Nodes that do not answer say nothing, and without a quorum nobody can say what is, only what was last heard.
+So everything told here is either from a node about itself, or "as of" a time. A *problem* is a reason why
+messages cannot be taken; a *remark* is what an operator should know before the next thing fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from liftlog.messages import ClusterStatusReply, NodeInfo, StreamInfo
+
+LINES_MAX = 20
+"""At most so many partitions are named one by one."""
+SESSIONS = {"registered": "starting", "live": "live", "expired": "lost", "left": "stopped"}
+NO_VOTE = {
+    "withheld": "its disk was found empty or set back, so its vote is withheld",
+    "wiped": "its disk is not the one that the cluster was born with, so its vote does not count",
+    "fresh": "it has not heard from all voters yet: the cluster's birth needs every one of them",
+    "signed": "it waits for the other voters to complete the cluster's birth",
+}
+
+
+@dataclass
+class View:
+    """The cluster as its nodes tell it. `streams`: of the group, or as `newest` knows them."""
+
+    answers: Mapping[int, ClusterStatusReply]
+    streams: Sequence[StreamInfo]
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.newest = max(self.answers.values(), key=lambda answer: (answer.term, answer.applied))
+        """Whoever has heard most."""
+        led = [answer for answer in self.answers.values() if answer.contact.has_controller]
+        self.controller = max(led, key=lambda answer: answer.term).controller if led else 0
+        """0 = none that anybody hears."""
+        self.voters = self.newest.contact.voters
+        self.needed = len(self.voters) // 2 + 1
+        self.votes = [n for n in self.voters if n in self.answers and self.answers[n].contact.vote == "born"]
+        self._judge_group()
+        self._judge_partitions()
+        self._remark()
+
+    @property
+    def takes_messages(self) -> bool:
+        return not self.problems
+
+    # -- for the tables --------------------------------------------------------------------------------------
+
+    def headline(self) -> str:
+        """Who is the controller, or who was the last one that is known, and when."""
+        newest = self.newest
+        told = f"term {newest.term}, {newest.applied} entries applied"
+        if self.controller:
+            return f"controller: node {self.controller}, {told}"
+        heard = [answer for answer in self.answers.values() if answer.contact.controller_ms >= 0]
+        if not heard:
+            return f"controller: none, and no node that answers has heard of one since it started; {told}"
+        latest = min(heard, key=lambda answer: answer.contact.controller_ms)
+        contact = latest.contact
+        who = (
+            f"node {latest.answered_by} was it, with a quorum until"
+            if contact.last_controller == latest.answered_by
+            else f"node {contact.last_controller} was it, heard by node {latest.answered_by}"
+        )
+        return f"controller: none; {who} {ago(contact.controller_ms)}. What follows is as of then: {told}"
+
+    def nodes(self) -> list[NodeInfo]:
+        """Every node that has registered, and the voters that never did."""
+        known = {info.node: info for info in self.newest.nodes}
+        never = [NodeInfo(n, False, 0, "", True) for n in self.voters if n not in known]
+        return sorted([*known.values(), *never], key=lambda info: info.node)
+
+    def session(self, info: NodeInfo) -> str:
+        """Without a controller sessions are what they were."""
+        if not info.incarnation:
+            return "never seen"
+        state = SESSIONS.get(info.state, info.state)
+        return state if self.controller else f"was {state}"
+
+    def contact(self, node: int) -> str:
+        """When the controller last answered this node, by the node's own word."""
+        answer = self.answers.get(node)
+        if answer is None or answer.contact.session_ms < 0:
+            return "-"
+        return ago(answer.contact.session_ms)
+
+    def vote(self, info: NodeInfo) -> str:
+        if not info.voter:
+            return "-"
+        answer = self.answers.get(info.node)
+        if answer is None:
+            return "unknown"
+        return {"born": "yes", "withheld": "withheld", "wiped": "withheld"}.get(
+            answer.contact.vote, "not yet"
+        )
+
+    def name(self, stream: int) -> str:
+        return next((known.config.name for known in self.streams if known.id == stream), f"id {stream}")
+
+    # -- judging ---------------------------------------------------------------------------------------------
+
+    def _judge_group(self) -> None:
+        if self.controller:
+            return
+        if len(self.votes) < self.needed:
+            missing = [n for n in self.voters if n not in self.answers]
+            why = f"{len(self.votes)} of {len(self.voters)} votes can be reached, {self.needed} are needed"
+            start = f"; start {_nodes(missing)}" if missing else ""
+            self.problems.append(f"no controller: {why}{start}")
+        else:
+            self.problems.append("no controller: an election is under way, or nodes do not reach each other")
+
+    def _judge_partitions(self) -> None:
+        found = []
+        for stream in self.streams:
+            for partition in stream.partitions:
+                where = f"'{stream.config.name}' partition {partition.index}"
+                present = ", ".join(map(str, partition.isr)) or "none"
+                if not partition.leader:
+                    rest = "; in sync: " + present
+                    if partition.eligible:
+                        rest += "; could lead: " + ", ".join(map(str, partition.eligible))
+                    found.append(f"{where} has no leader{rest}; copies on {_nodes(partition.replicas)}")
+                elif len(partition.isr) < partition.min_insync:
+                    found.append(
+                        f"{where} needs {partition.min_insync} copies in sync and has {len(partition.isr)} "
+                        f"(node {present}); copies on {_nodes(partition.replicas)}"
+                    )
+        self.problems += found[:LINES_MAX]
+        if len(found) > LINES_MAX:
+            self.problems.append(f"and {len(found) - LINES_MAX} more partitions")
+
+    def _remark(self) -> None:
+        for node, answer in sorted(self.answers.items()):
+            contact = answer.contact
+            if contact.vote in NO_VOTE:
+                left = len(self.votes) - self.needed
+                spare = f"{left} more may go" if left > 0 else "no other may go"
+                self.remarks.append(
+                    f"node {node}: {NO_VOTE[contact.vote]}; it follows and serves all the same. "
+                    f"{len(self.votes)} of {len(self.voters)} votes are left, {self.needed} needed: {spare}"
+                )
+            if contact.fenced and self.controller and not contact.leaving:
+                self.remarks.append(f"node {node} does not reach the controller and takes no messages")
+            if contact.leaving:
+                self.remarks.append(f"node {node} is stopping")
+            for replica in answer.replicas:
+                name = self.name(replica.partition.stream)
+                where = f"node {node}'s copy of '{name}' partition {replica.partition.index}"
+                if replica.damage:
+                    ranges = ", ".join(replica.damage)
+                    self.remarks.append(f"{where} has damage at offsets {ranges} and is being repaired")
+                if replica.state == "failed":
+                    self.remarks.append(f"{where} could not be written and is being opened again")
+        absent = [info.node for info in self.nodes() if info.node not in self.answers]
+        if absent:
+            self.remarks.append(f"{_nodes(absent)} did not answer within the time for one node")
+
+
+def ago(milliseconds: int) -> str:
+    """A time span before now, for people."""
+    seconds = milliseconds / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s ago"
+    return f"{seconds / 60:.0f} min ago" if seconds < 7200 else f"{seconds / 3600:.0f} h ago"
+
+
+def _nodes(numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"node{'s' * (len(numbers) != 1)} {listed}"
