@@ -131,6 +131,11 @@ class View:
                         f"{where} needs {partition.min_insync} copies in sync and has {len(partition.isr)} "
                         f"(node {present}); copies on {_nodes(partition.replicas)}"
                     )
+                elif partition.leader in self.answers and self.answers[partition.leader].contact.fenced:
+                    found.append(
+                        f"{where} is led by node {partition.leader}, which has no session with the "
+                        "controller and takes no messages; wait for an election"
+                    )
         self.problems += found[:LINES_MAX]
         if len(found) > LINES_MAX:
             self.problems.append(f"and {len(found) - LINES_MAX} more partitions")
@@ -140,13 +145,13 @@ class View:
             contact = answer.contact
             if contact.vote in NO_VOTE:
                 left = len(self.votes) - self.needed
-                spare = f"{left} more may go" if left > 0 else "no other may go"
+                spare = f"{left} more may go" if left > 0 else "no other may go" if left == 0 else "too few"
                 self.remarks.append(
                     f"node {node}: {NO_VOTE[contact.vote]}; it follows and serves all the same. "
                     f"{len(self.votes)} of {len(self.voters)} votes are left, {self.needed} needed: {spare}"
                 )
             if contact.fenced and self.controller and not contact.leaving:
-                self.remarks.append(f"node {node} does not reach the controller and takes no messages")
+                self.remarks.append(f"node {node} has no session with the controller")
             if contact.leaving:
                 self.remarks.append(f"node {node} is stopping")
             for replica in answer.replicas:
@@ -159,7 +164,7 @@ class View:
                     self.remarks.append(f"{where} could not be written and is being opened again")
         absent = [info.node for info in self.nodes() if info.node not in self.answers]
         if absent:
-            self.remarks.append(f"{_nodes(absent)} did not answer within the time for one node")
+            self.remarks.append(f"{_nodes(absent)} did not answer in time")
 
 
 def ago(milliseconds: int) -> str:

@@ -74,8 +74,8 @@ class Leaving:
                 ctx.mark("R15.leave")
                 self._said_tick = ctx.ticks
                 ctx.submit(LeaveNode(ctx.new_request(), ctx.node, ctx.incarnation))
-        elif raft.is_leader and not raft.transferee:
-            for voter in raft.successors():
+        elif raft.leadership is not None and not raft.leadership.transferee:
+            for voter in raft.leadership.successors():
                 if ctx.metadata.is_live(voter) and raft.transfer(voter):
                     break
 

@@ -339,15 +339,6 @@ class Raft:
         else:
             self.effects.append(Send(self.leader, ReadIndexRequest(request)))
 
-    @property
-    def transferee(self) -> int:
-        """To whom leadership is being handed, 0 = to nobody."""
-        return NO_NODE if self.leadership is None else self.leadership.transferee
-
-    def successors(self) -> list[int]:
-        """Voters that could take leadership over now, the one with most of the log first (M1k)."""
-        return [] if self.leadership is None else self.leadership.successors()
-
     def transfer(self, to: int) -> bool:
         """Hand leadership to voter `to` (M1k). False if this node does not lead or `to` cannot take over."""
         leadership = self.leadership

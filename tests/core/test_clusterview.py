@@ -1,0 +1,134 @@
+"""What `liftlog cluster status` makes of the nodes' answers."""
+
+from __future__ import annotations
+
+from liftlog.commands.clusterview import LINES_MAX, View, ago
+from liftlog.messages import ClusterStatusReply, Contact, NodeInfo, PartitionInfo, ReplicaInfo, StreamInfo
+from liftlog.types import PartitionId, StreamConfig
+
+VOTERS = (1, 2, 3)
+
+
+def contact(vote: str = "born", controller: int = 1, **changes: object) -> Contact:
+    known: dict[str, object] = {
+        "vote": vote,
+        "has_controller": True,
+        "last_controller": controller,
+        "controller_ms": 100,
+        "session_ms": 100,
+        "nats": True,
+        "voters": VOTERS,
+    }
+    return Contact(**(known | changes))  # type: ignore[arg-type]
+
+
+def answer(
+    node: int,
+    told: Contact,
+    states: tuple[str, ...] = ("live", "live", "live"),
+    replicas: list[ReplicaInfo] | None = None,
+) -> ClusterStatusReply:
+    nodes = [
+        NodeInfo(number, state == "live", 10 + number, f"h:{number}", True, state)
+        for number, state in zip(VOTERS, states, strict=False)
+    ]
+    return ClusterStatusReply(node, told.last_controller, 4, 90, nodes, replicas or [], {}, told)
+
+
+def stream(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), eligible: tuple[int, ...] = ()) -> StreamInfo:
+    partition = PartitionInfo(0, leader, 3, 7, [1, 2, 3], list(isr), list(eligible), True, 2)
+    return StreamInfo(8, StreamConfig("orders", "orders.>", 1, 3), [partition])
+
+
+def test_a_whole_cluster_takes_messages() -> None:
+    view = View({node: answer(node, contact()) for node in VOTERS}, [stream()])
+    assert view.takes_messages and not view.remarks
+    assert view.headline() == "controller: node 1, term 4, 90 entries applied"
+    assert [view.session(info) for info in view.nodes()] == ["live"] * 3
+    assert [view.vote(info) for info in view.nodes()] == ["yes"] * 3
+
+
+def test_without_a_quorum_everything_is_as_of_the_last_controller() -> None:
+    told = contact(has_controller=False, last_controller=2, controller_ms=14_200, session_ms=14_300)
+    view = View({3: answer(3, told, ("expired", "live", "live"))}, [stream(leader=2, isr=(2, 3))])
+    assert not view.takes_messages and view.controller == 0
+    assert view.problems[0] == ("no controller: 1 of 3 votes can be reached, 2 are needed; start nodes 1, 2")
+    assert "node 2 was it, heard by node 3 14.2 s ago. What follows is as of then" in view.headline()
+    assert [view.session(info) for info in view.nodes()] == ["was lost", "was live", "was live"]
+    assert view.contact(3) == "14.3 s ago" and view.contact(1) == "-"
+    assert [view.vote(info) for info in view.nodes()] == ["unknown", "unknown", "yes"]
+
+
+def test_a_controller_that_lost_its_quorum_is_said_to_have_been_it() -> None:
+    told = contact(has_controller=False, last_controller=3, controller_ms=2000)
+    assert "node 3 was it, with a quorum until 2.0 s ago" in View({3: answer(3, told)}, []).headline()
+
+
+def test_votes_that_are_there_without_a_controller_are_an_election() -> None:
+    told = contact(has_controller=False)
+    view = View({node: answer(node, told) for node in VOTERS}, [])
+    assert view.problems == ["no controller: an election is under way, or nodes do not reach each other"]
+
+
+def test_a_partition_without_leader_or_below_its_minimum_is_a_problem() -> None:
+    answers = {node: answer(node, contact()) for node in VOTERS}
+    (problem,) = View(answers, [stream(leader=0, isr=(), eligible=(2,))]).problems
+    assert problem == (
+        "'orders' partition 0 has no leader; in sync: none; could lead: 2; copies on nodes 1, 2, 3"
+    )
+    (problem,) = View(answers, [stream(isr=(1,))]).problems
+    assert problem == (
+        "'orders' partition 0 needs 2 copies in sync and has 1 (node 1); copies on nodes 1, 2, 3"
+    )
+    many = [stream(leader=0, isr=())] * (LINES_MAX + 5)
+    assert View(answers, many).problems[-1] == "and 5 more partitions"
+
+
+def test_a_fenced_leader_takes_no_messages() -> None:
+    answers = {node: answer(node, contact(fenced=node == 1, controller=2)) for node in VOTERS}
+    view = View(answers, [stream()])
+    assert "is led by node 1, which has no session with the controller" in view.problems[0]
+    assert view.remarks == ["node 1 has no session with the controller"]
+
+
+def test_a_withheld_vote_is_told_with_what_it_means() -> None:
+    answers = {node: answer(node, contact("withheld" if node == 2 else "born")) for node in VOTERS}
+    view = View(answers, [stream()])
+    assert view.takes_messages, "it is a thing to know, not a failure"
+    assert view.remarks == [
+        "node 2: its disk was found empty or set back, so its vote is withheld; it follows and serves all "
+        "the same. 2 of 3 votes are left, 2 needed: no other may go"
+    ]
+    assert [view.vote(info) for info in view.nodes()] == ["yes", "withheld", "yes"]
+
+
+def test_damage_failed_copies_and_absent_nodes_are_told() -> None:
+    bad = [
+        ReplicaInfo(PartitionId(8, 0), "follower", 3, 9, 9, 9, 0, "clean", "ready", damage=("[3, 5)",)),
+        ReplicaInfo(PartitionId(9, 0), "idle", 3, 9, 9, 9, 0, "clean", "failed"),
+    ]
+    view = View({1: answer(1, contact()), 2: answer(2, contact(), replicas=bad)}, [stream()])
+    assert view.remarks == [
+        "node 2's copy of 'orders' partition 0 has damage at offsets [3, 5) and is being repaired",
+        "node 2's copy of 'id 9' partition 0 could not be written and is being opened again",
+        "node 3 did not answer in time",
+    ]
+
+
+def test_a_voter_that_never_came_is_in_the_table() -> None:
+    first = answer(1, contact(), ("live", "live"))
+    view = View({1: first}, [])
+    assert [(info.node, view.session(info)) for info in view.nodes()] == [
+        (1, "live"),
+        (2, "live"),
+        (3, "never seen"),
+    ]
+
+
+def test_spans_are_told_in_units_that_people_read() -> None:
+    assert [ago(ms) for ms in (100, 119_000, 600_000, 8 * 3_600_000)] == [
+        "0.1 s ago",
+        "119.0 s ago",
+        "10 min ago",
+        "8 h ago",
+    ]
