@@ -46,7 +46,7 @@ class Server:
     async def addresses(self, refresh: bool = False) -> dict[int, str]:
         return {1: "h:1"}
 
-    async def call(self, address: str, request: Any, timeout_s: float) -> Any:
+    async def call(self, node: int, address: str, request: Any, timeout_s: float) -> Any:
         if isinstance(request, OffsetRequest):
             return OffsetReply(LOG, 0 if request.what == "earliest" else self.hw, 1)
         self.requests.append(request)
