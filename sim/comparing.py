@@ -38,6 +38,7 @@ def compare_copies(world: World) -> None:
         else:
             _compare_records(state, copies)
         _check_strange(world, partition)
+        world.observer.truth(partition).acked_in_the_end()
         for number, batches in zip(state.replicas, copies, strict=True):
             _check_acked(world, number, partition, batches)
 

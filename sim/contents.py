@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from liftlog.types import EpochStart, Record
+from liftlog.types import EpochStart, Record, RetentionPolicy
 from sim.copies import Copy
 
 
@@ -205,6 +205,34 @@ class Contents:
                     f"compacted past it, it is to be kept for {retention_ms} ms",
                 )
         return None
+
+    # -- what retention may take ---------------------------------------------------------------------------
+
+    def judge_retention(
+        self, gone: tuple[int, int], leo: int, left_bytes: int, policy: RetentionPolicy, now_ms: int
+    ) -> str:
+        """RetentionKeeps: whether the policy let offsets [start, end) go; what is wrong, empty = nothing.
+
+        `leo`, `left_bytes`: where the log ends and what its files hold now, which is at least what they held
+        when the decision was made. Where a policy has several limits, each alone may let something go, so
+        only what none of them can have let go is wrong; nor is what compaction may have taken before.
+        """
+        start, end = gone
+        if policy.retention_messages and leo - end >= policy.retention_messages:
+            return ""
+        if policy.retention_bytes and left_bytes >= policy.retention_bytes:
+            return ""
+        for offset in range(start, min(end, len(self.committed))):
+            record = self.committed[offset]
+            young = record is not None and record.timestamp_ms >= now_ms - policy.retention_ms
+            if (policy.retention_ms and not young) or self.may_be_missing(offset):
+                continue
+            return (
+                f"offsets {start}..{end - 1} went by {policy}, but offset {offset} had to stay: "
+                f"{leo - end} messages and {left_bytes} bytes are left, it is {now_ms}"
+                f"{f', the record of {record.timestamp_ms}' if record is not None else ''}"
+            )
+        return ""
 
 
 def fold(records: Iterable[Record], start: int, end: int) -> dict[bytes, Record]:

@@ -28,6 +28,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
     Subsequence, FoldPreserved, NoResurrection, CompactionHorizon, TombstoneSafe
                          what a copy may lack, see `sim/contents.py` (C1, C2)
+    RetentionKeeps       what retention lets go is no more than its policy allows (C3)
+    MetadataReads        what a client is told of streams was so at one moment since it asked (M1)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
@@ -69,6 +71,8 @@ STEP_INVARIANTS = (
     "RaftLogMatching",
     "LeaderCompleteness",
     "StateMachineSafety",
+    "MetadataReads",
+    "RetentionKeeps",
     "Refinement",
 )
 COMPACTION_INVARIANTS = (
@@ -159,6 +163,7 @@ class PartitionTruth:
         "hw",
         "id",
         "isr",
+        "latest_seen",
         "leaders",
         "purge_asked",
         "purged",
@@ -182,6 +187,8 @@ class PartitionTruth:
         self.acked_end = 0
         self.seen: dict[int, tuple[int, int]] = {}
         """(epoch, checksum) of batches that a reader saw and that were found right, by their base offset."""
+        self.latest_seen = -1
+        """The greatest latest offset that a client was told."""
         self.purged = 0
         """Everything below is gone for ever: a purge of it was answered."""
         self.purge_asked = 0
@@ -319,6 +326,21 @@ class PartitionTruth:
             self.acked.append((epoch, first, end))
         if end > self.acked_end:
             self.acked_end = end
+
+    def acked_in_the_end(self) -> None:
+        """Everybody is well again: what was ever acknowledged is committed, in the epoch of its ack, also
+        where the log has lost its front since. NoAckedRecordLost.
+        """
+        self.checks["NoAckedRecordLost"] += 1
+        for epoch, first, end in self.acked:
+            for offset in (first, end - 1):
+                found = epoch_at(self.history, offset) if offset < self.hw else 0
+                if found != epoch:
+                    raise Violation(
+                        "NoAckedRecordLost",
+                        f"partition {self.id}: offset {offset} was acknowledged in epoch {epoch}, "
+                        f"in the end {describe(self.history, self.hw)} is committed",
+                    )
 
     def read(self, server: int, batch: Batch, compact: bool) -> None:
         """A reader received a batch. ConsistentRead, NoSilentGap."""
@@ -474,9 +496,19 @@ class PartitionTruth:
                 f"that has seen {seen_hw}",
             )
 
-    def latest(self, server: int, latest: int, acked_before: int) -> None:
-        """A client that asked for the latest offset got it. ConsistentRead."""
+    def latest(self, server: int, latest: int, acked_before: int, seen_before: int) -> None:
+        """A client that asked for the latest offset got it. `acked_before`, `seen_before`: what had been
+        acknowledged and told when it asked. ConsistentRead.
+        """
         self.checks["ConsistentRead"] += 1
+        self.latest_seen = max(self.latest_seen, latest)
+        if latest < seen_before or latest > max(self.hw, self.purge_asked):
+            raise Violation(
+                "ConsistentRead",
+                f"partition {self.id}: node {server} answers that {latest} is the latest offset; "
+                f"{seen_before} was told to somebody before the request, and what lies below {self.hw} "
+                "is committed",
+            )
         if latest + 1 < acked_before:
             raise Violation(
                 "ConsistentRead",

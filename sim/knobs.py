@@ -73,6 +73,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     purge_share: float = 0.0
     """Share of administrative requests that purge a partition."""
     admin_interval_us: int = 8 * SECOND
+    inspect_interval_us: int = 2 * SECOND
+    """How often somebody asks what streams there are; 0 = never."""
     admin_to_controller: float = 0.3
     """Share of administrative requests that go to a node which believes to be controller."""
     election_spread_ticks: int = 5

@@ -25,10 +25,12 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    MoveLogStart,
     RebuildLog,
     Received,
     RefusePublishes,
     ResetLog,
+    RetainLog,
     Scrubbed,
     Send,
     Subscribe,
@@ -44,9 +46,10 @@ from liftlog.types import (
     Recovered,
     TailState,
 )
-from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
+from sim.copies import LOG_STATES, NODE_STATES, copy_of, segment_paths, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
 from sim.kernel import MILLISECOND
+from sim.metadata_truth import MetadataTruth
 from sim.silence import Contact
 
 if TYPE_CHECKING:
@@ -92,6 +95,7 @@ class Observer:
         self.world = world
         self.checks = Checks()
         self.raft = RaftTruth(self.checks)
+        self.metadata = MetadataTruth(world.mutants)
         self.partitions: dict[PartitionId, PartitionTruth] = {}
         self.applied = 0
         self.incarnations: dict[int, int] = {}
@@ -118,6 +122,8 @@ class Observer:
         self._views: dict[int, _View] = {}
         self._log_starts: dict[tuple[int, PartitionId], int] = {}
         self._dropped: dict[tuple[int, PartitionId], int] = {}
+        self._retaining: dict[tuple[int, PartitionId], tuple[int, RetainLog]] = {}
+        """The newest retention that a copy was asked for, and the run that asked."""
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
             TruncateLog: self._truncate,
@@ -126,6 +132,8 @@ class Observer:
             RebuildLog: self._rebuild,
             ResetLog: self._reset,
             CompactLog: self._compact,
+            RetainLog: self._retain,
+            MoveLogStart: self._move,
             Subscribe: self._subscribe,
             Send: self._send,
         }
@@ -304,6 +312,8 @@ class Observer:
                 self.world.hunter.controller_elected(machine.number)
         if raft.commit != view.commit:
             self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
+            for entry in raft.log[self.metadata.committed : raft.commit]:
+                self.metadata.commit(entry)
             view.commit = raft.commit
 
     def _look_at(self, machine: Machine) -> None:
@@ -477,6 +487,12 @@ class Observer:
     def _compact(self, machine: Machine, effect: CompactLog) -> None:
         self.world.hunter.compacting(machine)
 
+    def _retain(self, machine: Machine, effect: RetainLog) -> None:
+        self._retaining[machine.number, effect.log] = (machine.restarts, effect)
+
+    def _move(self, machine: Machine, effect: MoveLogStart) -> None:
+        self._retaining.pop((machine.number, effect.log), None)
+
     def _repaired(self, machine: Machine, event: LogRepaired) -> None:
         if event.next_offset < event.range.end:
             return
@@ -508,8 +524,28 @@ class Observer:
     def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
         before = self._log_starts.get((machine.number, event.log), 0)
         self._log_start(machine, event.log, event.log_start)
+        run, job = self._retaining.pop((machine.number, event.log), (0, None))
         if event.log_start > before:
             self.count("log starts moved")
+            if job is not None and run == machine.restarts:
+                self._judge_retention(machine, event, before, job)
+
+    def _judge_retention(self, machine: Machine, event: LogStartMoved, before: int, job: RetainLog) -> None:
+        """What a leader let go by its policy, and by no purge, is no more than that allows."""
+        truth = self.truth(event.log)
+        if event.log_start <= truth.purge_asked:
+            return
+        node = machine.node
+        replica = node.replicas.get(event.log) if node is not None else None
+        if replica is None:
+            return
+        self.checks.counts["RetentionKeeps"] += 1
+        left_bytes = sum(len(machine.disk.content(path)) for path in segment_paths(machine.disk, event.log))
+        problem = truth.contents.judge_retention(
+            (before, event.log_start), replica.leo, left_bytes, job.policy, job.now_ms
+        )
+        if problem:
+            raise Violation("RetentionKeeps", f"partition {event.log}, copy of {machine.number}: {problem}")
 
     def _log_start(self, machine: Machine, log: PartitionId, start: int) -> None:
         key = (machine.number, log)

@@ -175,6 +175,7 @@ def _base(draws: random.Random, **fixed: object) -> Knobs:
         "raft_append_max_bytes": draws.choice((1, 400, 256 * 1024)),
         "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
         "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
+        "inspect_interval_us": draws.choice((500, 1500)) * MILLISECOND,
     }
     drawn.update(fixed)
     return Knobs(**drawn)  # type: ignore[arg-type]

@@ -255,13 +255,13 @@ class Reader:
         if truth.leaders and self._random.random() < 0.8:
             leader = next(reversed(truth.leaders.values()))[0]
         self._server = leader or self.workload.random_node()
-        acked_before = truth.acked_end
+        acked_before, seen_before = truth.acked_end, truth.latest_seen
 
         def answered(reply: object) -> None:
             if isinstance(reply, OffsetReply):
                 self.world.observer.count("latest offsets")
                 try:
-                    truth.latest(self._server, reply.offset, acked_before)
+                    truth.latest(self._server, reply.offset, acked_before, seen_before)
                 except Violation as violation:
                     self.world.observer.fail(violation)
             self._schedule()

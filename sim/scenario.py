@@ -167,6 +167,7 @@ def knobs_of(scenario: Scenario) -> Knobs:
         publish_interval_us=0,
         readers=1,
         admin_interval_us=0,
+        inspect_interval_us=0,
     )
 
 

@@ -35,6 +35,7 @@ from liftlog.messages import (
 )
 from liftlog.real.nats_wire import FAILS
 from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
+from sim.inspector import Inspector
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
 from sim.operations import Operation
@@ -48,6 +49,7 @@ OnReply = Callable[[Any], None]
 ACK_TIMEOUT_US = 5 * SECOND
 REQUEST_TIMEOUT_US = 4 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
+EXTRA_STREAMS = ("extra-0", "extra-1", "extra-2")
 
 
 class _Pending:
@@ -147,6 +149,7 @@ class Workload:
         self._publishers = [Publisher(self, number) for number in range(knobs.publishers)]
         self._readers = [Reader(self, knobs.publishers + number) for number in range(knobs.readers)]
         self.admin = Admin(self, knobs.publishers + knobs.readers)
+        self._inspector = Inspector(self, EXTRA_STREAMS)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
@@ -199,6 +202,7 @@ class Workload:
         for reader in self._readers:
             reader.start()
         self.admin.start()
+        self._inspector.start()
 
     # -- publishing ----------------------------------------------------------------------------------------
 
@@ -471,7 +475,7 @@ class Admin:
             name, self._extra = self._extra, ""
             return DeleteStreamRequest(name)
         self._serial += 1
-        self._extra = f"extra-{self._serial % 3}"
+        self._extra = EXTRA_STREAMS[self._serial % 3]
         return CreateStreamRequest(StreamConfig(self._extra, f"extra.{self._serial % 3}", 1, 3))
 
 

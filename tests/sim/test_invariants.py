@@ -7,7 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from liftlog.format import decode_records, encode_sparse
-from liftlog.types import Batch, CompactionPolicy, Entry, EpochStart, PartitionId, Record
+from liftlog.types import (
+    Batch,
+    CompactionPolicy,
+    Entry,
+    EpochStart,
+    PartitionId,
+    Record,
+    RetentionPolicy,
+)
 from sim.contents import fold
 from sim.copies import Copy
 from sim.invariants import (
@@ -163,8 +171,48 @@ def test_consistent_read_fails_when_a_reader_goes_backward() -> None:
 
 def test_consistent_read_fails_when_the_latest_offset_misses_an_acknowledged_record() -> None:
     state = truth()
-    state.latest(1, 14, 15)
-    violates("ConsistentRead", lambda: state.latest(1, 13, 15))
+    state.latest(1, 14, 15, 14)
+    violates("ConsistentRead", lambda: state.latest(1, 13, 15, -1))
+
+
+def test_consistent_read_fails_for_a_latest_offset_below_one_that_somebody_was_told_before() -> None:
+    state = truth()
+    state.latest(1, 13, 12, -1)
+    assert state.latest_seen == 13
+    assert "13 was told" in violates("ConsistentRead", lambda: state.latest(2, 12, 12, 13))
+
+
+def test_consistent_read_fails_for_a_latest_offset_above_what_is_committed() -> None:
+    violates("ConsistentRead", lambda: truth().latest(1, 16, 0, -1))
+
+
+def test_no_acked_record_lost_fails_for_an_ack_that_the_final_log_contradicts() -> None:
+    state = truth()
+    state.acknowledged(1, 4, 10)
+    state.acknowledged(3, 10, 15)
+    state.acked_in_the_end()
+    state.acknowledged(1, 10, 12)
+    assert "offset 10 was acknowledged in epoch 1" in violates("NoAckedRecordLost", state.acked_in_the_end)
+    beyond = truth()
+    beyond.acknowledged(3, 14, 16)
+    violates("NoAckedRecordLost", beyond.acked_in_the_end)
+
+
+def test_retention_keeps_what_its_policy_promises() -> None:
+    contents = truth().contents
+    by_age = RetentionPolicy(retention_ms=100)
+    # Offset 4 has time 1040.
+    assert contents.judge_retention((0, 5), 20, 0, by_age, 1141) == ""
+    assert "offset 4 had to stay" in contents.judge_retention((0, 5), 20, 0, by_age, 1140)
+    by_count = RetentionPolicy(retention_messages=15)
+    assert contents.judge_retention((0, 5), 20, 0, by_count, 0) == ""
+    assert "offset 0 had to stay" in contents.judge_retention((0, 6), 20, 0, by_count, 0)
+    by_bytes = RetentionPolicy(retention_bytes=1000)
+    assert contents.judge_retention((0, 5), 20, 1000, by_bytes, 0) == ""
+    assert "999 bytes are left" in contents.judge_retention((0, 5), 20, 999, by_bytes, 0)
+    both = RetentionPolicy(retention_ms=100, retention_messages=15)
+    assert contents.judge_retention((0, 5), 20, 0, both, 0) == ""
+    assert contents.judge_retention((0, 6), 20, 0, both, 0) != ""
 
 
 def test_election_safety_fails_for_a_second_leader_of_a_term() -> None:
@@ -411,8 +459,16 @@ def test_every_evaluation_is_counted() -> None:
     group.appended(1, [Entry(1, 1, b"")], 1)
     group.committed(1, 1, [Entry(1, 1, b"")], 0, 1)
     wanted = [*STEP_INVARIANTS, *COMPACTION_INVARIANTS]
-    elsewhere = ("AtomicStateFiles", "FencedInTime", "HeadersHeeded", "NoFalseDamage", "OneAnswer")
-    for name in (*elsewhere, "Refinement"):  # Counted where a disk, a client or a step is looked at.
+    elsewhere = (
+        "AtomicStateFiles",
+        "FencedInTime",
+        "HeadersHeeded",
+        "MetadataReads",
+        "NoFalseDamage",
+        "OneAnswer",
+        "RetentionKeeps",
+    )
+    for name in (*elsewhere, "Refinement"):  # Counted by whoever looks at a disk, a client, a step or an answer.
         wanted.remove(name)
     assert all(checks.counts[name] > 0 for name in wanted)
 
