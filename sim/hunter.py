@@ -47,6 +47,8 @@ class Hunter:
             watched["M1.vote"] = self._voted
         if knobs.hunt_joiner:
             watched["R10.join"] = self._joining
+        if knobs.hunt_follower:
+            watched["R6.diverged"] = self._told_to_cut
 
     # -- elections -----------------------------------------------------------------------------------------
 
@@ -90,6 +92,15 @@ class Hunter:
             delay_us = draw.randrange(MOST_VOTER_DELAY_US)
             kind = draw.choice(("kill", "power"))
             self._strike(kind, machine.number, delay_us, draw.randrange(5, 200) * MILLISECOND)
+
+    def _told_to_cut(self, machine: Machine) -> None:
+        """A follower was told to cut its log: it dies soon and is back at once, while what it was told may
+        still be on its way a second time.
+        """
+        draw = self._draw
+        if self._faults.active and draw.random() < self._world.knobs.hunt_follower:
+            delay_us = draw.randrange(50, 1500) * MILLISECOND
+            self._strike("kill", machine.number, delay_us, draw.randrange(10, 200) * MILLISECOND)
 
     def _strike(self, kind: str, number: int, delay_us: int, duration_us: int) -> None:
         self._ordinal += 1

@@ -186,6 +186,7 @@ class Machine:
         self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
         world.observer.created(self)
         self.process = world.gear(self)
+        world.network.started(self.number)
         self.process.start()
 
     def _refused(self, error: Exception) -> None:

@@ -11,14 +11,18 @@ arrives, so a partition also swallows what is under way.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
 from liftlog.messages import PeerMessage, Received, intake
-from sim.kernel import Kernel
+from sim.kernel import SECOND, Kernel
 
 _encode = msgspec.msgpack.Encoder().encode
+ECHOED = 200
+"""How many messages to a process may come once more at the next one."""
+ECHO_WITHIN_US = 4 * SECOND
 
 PostToNode = Callable[[int, Received], None]
 
@@ -33,6 +37,8 @@ class NetworkOptions(msgspec.Struct, frozen=True):
     delay: float = 0.0
     """Probability of an extra delay, evenly drawn up to `delay_max_us`: this is what reorders."""
     delay_max_us: int = 0
+    echo: float = 0.0
+    """Probability that one of the last messages to a process arrives once more at the node's next one."""
 
 
 class SimNetwork:
@@ -44,6 +50,7 @@ class SimNetwork:
         "_kernel",
         "_post",
         "_random",
+        "_sent_to",
         "_slow",
         "delivered",
         "dropped",
@@ -57,6 +64,7 @@ class SimNetwork:
         self._post = post
         self._blocked: dict[tuple[int, int], int] = {}
         self._slow: dict[int, int] = {}
+        self._sent_to: dict[int, deque[tuple[int, bytes]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
         self.options = options
         self.delivered = 0
@@ -113,6 +121,8 @@ class SimNetwork:
             self.dropped += 1
             return
         data = _encode(message)
+        if options.echo:
+            self._sent_to.setdefault(to, deque(maxlen=ECHOED)).append((sender, data))
         if self._held:
             kind, until_us = self._held.get((sender, to), (type(None), 0))
             if type(message) is kind and until_us > self._kernel.now_us:
@@ -122,6 +132,14 @@ class SimNetwork:
         if options.duplicate and draw() < options.duplicate:
             self.duplicated += 1
             self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
+
+    def started(self, to: int) -> None:
+        """A process has started: some of what was sent to the one before it comes again, within seconds."""
+        for sender, data in self._sent_to.pop(to, ()):
+            if self._random() < self.options.echo:
+                self.duplicated += 1
+                late_us = int(ECHO_WITHIN_US * self._random())
+                self._kernel.after(late_us, self._arrive, (sender, to), data)
 
     def _delay_us(self, sender: int, to: int) -> int:
         options = self.options

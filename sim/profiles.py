@@ -25,6 +25,7 @@ NO_HUNT: dict[str, object] = {
     "hunt_controller": 0.0,
     "hunt_leader": 0.0,
     "hunt_voter": 0.0,
+    "hunt_follower": 0.0,
     "hunt_joiner": 0.0,
     "hunt_compaction": 0.0,
     "hunt_alternate": False,
@@ -339,12 +340,19 @@ def _reorder(draws: random.Random) -> Knobs:
     return _base(
         draws,
         network=NetworkOptions(
-            1_000, 20_000, 0.02, 0.1, draws.choice((0.05, 0.15)), draws.choice((1, 3)) * SECOND
+            1_000,
+            20_000,
+            0.02,
+            0.1,
+            draws.choice((0.05, 0.15)),
+            draws.choice((1, 3)) * SECOND,
+            draws.choice((0.0, 0.5)),
         ),
         faults=(("storm", 3), ("slow_node", 3), ("kill", 2), ("isolate", 2), ("pause", 2), ("power", 1)),
         fault_interval_us=2 * SECOND,
         fault_duration_us=draws.choice((1, 3)) * SECOND,
         hunt_leader=0.3,
+        hunt_follower=0.5,
     )
 
 

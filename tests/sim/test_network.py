@@ -86,3 +86,13 @@ def test_a_slow_node_is_slow_in_both_directions_until_it_is_not() -> None:
     assert setup.send(50, sender=2, to=3) != list(range(50))
     setup.network.slow_down(2, 0)
     assert setup.send(50) == list(range(50))
+
+
+def test_what_was_sent_to_a_process_may_come_once_more_at_the_next_one() -> None:
+    setup = Setup(NetworkOptions(100, 0, echo=1.0))
+    assert setup.send(3) == [0, 1, 2]
+    setup.network.started(2)
+    assert sorted(setup.send(0)) == [0, 1, 2]
+    setup.network.started(2)
+    assert setup.send(0) == [], "only what the last process was sent, and once"
+    assert setup.network.duplicated == 3
