@@ -468,7 +468,7 @@ def test_every_evaluation_is_counted() -> None:
         "OneAnswer",
         "RetentionKeeps",
     )
-    for name in (*elsewhere, "Refinement"):  # Counted by whoever looks at a disk, a client, a step or an answer.
+    for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.
         wanted.remove(name)
     assert all(checks.counts[name] > 0 for name in wanted)
 
