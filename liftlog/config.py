@@ -30,6 +30,7 @@
 
     [storage]                        # optional: encryption at rest, see `encryption_key`
     encryption_key_file = "/etc/liftlog/key"
+    take_over_open_logs = false      # true for one start: a key for a folder that was not encrypted so far
 
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
@@ -116,7 +117,7 @@ KEYS: dict[str, dict[str, type]] = {
     "node": {"id": int, "data": str, "listen": str, "address": str, "peer_listen": str, "trace": str},
     "nats": {"url": str, "wait_at_start_ms": int} | dict.fromkeys(NATS_FILES, str),
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
-    "storage": {"encryption_key_file": str},
+    "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -162,6 +163,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     secret_file: Path | None = None
     client_secret_file: Path | None = None
     insecure: bool = False
+    take_over_open_logs: bool = False
     network: NetworkLimits = NetworkLimits()
 
     @property
@@ -196,8 +198,12 @@ class ServerConfig(msgspec.Struct, frozen=True):
             if getattr(self, name) is not None:
                 lines += [f"{name} = {_quote(str(getattr(self, name)))}"]
         lines += [f"insecure = {str(self.insecure).lower()}"]
+        if self.encryption_key_file is not None or self.take_over_open_logs:
+            lines += ["", "[storage]"]
         if self.encryption_key_file is not None:
-            lines += ["", "[storage]", f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
+            lines += [f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
+        if self.take_over_open_logs:
+            lines += ["take_over_open_logs = true"]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -344,6 +350,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         secret_file=_path_or_none(settings.get(("security", "secret_file"))),
         client_secret_file=_path_or_none(settings.get(("security", "client_secret_file"))),
         insecure=settings.get(("security", "insecure"), False),
+        take_over_open_logs=settings.get(("storage", "take_over_open_logs"), False),
         network=NetworkLimits(**limits),
     )
     _check_security(config, source)

@@ -28,10 +28,13 @@ from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import StoppableNode, run_server
 from liftlog.real.storage_runner import Engine
 from liftlog.storage.engine import StorageEngine
+from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.tracing import TracedNode, TraceFile
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
+
+log = logging.getLogger("liftlog.server")
 
 DEFAULT_PORT = 4701
 DEFAULT_NATS_PORT = 4222
@@ -90,7 +93,10 @@ def _serve(args: argparse.Namespace) -> int:
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
     def build() -> tuple[StoppableNode, Engine]:
-        engine = StorageEngine(RealDisk(str(config.data)), sealer=sealer)
+        disk = RealDisk(str(config.data))
+        if config.take_over_open_logs and disk.exists(ENCRYPTION):
+            log.warning("[storage] take_over_open_logs has done its work; remove it, it only opens a way in")
+        engine = StorageEngine(disk, sealer=sealer, take_over_open_logs=config.take_over_open_logs)
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )

@@ -25,6 +25,7 @@ from liftlog.ports import Disk
 from liftlog.queue.codes import InternalError, InvalidTopic
 from liftlog.queue.fronts import FRONTS, Fronts
 from liftlog.storage.creation import create_log
+from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import (
     CLEAN,
     ENCRYPTION,
@@ -40,7 +41,7 @@ from liftlog.storage.layout import (
 from liftlog.storage.log import Log
 from liftlog.storage.logstate import CleanLog
 from liftlog.storage.recovery import recover_log, remove_temporary_files
-from liftlog.storage.sealing import Sealer, check_key
+from liftlog.storage.sealing import Sealer, check_key, note_open_logs
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.storage.verdict import clear_verdict
 from liftlog.types import NO_MUTANTS, RAFT_LOG, LogOptions, PartitionId, TailState
@@ -58,7 +59,13 @@ class Opened(msgspec.Struct):
 
 
 def open_folder(
-    disk: Disk, new_id: int, options: LogOptions, sealer: Sealer | None, *, accept_loss: bool
+    disk: Disk,
+    new_id: int,
+    options: LogOptions,
+    sealer: Sealer | None,
+    *,
+    accept_loss: bool,
+    take_over_open_logs: bool = False,
 ) -> Opened:
     """Lock, read and repair the folder, or make a queue of an empty one. All that is returned is durable.
 
@@ -69,14 +76,20 @@ def open_folder(
         raise InvalidTopic("the folder is a node's data folder, not a queue's: choose another one")
     remove_temporary_files(disk, ROOT)
     finish_deletion(disk)
-    check_key(disk, sealer)
+    indexes = Indexes(disk)
+    open_logs = check_key(disk, sealer, 0, take_over_open_logs)
+    if open_logs is not None:
+        indexes.open_logs = open_logs
     logs = partitions_on_disk(disk)
     if len(logs) > 1:
         found = ", ".join(log_directory(log) for log in logs)
         raise InvalidTopic(f"the folder holds more than one log ({found}): it is not a queue's")
     if not logs:
-        return _create(disk, PartitionId(new_id, 0), options, sealer, accept_loss)
-    return _recover(disk, logs[0], options, sealer, accept_loss)
+        return _create(disk, PartitionId(new_id, 0), options, sealer, indexes, accept_loss)
+    opened = _recover(disk, logs[0], options, sealer, indexes, accept_loss)
+    if open_logs is None and sealer is not None:
+        indexes.open_logs = note_open_logs(disk, sealer, 0, {opened.log.id: opened.log.leo})
+    return opened
 
 
 def close_folder(disk: Disk, log: Log) -> None:
@@ -110,23 +123,33 @@ def finish_deletion(disk: Disk) -> None:
 
 
 def _create(
-    disk: Disk, log: PartitionId, options: LogOptions, sealer: Sealer | None, accept_loss: bool
+    disk: Disk,
+    log: PartitionId,
+    options: LogOptions,
+    sealer: Sealer | None,
+    indexes: Indexes,
+    accept_loss: bool,
 ) -> Opened:
     if disk.exists(FRONTS) and not accept_loss:
         raise InternalError(
             f"{STREAMS}: the log is missing although the folder was in use; bring it back, or {_ACCEPT}"
         )
-    created = create_log(disk, log, options, sealer)
+    created = create_log(disk, log, options, sealer, indexes)
     fronts = Fronts(disk, {})
     fronts.save({})
     return Opened(created, fronts)
 
 
 def _recover(
-    disk: Disk, log: PartitionId, options: LogOptions, sealer: Sealer | None, accept_loss: bool
+    disk: Disk,
+    log: PartitionId,
+    options: LogOptions,
+    sealer: Sealer | None,
+    indexes: Indexes,
+    accept_loss: bool,
 ) -> Opened:
     marker = _read_marker(disk, log)
-    recovered = recover_log(disk, log, options, marker, NO_MUTANTS, sealer)
+    recovered = recover_log(disk, log, options, marker, NO_MUTANTS, sealer, indexes)
     if recovered.tail is TailState.DAMAGED:
         if not accept_loss:
             raise InternalError(

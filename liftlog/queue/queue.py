@@ -122,14 +122,16 @@ class BigQueue:
         options: QueueOptions | None = None,
         encryption_key: bytes | None = None,
         accept_loss: bool = False,
+        take_over_open_logs: bool = False,
         clock_ms: Callable[[], int] = wall_ms,
         new_id: int | None = None,
     ) -> BigQueue:
         """Open the queue in a folder, or on a `Disk` of your own; a new one is made where there is none.
 
         `encryption_key`: 32 bytes; items are then encrypted on disk, and only this key opens the queue.
-        `accept_loss`: go on with what is left although items or fronts were destroyed. `new_id`: of a new
-        queue, drawn at random if None. Raises LiftlogError for options out of range or a wrong key,
+        `accept_loss`: go on with what is left although items or fronts were destroyed. `take_over_open_logs`:
+        the key comes to a queue that was not encrypted; what it holds is believed. `new_id`: of a new queue,
+        drawn at random if None. Raises LiftlogError for options out of range or a wrong key,
         QueueError if another process has the queue open, the folder is something else, or it is damaged.
         """
         options = options or QueueOptions()
@@ -143,7 +145,14 @@ class BigQueue:
             new_id = int.from_bytes(os.urandom(8), "little") >> 1 or 1
         try:
             log_options = LogOptions(segment_bytes=options.segment_bytes)
-            found = open_folder(used, new_id, log_options, sealer, accept_loss=accept_loss)
+            found = open_folder(
+                used,
+                new_id,
+                log_options,
+                sealer,
+                accept_loss=accept_loss,
+                take_over_open_logs=take_over_open_logs,
+            )
             queue = cls(used, found.log, found.fronts, options, clock_ms)
         except BaseException as error:
             if own is not None:

@@ -113,8 +113,13 @@ class StorageEngine:
         options: StorageOptions | None = None,
         mutants: Mutants = NO_MUTANTS,
         sealer: Sealer | None = None,
+        take_over_open_logs: bool = False,
     ) -> None:
-        """`sealer`: encrypts what lies on disk; None = it lies there as it travels."""
+        """`sealer`: encrypts what lies on disk; None = it lies there as it travels.
+
+        `take_over_open_logs`: believe what a folder holds to which the key comes only now.
+        """
+        self._take_over = take_over_open_logs
         self._disk = disk
         self._options = options or StorageOptions()
         self._mutants = mutants
@@ -160,7 +165,14 @@ class StorageEngine:
         disk fails.
         """
         found = startup.recover(
-            self._disk, self._options, self._mutants, self._sealer, self._indexes, node, new_disk_id
+            self._disk,
+            self._options,
+            self._mutants,
+            self._sealer,
+            self._indexes,
+            node,
+            new_disk_id,
+            self._take_over,
         )
         self._logs = found.logs
         self._hw = found.hw

@@ -11,7 +11,9 @@ from contextlib import suppress
 
 from liftlog.ports import Disk
 from liftlog.storage.index import CorruptIndex, SegmentIndex, read_index, write_index
+from liftlog.storage.openlogs import EVERYTHING_OPEN
 from liftlog.storage.segment import Segment, scan_past_damage
+from liftlog.types import PartitionId
 
 CAPACITY_ENTRIES = 1_000_000
 """24 bytes each, so about 24 MB for 4 GB of segments that are read in turn."""
@@ -20,17 +22,24 @@ CAPACITY_ENTRIES = 1_000_000
 class Indexes:
     """Indexes by the path of their segment, the most recently used last. Bounded by their entries."""
 
-    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "trusted")
+    __slots__ = ("_capacity", "_disk", "_entries", "_loaded", "open_logs", "trusted")
 
     def __init__(
         self, disk: Disk, capacity_entries: int = CAPACITY_ENTRIES, *, trusted: bool = False
     ) -> None:
         """`trusted`: the planted bug `index_trusted`."""
         self.trusted = trusted
+        self.open_logs = EVERYTHING_OPEN
         self._disk = disk
         self._capacity = capacity_entries
         self._entries = 0
         self._loaded: dict[str, tuple[Segment, SegmentIndex]] = {}
+
+    def anew(self) -> Indexes:
+        """Nothing loaded, and the same batches believed: for a look at what really lies on disk."""
+        fresh = Indexes(self._disk)
+        fresh.open_logs = self.open_logs
+        return fresh
 
     def get(self, segment: Segment) -> SegmentIndex:
         """The segment's index, from memory, its file or a scan. Raises DiskError, UnsupportedBatch."""
@@ -58,6 +67,10 @@ class Indexes:
         known = self._loaded.pop(segment.path, None)
         if known is not None:
             self._entries -= len(known[1])
+
+    def open_below(self, log: PartitionId) -> int:
+        """Open batches at or above this offset are not believed."""
+        return self.open_logs.below(log)
 
     def _load(self, segment: Segment) -> SegmentIndex | None:
         try:

@@ -432,6 +432,10 @@ class Log:
         self._refused = ""
         self.refresh()
 
+    def fresh_indexes(self) -> Indexes:
+        """For who looks at segments without what is known of them."""
+        return self._indexes.anew()
+
     def segment_writer(self, base_offset: int) -> SegmentWriter:
         """For a file that is to replace complete segments from this one on. Raises DiskError."""
         path = segment_path(self.id, base_offset)

@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from liftlog.format import CorruptBatch, parse_batch, slice_batch
 from liftlog.ports import Disk
 from liftlog.storage.index import SegmentIndex
-from liftlog.storage.indexes import Indexes
 from liftlog.storage.log import Log
 from liftlog.storage.logstate import united, without
 from liftlog.storage.quarantine import quarantine
@@ -166,7 +165,7 @@ class Repairer:
             part.damage = [(everything, BadBytes(segment.path, 0, "the file is missing"))]
         else:
             try:
-                found, part.damage = survey(file, segment, Indexes(self._disk))
+                found, part.damage = survey(file, segment, log.fresh_indexes())
             finally:
                 file.close()
             part.index = found.index

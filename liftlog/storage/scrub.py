@@ -16,7 +16,6 @@ from __future__ import annotations
 from liftlog.format import Header
 from liftlog.ports import Disk
 from liftlog.storage.index import CorruptIndex, SegmentIndex, read_index
-from liftlog.storage.indexes import Indexes
 from liftlog.storage.log import Log
 from liftlog.storage.segment import BadBytes, Cursor, Segment
 from liftlog.types import OffsetRange
@@ -37,7 +36,7 @@ def scrub(log: Log, disk: Disk, offset: int, max_bytes: int) -> tuple[int, Offse
         if offset <= segment.base_offset:
             _check_index_file(log, disk, segment)
         try:
-            offset, worked = _verify(disk, segment, offset, max_bytes)
+            offset, worked = _verify(log, disk, segment, offset, max_bytes)
             max_bytes -= worked
         except _Trouble as trouble:
             found = _look_again(log, segment, max(offset, trouble.offset))
@@ -79,17 +78,17 @@ def _check_index_file(log: Log, disk: Disk, segment: Segment) -> None:
     except (CorruptIndex, FileNotFoundError):
         good = False
     if not good:
-        _renew_index(disk, segment)
+        _renew_index(log, segment)
 
 
-def _renew_index(disk: Disk, segment: Segment) -> None:
+def _renew_index(log: Log, segment: Segment) -> None:
     try:
-        segment.renew_index(Indexes(disk).rebuild(segment))
+        segment.renew_index(log.fresh_indexes().rebuild(segment))
     except FileNotFoundError:
         raise _Trouble(segment.base_offset) from None
 
 
-def _verify(disk: Disk, segment: Segment, offset: int, max_bytes: int) -> tuple[int, int]:
+def _verify(log: Log, disk: Disk, segment: Segment, offset: int, max_bytes: int) -> tuple[int, int]:
     """Walk over the batches from the one that holds `offset`: where that ended, and bytes verified."""
     index = segment.index
     number = index.find(offset)
@@ -116,7 +115,7 @@ def _verify(disk: Disk, segment: Segment, offset: int, max_bytes: int) -> tuple[
     if cursor.at_end and cursor.offset < segment.end_offset:
         raise _Trouble(cursor.offset)
     if number < 0 or (cursor.at_end and number < len(index)):
-        _renew_index(disk, segment)
+        _renew_index(log, segment)
     return cursor.offset, cursor.position - start
 
 

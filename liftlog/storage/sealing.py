@@ -15,14 +15,17 @@ payload to another place, epoch or log. Each log has a key of its own, derived f
 key is a node's own affair, since what travels is open; two nodes need not have the same one.
 
 Not sealed are names, counts, offsets, epochs and times in headers and indexes, and the state files. Whoever
-may write to the folder can still cut a log off or put an older file back.
+may write to the folder can still cut a log off or put an older file back, but not put in a batch of his own:
+where everything should be sealed, what is not is refused (`liftlog.storage.openlogs`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from liftlog.format import (
     ATTRIBUTES_POSITION,
@@ -34,7 +37,8 @@ from liftlog.format import (
     verify_frame,
 )
 from liftlog.ports import Disk
-from liftlog.storage.layout import ENCRYPTION
+from liftlog.storage.layout import ENCRYPTION, IDENTITY, RAFT, VOTE, partitions_on_disk
+from liftlog.storage.openlogs import EVERYTHING_OPEN, EVERYTHING_SEALED, Note, OpenLogs, note_of
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.types import LiftlogError, PartitionId, invariant
 
@@ -50,6 +54,13 @@ _REMEDY = (
     "start with the key that this folder was written with "
     "([storage] encryption_key_file, or LIFTLOG_ENCRYPTION_KEY in the environment)"
 )
+
+
+_TAKE_OVER = (
+    "if all that is in the folder now can be trusted, remove that file and start once with "
+    "[storage] take_over_open_logs = true; else empty the folder, and it is copied from the other nodes"
+)
+_PROOF_BYTES = 32
 
 
 class WrongKey(LiftlogError):
@@ -103,6 +114,10 @@ class Sealer:
             ) from None
         return replace_payload(log, data, data[VERSION_POSITION], attributes & ~SEALED, payload)
 
+    def prove(self, content: bytes) -> bytes:
+        """32 bytes that only who has the key can make for `content`."""
+        return self._derive(b"liftlog note " + content)
+
     def _cipher(self, log: PartitionId) -> AESGCM:
         cipher = self._ciphers.get(log)
         if cipher is None:
@@ -125,26 +140,67 @@ class Sealer:
         return HKDF(SHA256(), KEY_BYTES, None, purpose).derive(self._key)
 
 
-def check_key(disk: Disk, sealer: Sealer | None) -> None:
+def check_key(disk: Disk, sealer: Sealer | None, node: int, take_over: bool) -> OpenLogs | None:
     """At a start, before any log is opened: whether the folder goes with this key, or goes without one.
 
-    The first start with a key leaves its check value behind, durably, before anything is sealed. Raises
-    WrongKey, LiftlogError that names the remedy, DiskError, SyncFailed.
+    Returns where open batches are believed. None: the key comes to a folder that holds logs, and `take_over`
+    allows it; `note_open_logs` follows when their ends are known. The first start with a key on an empty
+    folder leaves the note behind, durably, before anything is sealed. Raises WrongKey, LiftlogError that
+    names the remedy, DiskError, SyncFailed.
     """
     try:
         found = read_state(disk, ENCRYPTION)
     except CorruptState as error:
         raise LiftlogError(
-            f"cannot tell whether the encryption key is the right one: {error}; nothing else is lost: "
-            f"remove the file '{ENCRYPTION}' from the data folder if you are sure of the key"
+            f"cannot tell whether the encryption key is the right one: {error}; {_TAKE_OVER}"
         ) from None
     if sealer is None:
         if found is not None:
             raise LiftlogError(f"this data folder is encrypted and no key was given; {_REMEDY}")
-    elif found is None:
-        write_state(disk, ENCRYPTION, sealer.check_value)
-    elif found != sealer.check_value:
+        return EVERYTHING_OPEN
+    if found is not None and found[:_PROOF_BYTES] != sealer.check_value:
+        note = _read_note(found, sealer)
+        if note.node != node:
+            raise LiftlogError(
+                f"the file '{ENCRYPTION}' in this data folder is another node's ({note.node}); {_TAKE_OVER}"
+            )
+        return note.open_logs()
+    if not _holds_logs(disk):
+        note_open_logs(disk, sealer, node, {})
+        return EVERYTHING_SEALED
+    if take_over:
+        return None
+    raise LiftlogError(
+        "this data folder holds logs and no note, made with the encryption key, of how far they may be open: "
+        f"encryption is being switched on, or somebody took the file '{ENCRYPTION}' away; {_TAKE_OVER}"
+    )
+
+
+def note_open_logs(disk: Disk, sealer: Sealer, node: int, ends: Mapping[PartitionId, int]) -> OpenLogs:
+    """Write down, durably, that these logs may be open below these offsets, and nothing else may be."""
+    note = note_of(sealer.check_value, node, ends)
+    content = msgspec.msgpack.encode(note)
+    write_state(disk, ENCRYPTION, content + sealer.prove(content))
+    return note.open_logs()
+
+
+def _read_note(found: bytes, sealer: Sealer) -> Note:
+    content, proof = found[:-_PROOF_BYTES], found[-_PROOF_BYTES:]
+    try:
+        note = msgspec.msgpack.decode(content, type=Note)
+    except (msgspec.MsgspecError, ValueError):
+        raise WrongKey(f"this data folder was encrypted with another key; {_REMEDY}") from None
+    if note.check_value != sealer.check_value:
         raise WrongKey(f"this data folder was encrypted with another key; {_REMEDY}")
+    if proof != sealer.prove(content):
+        raise LiftlogError(
+            f"the file '{ENCRYPTION}' in the data folder was altered without the key; {_TAKE_OVER}"
+        )
+    return note
+
+
+def _holds_logs(disk: Disk) -> bool:
+    return any(map(disk.exists, (IDENTITY, VOTE, RAFT))) or bool(partitions_on_disk(disk))
 
 
 def _bound(log: PartitionId, data: bytes) -> bytes:

@@ -70,6 +70,8 @@ class IndexSource(Protocol):
 
     def forget(self, segment: Segment) -> None: ...
 
+    def open_below(self, log: PartitionId) -> int: ...
+
 
 class Segment:
     """The facts of one segment. `size` is the position behind its last batch."""
@@ -148,6 +150,14 @@ class Segment:
 
     def __contains__(self, offset: int) -> bool:
         return self.base_offset <= offset < self.end_offset
+
+    def refuse_open(self, header: Header) -> None:
+        """A good batch that lies open where all should be encrypted was written by somebody without the key.
+
+        Raises CorruptBatch: it is believed no more than flipped bits are.
+        """
+        if not header.sealed and header.base_offset >= self._indexes.open_below(self.log):
+            raise CorruptBatch("an open batch in an encrypted log, written by somebody without the key")
 
     def is_full(self, options: LogOptions, more_bytes: int, more_records: int, last_ms: int) -> bool:
         """Whether the segment ends before batches that would come now; an empty one never does."""
@@ -312,6 +322,7 @@ class Cursor:
         frame = self.frame(header)
         try:
             verify_frame(self._segment.log, frame)
+            self._segment.refuse_open(header)
         except CorruptBatch as error:
             raise BadBytes(self._segment.path, self.position, str(error)) from error
         return frame
@@ -333,6 +344,7 @@ class Cursor:
                 at = self._read(max(self._ahead, length))
             frame = self._chunk[at : at + length]
             header = verify_frame(self._segment.log, frame)
+            self._segment.refuse_open(header)
             if header.base_offset != self.offset != UNKNOWN:
                 raise CorruptBatch(
                     f"base offset {header.base_offset} does not continue the log at {self.offset}"
@@ -459,6 +471,7 @@ def _good_batches(file: DiskFile, segment: Segment, start: int, limit: int) -> I
             with suppress(UnsupportedBatch):
                 read_header(chunk, at)
             header = verify_frame(segment.log, read_sturdily(file, position, length))
+            segment.refuse_open(header)
         except CorruptBatch:
             continue
         start = position + length

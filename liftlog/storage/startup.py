@@ -32,7 +32,7 @@ from liftlog.storage.layout import (
 from liftlog.storage.log import Log, StorageOptions
 from liftlog.storage.logstate import OS, CleanLog, start_path
 from liftlog.storage.recovery import damaged_metadata, recover_log, remove_temporary_files
-from liftlog.storage.sealing import Sealer, check_key
+from liftlog.storage.sealing import Sealer, check_key, note_open_logs
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.storage.verdict import remember_verdict
@@ -71,12 +71,20 @@ def recover(
     indexes: Indexes,
     node: int,
     new_disk_id: str,
+    take_over_open_logs: bool = False,
 ) -> Startup:
     """Lock, read and repair the data folder. Raises LiftlogError naming the file and the remedy."""
     disk.lock(LOCK)
     try:
-        check_key(disk, sealer)
-        return _recover(disk, options, mutants, sealer, indexes, node, new_disk_id)
+        open_logs = check_key(disk, sealer, node, take_over_open_logs)
+        if open_logs is not None:
+            indexes.open_logs = open_logs
+        found = _recover(disk, options, mutants, sealer, indexes, node, new_disk_id)
+        if open_logs is None and sealer is not None:
+            # Nothing was sealed yet: what is there now is what the key came to.
+            ends = {log: one.leo for log, one in found.logs.items()}
+            indexes.open_logs = note_open_logs(disk, sealer, node, ends)
+        return found
     except OSError as error:
         name = getattr(error, "filename", None) or "the data folder"
         raise LiftlogError(

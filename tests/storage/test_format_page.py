@@ -20,7 +20,7 @@ from google_crc32c import value as crc32c
 
 from liftlog.format import VERSION
 from liftlog.messages import CheckpointHw, SaveHardState
-from liftlog.storage.sealing import check_key
+from liftlog.storage.sealing import note_open_logs
 from liftlog.types import HardState, Ticket
 from tests.storage.batch_kinds import KEY, MIXED, golden_1, golden_2, kinds, sealer
 from tests.storage.storage_harness import LOG, new_disk, opened, run, start, store
@@ -149,10 +149,14 @@ def test_D1_the_page_states_the_rule_for_batches_of_newer_versions() -> None:
 
 
 def test_M4_the_page_tells_how_to_check_a_key() -> None:
-    assert "| `encryption` | 32 bytes: HKDF-SHA256" in PAGE and "`liftlog key check`" in PAGE
+    assert "| `encryption` | `[check value, node, [[stream, partition, offset], ...]]`" in PAGE
+    assert "`liftlog key check`" in PAGE and "`liftlog note `" in PAGE
     disk = new_disk()
-    check_key(disk, sealer())
-    assert disk.content("encryption")[16:] == HKDF(SHA256(), 32, None, b"liftlog key check").derive(KEY)
+    note_open_logs(disk, sealer(), 7, {LOG: 12})
+    content, proof = disk.content("encryption")[16:-32], disk.content("encryption")[-32:]
+    check_value = HKDF(SHA256(), 32, None, b"liftlog key check").derive(KEY)
+    assert msgspec.msgpack.decode(content) == [check_value, 7, [[*LOG, 12]]]
+    assert proof == HKDF(SHA256(), 32, None, b"liftlog note " + content).derive(KEY)
 
 
 def test_M4_the_page_reads_the_state_files_and_names_every_file_there_is() -> None:
