@@ -38,9 +38,9 @@
     [protocol]                       # times and bounds of the core, see PROTOCOL_RANGES
     session_timeout_ms = 1500
 
-What is said twice is decided by: flag > ``LIFTLOG_*`` environment > file > default. An unknown key or a value
-out of range is refused with the key's name and what is accepted: a setting that is silently ignored is worse
-than none.
+What is said twice is decided by: flag > ``LIFTLOG_SERVE_<TABLE>_<KEY>`` in the environment > file > default.
+An unknown key or a value out of range is refused with the key's name and what is accepted: a setting that is
+silently ignored is worse than none.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ KEYS: dict[str, dict[str, type]] = {
 }
 """Every key there is, by table; [peers] has node ids for keys."""
 
-ALIASES = {"LIFTLOG_NATS": "LIFTLOG_NATS_URL"}
+CLIENT_VARIABLES = ("LIFTLOG_CLUSTER", "LIFTLOG_NATS")
+PREFIX = "LIFTLOG_SERVE"
+"""Of a server's settings in the environment. LIFTLOG_NATS and LIFTLOG_CLUSTER are the clients': what somebody
+exports to look at one cluster must not move the nodes that are started in the same shell to it."""
 
 
 class NetworkLimits(msgspec.Struct, frozen=True):
@@ -263,16 +266,18 @@ def _peers(table: object, source: str) -> dict[int, str]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[tuple[str, str], Any]:
-    """``LIFTLOG_<TABLE>_<KEY>``; variables that name no setting belong to other parts of liftlog."""
+    """``LIFTLOG_SERVE_<TABLE>_<KEY>``. A name without SERVE that is no client's is an error, not ignored."""
     settings = {}
-    names = {
-        f"LIFTLOG_{table}_{key}".upper().replace("__", "_"): (table, key)
-        for table in KEYS
-        for key in KEYS[table]
-    }
+    places = [(table, key) for table in KEYS for key in KEYS[table]]
+    names = {"_".join(filter(None, place)).upper(): place for place in places}
     for variable, text in sorted(environment.items()):
-        name = ALIASES.get(variable, variable)
-        if name in names:
+        if variable.startswith(f"{PREFIX}_"):
+            name = variable.removeprefix(f"{PREFIX}_")
+            if name not in names:
+                raise LiftlogError(
+                    f"environment variable {variable} names no setting; write {PREFIX}_<TABLE>_<KEY>, "
+                    f"for example {PREFIX}_NATS_URL"
+                )
             table, key = names[name]
             value: object = text
             if KEYS[table][key] is int and re.fullmatch(r"-?\d+", text):
@@ -280,6 +285,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[tuple[str, str], A
             elif KEYS[table][key] is bool and text in ("true", "false"):
                 value = text == "true"
             settings[table, key] = _typed(table, key, value, f"environment variable {variable}")
+        elif variable.removeprefix("LIFTLOG_") in names and variable not in CLIENT_VARIABLES:
+            raise LiftlogError(
+                f"environment variable {variable} is not read by servers: say "
+                f"{PREFIX}_{variable.removeprefix('LIFTLOG_')}, or unset it"
+            )
     return settings
 
 

@@ -277,7 +277,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Line
     subject: Line
     partitions: Number = 1
-    replication_factor: Number = 1
+    replication_factor: Number = 0
+    """0 = the safe default: 3, or as many as the cluster has nodes."""
     min_insync_replicas: Number = 0
     """0 = the safe default: 2 with three or more replicas, else 1."""
     ack_reply: bool = True

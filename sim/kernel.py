@@ -72,13 +72,16 @@ class Kernel:
         heap = self._heap
         pop = heappop
         events = 0
-        while heap and heap[0][0] <= end_us:
-            time_us, sequence, action, first, second = pop(heap)
-            self.now_us = time_us
-            events += 1
-            self.hash = ((self.hash ^ (time_us << 20) ^ sequence) * PRIME) & MASK
-            action(first, second)
-        self.events += events
+        try:
+            while heap and heap[0][0] <= end_us:
+                time_us, sequence, action, first, second = pop(heap)
+                self.now_us = time_us
+                events += 1
+                self.hash = ((self.hash ^ (time_us << 20) ^ sequence) * PRIME) & MASK
+                action(first, second)
+        finally:
+            # Also when an action raises, as one that finds a violation does.
+            self.events += events
         self.now_us = end_us
 
     @property

@@ -180,7 +180,7 @@ def test_in_a_checkout_the_source_folders_are_found_from_any_directory(tmp_path:
 def test_a_good_configuration_is_shown_as_it_is_in_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LIFTLOG_NATS_URL", "nats://10.0.0.9:4222")
+    monkeypatch.setenv("LIFTLOG_SERVE_NATS_URL", "nats://10.0.0.9:4222")
     path = tmp_path / "liftlog.toml"
     path.write_text(
         '[node]\nid = 1\ndata = "/data"\nlisten = "127.0.0.1:4701"\n[peers]\n1 = "127.0.0.1:4701"\n'

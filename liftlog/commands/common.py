@@ -27,7 +27,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nats",
         metavar="URL",
-        default=os.environ.get("LIFTLOG_NATS") or os.environ.get("LIFTLOG_NATS_URL") or DEFAULT_NATS_URL,
+        default=os.environ.get("LIFTLOG_NATS") or DEFAULT_NATS_URL,
         help=f"NATS server(s) of the cluster (environment LIFTLOG_NATS; default {DEFAULT_NATS_URL})",
     )
     add_nats_login_options(parser)

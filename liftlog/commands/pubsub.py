@@ -200,6 +200,8 @@ async def _subscribe(args: argparse.Namespace) -> int:
             raise LiftlogError(
                 f"'{args.stream}' has {len(readers)} partitions; follow one with --partition N"
             )
+        if what == "offset":
+            readers = await _not_past_the_end(readers, number, args.stream)
         for reader in readers:
             async for record in _records(client, reader, what, number, args.follow):
                 _print_record(args, reader.partition.index, record)
@@ -209,6 +211,25 @@ async def _subscribe(args: argparse.Namespace) -> int:
         if not args.json and sys.stdout.isatty():
             note("end of the stream; --follow waits for more")
     return 0
+
+
+async def _not_past_the_end(readers: list[Reader], offset: int, stream: str) -> list[Reader]:
+    """Those whose partition reaches to `offset`, with a note about the others. Raises if there are none."""
+    found, past = [], []
+    for reader in readers:
+        end = await reader.offset(NEW)
+        if offset <= end:
+            found.append(reader)
+        else:
+            past.append(f"partition {reader.partition.index} of '{stream}' ends at offset {end}")
+    if past and not found:
+        raise LiftlogError(
+            f"--from {offset} is past the end: {', '.join(past)}, which the next message gets; "
+            "'--from new --follow' waits for it"
+        )
+    for text in past:
+        note(f"{text}: nothing to read there from {offset} on")
+    return found
 
 
 async def _records(

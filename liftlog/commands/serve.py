@@ -44,7 +44,9 @@ WATCH_S = 0.2
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     serve = subparsers.add_parser("serve", help="run one node")
-    serve.add_argument("--config", metavar="FILE", help="liftlog.toml (flags and LIFTLOG_* go before it)")
+    serve.add_argument(
+        "--config", metavar="FILE", help="liftlog.toml (flags and LIFTLOG_SERVE_* go before it)"
+    )
     serve.add_argument("--id", type=int, metavar="N", help="node id")
     serve.add_argument("--data", metavar="DIR", help="data folder")
     serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect")
@@ -194,9 +196,8 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
     print(f"ready: {len(cluster.nodes)} nodes, NATS at {cluster.nats_url}, data in {cluster.folder}")
     for number, node in cluster.nodes.items():
         print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}")
-    replicas = min(3, len(cluster.nodes))
     print("try, in another terminal:")
-    print(f"  liftlog stream create orders 'orders.>' --replicas {replicas}{option}")
+    print(f"  liftlog stream create orders 'orders.>'{option}")
     print(f"  liftlog pub orders.new hello{option}")
     print(f"  liftlog sub orders{option}")
     print("Ctrl-C stops everything", flush=True)

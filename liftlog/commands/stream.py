@@ -28,7 +28,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     create.add_argument("name", metavar="NAME")
     create.add_argument("subject", metavar="SUBJECT", nargs="?", default="", help="wildcards allowed")
     create.add_argument("--subject", dest="subject_option", metavar="SUBJECT", help="the same, as an option")
-    create.add_argument("--replicas", type=positive_count, default=1, metavar="N")
+    create.add_argument(
+        "--replicas",
+        type=positive_count,
+        default=0,
+        metavar="N",
+        help="copies of each partition (default 3, or as many as the cluster has nodes)",
+    )
     create.add_argument("--partitions", type=positive_count, default=1, metavar="N")
     create.add_argument(
         "--min-insync",
@@ -193,7 +199,7 @@ async def _info(args: argparse.Namespace) -> int:
         print(f"stream '{config.name}' (id {info.id}) on subject '{config.subject}'")
         print(
             f"replicas {config.replication_factor}, "
-            f"at least {config.min_insync_replicas or 'default'} in sync; "
+            f"of which {config.min_insync_replicas} must be in sync; "
             f"payload up to {config.max_payload_bytes} bytes; "
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )

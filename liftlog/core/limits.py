@@ -6,6 +6,8 @@ would disagree on the state (M3). A configuration is refused with the key's name
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.types import NUMBER_MAX, StreamConfig
 
 KIB = 1024
@@ -32,6 +34,16 @@ RANGES: dict[str, tuple[int, int]] = {
 CHOICES: dict[str, tuple[str, ...]] = {"codec": ("none", "zstd", "lz4"), "durability": ("sync", "os")}
 
 
+DEFAULT_REPLICAS = 3
+
+
+def with_defaults(config: StreamConfig, nodes: int) -> StreamConfig:
+    """With the numbers that 0 stands for, in a cluster of so many nodes."""
+    factor = config.replication_factor or min(DEFAULT_REPLICAS, max(1, nodes))
+    minimum = config.min_insync_replicas or (2 if factor >= 3 else 1)
+    return msgspec.structs.replace(config, replication_factor=factor, min_insync_replicas=minimum)
+
+
 def limits_problem(config: StreamConfig) -> str:
     """Why a value of this configuration is not accepted; empty if all are."""
     for key, (low, high) in RANGES.items():
@@ -45,6 +57,6 @@ def limits_problem(config: StreamConfig) -> str:
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
             f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "
-            f"it must be 1 to the replication factor {config.replication_factor}, or 0 for the default"
+            f"it must be 1 to the replication factor {config.replication_factor}"
         )
     return ""

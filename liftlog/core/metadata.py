@@ -34,6 +34,7 @@ from liftlog.core.commands import (
     Resign,
     TailReport,
 )
+from liftlog.core.limits import with_defaults
 from liftlog.core.placement import choose_replicas
 from liftlog.core.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
@@ -273,7 +274,7 @@ class Metadata:
     # -- streams (I1, N7, N9) ---------------------------------------------------------------------
 
     def _create(self, index: int, command: CreateStream) -> Result:
-        config = command.config
+        config = with_defaults(command.config, len(self.nodes))
         existing = self.streams.get(config.name)
         if existing is not None:
             if existing.config == config:
@@ -293,7 +294,6 @@ class Metadata:
             )
         if problem:
             return Result(ERR_INVALID, problem)
-        minimum = config.min_insync_replicas or (2 if config.replication_factor >= 3 else 1)
         stream = StreamState(id=index, config=config, partitions=[])
         self.streams[config.name] = self.by_id[index] = stream
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
@@ -301,7 +301,8 @@ class Metadata:
             replicas = choose_replicas(
                 config.replication_factor, sorted(self.nodes), live, list(self.partitions.values())
             )
-            partition = PartitionState(PartitionId(index, number), tuple(replicas), minimum)
+            identity = PartitionId(index, number)
+            partition = PartitionState(identity, tuple(replicas), config.min_insync_replicas)
             # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them,
             # since an empty ISR could never elect anybody, and an empty log is on all of them.
             partition.isr = tuple(node for node in replicas if node in live) or tuple(replicas)

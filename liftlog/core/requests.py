@@ -17,6 +17,7 @@ from liftlog.core.commands import (
     Rebalance,
     RequestId,
 )
+from liftlog.core.limits import with_defaults
 from liftlog.core.metadata import LIVE, PartitionState, Result, StreamState
 from liftlog.core.subjects import config_problem
 from liftlog.messages import (
@@ -301,6 +302,8 @@ class Requests:
         """Refuse what can never work; wait for nodes of a cluster that is still starting."""
         config = self._ctx.config
         members = len(config.voters) + len(config.learners)
+        # By the cluster's size, not by who has registered: 0 must not come to mean less while nodes start.
+        request = CreateStreamRequest(with_defaults(request.config, members))
         wanted = request.config.replication_factor
         problem = config_problem(request.config)
         if not problem and wanted > members:

@@ -49,12 +49,36 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     path = tmp_path / "liftlog.toml"
     path.write_text(GOOD)
     assert config.load(path, {}).nats_url == "nats://10.0.0.9:4222"
-    environment = {"LIFTLOG_NATS": "nats://env:1", "LIFTLOG_PROTOCOL_TICK_MS": "70", "LIFTLOG_OTHER": "x"}
+    environment = {"LIFTLOG_SERVE_NATS_URL": "nats://env:1", "LIFTLOG_SERVE_PROTOCOL_TICK_MS": "70"}
     assert config.load(path, environment).nats_url == "nats://env:1"
     assert config.load(path, environment).protocol["tick_ms"] == 70
     assert config.load(path, environment, {("nats", "url"): "nats://flag:1"}).nats_url == "nats://flag:1"
     path.write_text(GOOD.replace('url = "nats://10.0.0.9:4222"', ""))
     assert config.load(path, {}).nats_url == config.DEFAULT_NATS_URL
+
+
+def test_what_a_client_exports_moves_no_server(tmp_path: Path) -> None:
+    path = tmp_path / "liftlog.toml"
+    path.write_text(GOOD)
+    shell = {"LIFTLOG_NATS": "nats://elsewhere:4222", "LIFTLOG_CLUSTER": "other", "LIFTLOG_EXTRAS": "dev"}
+    assert config.load(path, shell) == config.load(path, {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("LIFTLOG_NATS_URL", "say LIFTLOG_SERVE_NATS_URL, or unset it"),
+        ("LIFTLOG_SERVE_NATS", "names no setting; write LIFTLOG_SERVE_<TABLE>_<KEY>"),
+        ("LIFTLOG_SERVE_NODE_IDD", "names no setting"),
+    ],
+)
+def test_a_variable_that_looks_like_a_setting_is_not_ignored(
+    tmp_path: Path, variable: str, words: str
+) -> None:
+    path = tmp_path / "liftlog.toml"
+    path.write_text(GOOD)
+    with pytest.raises(LiftlogError, match=words):
+        config.load(path, {variable: "x"})
 
 
 @pytest.mark.parametrize(
@@ -106,8 +130,8 @@ def test_files_to_log_in_to_nats_with_are_read_and_written_back(tmp_path: Path) 
 
 
 def test_a_bad_environment_value_is_refused_with_the_variable_s_name(tmp_path: Path) -> None:
-    with pytest.raises(LiftlogError, match="LIFTLOG_NODE_ID"):
-        load(tmp_path, GOOD, {"LIFTLOG_NODE_ID": "two"})
+    with pytest.raises(LiftlogError, match="LIFTLOG_SERVE_NODE_ID"):
+        load(tmp_path, GOOD, {"LIFTLOG_SERVE_NODE_ID": "two"})
 
 
 def test_a_missing_file_is_named() -> None:
@@ -135,9 +159,9 @@ def test_what_is_open_is_said(tmp_path: Path) -> None:
     alone = GOOD.replace('1 = "127.0.0.1:4801"\n', "").replace(secrets, "")
     assert load(tmp_path, alone).open_to == "read every record and administer"
     text = GOOD.replace(secrets, "")
-    assert load(tmp_path, text, {"LIFTLOG_SECURITY_INSECURE": "true"}).insecure
-    with pytest.raises(LiftlogError, match="LIFTLOG_SECURITY_INSECURE"):
-        load(tmp_path, text, {"LIFTLOG_SECURITY_INSECURE": "1"})
+    assert load(tmp_path, text, {"LIFTLOG_SERVE_SECURITY_INSECURE": "true"}).insecure
+    with pytest.raises(LiftlogError, match="LIFTLOG_SERVE_SECURITY_INSECURE"):
+        load(tmp_path, text, {"LIFTLOG_SERVE_SECURITY_INSECURE": "1"})
 
 
 def test_secrets_are_read_and_must_differ(tmp_path: Path) -> None:

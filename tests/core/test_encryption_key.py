@@ -54,7 +54,7 @@ def test_the_file_is_named_in_the_configuration_and_comes_back_from_it(tmp_path:
     assert config.load(path, {}) == first
     path.write_text(NODE)
     assert config.load(path, {}).encryption_key_file is None
-    environment = {"LIFTLOG_STORAGE_ENCRYPTION_KEY_FILE": "/run/key", "LIFTLOG_ENCRYPTION_KEY": "x"}
+    environment = {"LIFTLOG_SERVE_STORAGE_ENCRYPTION_KEY_FILE": "/run/key", "LIFTLOG_ENCRYPTION_KEY": "x"}
     assert config.load(path, environment).encryption_key_file == Path("/run/key")
 
 

@@ -374,7 +374,7 @@ def test_creating_the_same_stream_again_is_idempotent_and_another_config_is_refu
         (StreamConfig("s", ">"), "reserved"),
         (StreamConfig("s", "a.>", 2), "one partition"),
         (StreamConfig("s", "a", 0), "partitions"),
-        (StreamConfig("s", "a", 1, 0), "replication_factor"),
+        (StreamConfig("s", "a", 1, 65), "replication_factor"),
         (StreamConfig("s", "a", 1, 3, 4), "min_insync_replicas"),
         (StreamConfig("s", "a", 1, 9), "needs as many nodes"),
         (StreamConfig("s", "a", max_payload_bytes=0), "max_payload_bytes"),

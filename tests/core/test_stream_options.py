@@ -8,7 +8,10 @@ import pytest
 
 from liftlog.commands.common import duration_ms, size_bytes
 from liftlog.commands.stream import LOG_OPTIONS, add_parser, describe_log
+from liftlog.core.limits import with_defaults
+from liftlog.messages import CreateStreamRequest
 from liftlog.types import StreamConfig
+from tests.core.node_harness import World
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -59,3 +62,30 @@ def test_anything_else_names_the_units(text: str) -> None:
     for parse, unit in ((duration_ms, "ms, s, m, h, d"), (size_bytes, "KiB, MiB, GiB, TiB")):
         with pytest.raises(argparse.ArgumentTypeError, match=unit):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "factor", "minimum"),
+    [
+        ((0, 0), 1, 1, 1),
+        ((0, 0), 2, 2, 1),
+        ((0, 0), 3, 3, 2),
+        ((0, 0), 5, 3, 2),
+        ((0, 3), 5, 3, 3),
+        ((2, 0), 5, 2, 1),
+    ],
+)
+def test_what_is_not_asked_for_is_safe(asked: tuple[int, int], nodes: int, factor: int, minimum: int) -> None:
+    config = with_defaults(StreamConfig("s", "s", 1, *asked), nodes)
+    assert (config.replication_factor, config.min_insync_replicas) == (factor, minimum)
+
+
+def test_a_stream_is_made_and_told_with_the_numbers_that_hold() -> None:
+    """Also while only some of the cluster's nodes have registered: the default does not shrink."""
+    world = World(3)
+    reply = world.answer(1, CreateStreamRequest(StreamConfig("s", "s")))
+    config = reply.streams[0].config
+    assert (config.replication_factor, config.min_insync_replicas) == (3, 2)
+    assert len(reply.streams[0].partitions[0].replicas) == 3
+    again = world.answer(2, CreateStreamRequest(StreamConfig("s", "s")))
+    assert again.streams[0].id == reply.streams[0].id

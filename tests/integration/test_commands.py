@@ -37,7 +37,7 @@ def ask_json(environment: dict[str, str], *arguments: str, stdin: bytes = b"") -
 
 
 def test_create_publish_read_and_remove(environment: dict[str, str]) -> None:
-    (created,) = ask_json(environment, "stream", "create", "walk", "walk.>", "--replicas", "3")
+    (created,) = ask_json(environment, "stream", "create", "walk", "walk.>")
     assert isinstance(created, dict)
     assert created["config"]["replication_factor"] == 3
     acks = ask_json(environment, "pub", "walk.a", "one", "two")
@@ -61,7 +61,12 @@ def test_create_publish_read_and_remove(environment: dict[str, str]) -> None:
     (listed,) = ask_json(environment, "stream", "ls")
     assert isinstance(listed, list)
     assert [stream["config"]["name"] for stream in listed] == ["walk"]
-    assert "walk.>" in ask(environment, "stream", "info", "walk")
+    shown = ask(environment, "stream", "info", "walk")
+    assert "walk.>" in shown and "replicas 3, of which 2 must be in sync" in shown
+    assert ask(environment, "sub", "walk", "--from", "502") == "", "that is where the next one will be"
+    code, output, error = liftlog("sub", "walk", "--from", "900", environment=environment)
+    assert (code, output) == (2, "")
+    assert "--from 900 is past the end: partition 0 of 'walk' ends at offset 502" in error
     ask(environment, "stream", "rm", "walk")
     assert ask_json(environment, "stream", "ls") == [[]]
 

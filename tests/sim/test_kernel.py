@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.clock import SimClock, SimRandom
 from sim.kernel import Kernel
 
@@ -73,3 +75,18 @@ def test_random_streams_are_independent_and_repeatable() -> None:
     assert draws == [same.bits(32) for _ in range(4)]
     assert draws != [other.bits(32) for _ in range(4)]
     assert all(2.0 <= one.uniform(2.0, 3.0) < 3.0 for _ in range(100))
+
+
+def test_events_are_counted_although_the_last_one_raised() -> None:
+    """A run that finds a violation ends by an exception, and still says how far it came."""
+    kernel = Kernel()
+
+    def violate(first: object, second: object) -> None:
+        raise ValueError("a violation")
+
+    kernel.at(1, lambda first, second: None)
+    kernel.at(2, violate)
+    kernel.at(3, lambda first, second: None)
+    with pytest.raises(ValueError, match="a violation"):
+        kernel.run_until(10)
+    assert kernel.events == 2
