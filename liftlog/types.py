@@ -344,6 +344,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     parked_reads_max: int = 1024
     raft_append_max_bytes: int = 256 * 1024
     raft_inflight_proposals_max: int = 1024
+    raft_proposal_span: int = 4096
+    """M3: a command means nothing more than so many entries after the last that its author had applied."""
     retention_check_ms: int = 30_000
     """How often a leader looks for segments that retention lets go (C3)."""
     compaction_check_ms: int = 15_000
@@ -393,6 +395,10 @@ class Mutants(msgspec.Struct, frozen=True):
     session_by_ticks: bool = False  # N2
     header_ignored: bool = False  # L4
     overlap_answered: bool = False  # N9
+    delete_by_name: bool = False  # I1
+    commands_never_expire: bool = False  # M3
+    proposals_dropped_when_full: bool = False  # L3
+    repair_waits_for_answer: bool = False  # D2
 
 
 NO_MUTANTS = Mutants()

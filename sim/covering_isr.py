@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from liftlog.core.commands import (
+    SPAN_MAX,
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -88,10 +89,10 @@ class IsrStage:
         for n, puppet in self.puppets.items():
             puppet.start(self._config(n), None)
             self._register(n)
-        result = self._command(CreateStream(self._request(), _stream("orders", 1, self.size, minimum)))
+        result = self._create(_stream("orders", 1, self.size, minimum))
         self.partition = PartitionId(result.stream, 0)
         # Partitions whose leaders make a node busier than another when one is to be elected (R16).
-        spare = self._command(CreateStream(self._request(), _stream("spare", self.size, self.size, 1)))
+        spare = self._create(_stream("spare", self.size, self.size, 1))
         self._spare = [PartitionId(spare.stream, number) for number in range(self.size)]
         self._ends = [len(self._entries)]
         for n, puppet in self.puppets.items():
@@ -138,7 +139,7 @@ class IsrStage:
 
     def _request(self) -> RequestId:
         self._requests += 1
-        return (0, self._requests)
+        return RequestId(0, self._requests, len(self._entries) + SPAN_MAX)
 
     def _command(self, command: Command) -> Result:
         """One more command of the group's log."""
@@ -184,9 +185,11 @@ class IsrStage:
         self._deliver(n)
         for _ in range(TICKS_TO_ASK_AGAIN):
             self.puppets[n].tick()
-            if self.puppets[n].running.session.registration is not None:
+            if self._registration(n) is not None:
                 break
-        command = self._proposed(RegisterNode, n)
+        command = self._registration(n)
+        if command is None:
+            raise NotDriven(f"node {n} has proposed no registration")
         self._command(command)
         incarnation = self.metadata.nodes[n].incarnation
         self._runs[n].append(incarnation)
@@ -202,12 +205,26 @@ class IsrStage:
             return
         for n, spare in zip([n for n in self.puppets if n != wanted], self._spare, strict=False):
             if self.metadata.is_live(n):
-                self._command(ElectLeader(self._request(), spare, n, True))
+                self._elect_leader(spare, n, True)
         for spare in self._spare:
             if self.metadata.partitions[spare].leader == wanted:
                 busy = [n for n in self.puppets if n != wanted and self.metadata.is_live(n)]
                 if busy:
-                    self._command(ElectLeader(self._request(), spare, busy[0], True))
+                    self._elect_leader(spare, busy[0], True)
+
+    def _create(self, config: StreamConfig) -> Result:
+        return self._command(CreateStream(self._request(), config, len(self._entries)))
+
+    def _registration(self, n: int) -> RegisterNode | None:
+        """That of the node's present run."""
+        for command in self._proposals.values():
+            if isinstance(command, RegisterNode) and command.nonce == self.puppets[n].nonce:
+                return command
+        return None
+
+    def _elect_leader(self, partition: PartitionId, to: int, unclean: bool) -> None:
+        version = self.metadata.partitions[partition].version
+        self._command(ElectLeader(self._request(), partition, version, to, unclean))
 
     @property
     def record(self) -> PartitionState:
@@ -259,13 +276,14 @@ class IsrStage:
         return "eligible" if "R13.elected" in grown else "isr"
 
     def _do_ExpireMember(self, r: int) -> None:
-        self._command(ExpireNode(self._request(), r, self.metadata.nodes[r].incarnation))
+        node = self.metadata.nodes[r]
+        self._command(ExpireNode(self._request(), r, node.incarnation, node.since))
         self._published()
 
     _do_ExpireOutsider = _do_ExpireMember
 
     def _do_ElectAnother(self, to: int) -> None:
-        self._command(ElectLeader(self._request(), self.partition, to, False))
+        self._elect_leader(self.partition, to, False)
         self._published()
         self._elected = "isr"
 

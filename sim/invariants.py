@@ -30,6 +30,9 @@ histories costs the length of the list of epochs, not of the log, and is done on
                          what a copy may lack, see `sim/contents.py` (C1, C2)
     RetentionKeeps       what retention lets go is no more than its policy allows (C3)
     MetadataReads        what a client is told of streams was so at one moment since it asked (M1)
+    CommandOnce          a metadata command takes effect at most once (M3)
+    CommandAsMeant       what a client's command changes was there while its author waited (I1, M3); both are
+                         judged in `sim/authors.py`
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
@@ -67,6 +70,8 @@ STEP_INVARIANTS = (
     "NoFalseDamage",
     "AtomicStateFiles",
     "FencedInTime",
+    "CommandOnce",
+    "CommandAsMeant",
     "ElectionSafety",
     "RaftLogMatching",
     "LeaderCompleteness",

@@ -42,6 +42,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     fetch_max_bytes: int = 1024 * 1024
     tail_cache_bytes: int = 8 * 1024 * 1024
     inflight_max_bytes: int = 64 * 1024 * 1024
+    proposals_max: int = 1024
+    proposal_span: int = 4096
 
     retention_check_ms: int = 1000
     compaction_check_ms: int = 700
@@ -77,6 +79,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often somebody asks what streams there are; 0 = never."""
     admin_to_controller: float = 0.3
     """Share of administrative requests that go to a node which believes to be controller."""
+    admin_patience_us: int = 8 * SECOND
+    """For so long an administrator waits for an answer."""
+    names: int = 0
+    """If not 0: most administrative requests create and delete streams, with so many names between them."""
     election_spread_ticks: int = 5
 
     faults: tuple[tuple[str, float], ...] = ()
@@ -134,6 +140,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             tail_cache_bytes=self.tail_cache_bytes,
             inflight_max_bytes=self.inflight_max_bytes,
             raft_append_max_bytes=self.raft_append_max_bytes,
+            raft_inflight_proposals_max=self.proposals_max,
+            raft_proposal_span=self.proposal_span,
             retention_check_ms=self.retention_check_ms,
             compaction_check_ms=self.compaction_check_ms,
             compaction_bytes_per_s=self.compaction_bytes_per_s,

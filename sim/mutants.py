@@ -185,6 +185,30 @@ MUTANTS: tuple[Mutant, ...] = (
         ("disk", "shrinking"),
         refine=True,
     ),
+    Mutant(
+        "delete_by_name",
+        "I1",
+        "a deletion names a name, and goes on being proposed when its client has gone",
+        ("commands",),
+    ),
+    Mutant(
+        "commands_never_expire",
+        "M3",
+        "a command means something at any index, and is remembered for a number of others only",
+        ("commands",),
+    ),
+    Mutant(
+        "proposals_dropped_when_full",
+        "L3",
+        "what finds no room on its way to the metadata group is dropped for good",
+        ("commands",),
+    ),
+    Mutant(
+        "repair_waits_for_answer",
+        "D2",
+        "a failed replica waits for the answer to its report, which may be forgotten by then",
+        ("commands",),
+    ),
 )
 
 

@@ -46,6 +46,7 @@ from liftlog.types import (
     Recovered,
     TailState,
 )
+from sim.authors import Authors
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, segment_paths, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
 from sim.kernel import MILLISECOND
@@ -96,6 +97,7 @@ class Observer:
         self.checks = Checks()
         self.raft = RaftTruth(self.checks)
         self.metadata = MetadataTruth(world.mutants)
+        self.authors = Authors(self.checks.counts, world.kernel)
         self.partitions: dict[PartitionId, PartitionTruth] = {}
         self.applied = 0
         self.incarnations: dict[int, int] = {}
@@ -195,6 +197,8 @@ class Observer:
 
     def created(self, machine: Machine) -> None:
         """The process has its node, which is not started yet."""
+        assert machine.node is not None
+        self.authors.watch(machine.node)
         if self.refining is not None:
             self.refining.created(machine)
 
@@ -283,6 +287,8 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
+            if self.authors.violation is not None:
+                raise self.authors.violation
             on_event = self._on_event.get(type(event)) if event is not None else None
             if on_event is not None:
                 on_event(machine, event)

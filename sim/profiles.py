@@ -177,6 +177,8 @@ def _base(draws: random.Random, **fixed: object) -> Knobs:
         "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
         "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
         "inspect_interval_us": draws.choice((500, 1500)) * MILLISECOND,
+        "proposals_max": draws.choice((3, 64, 1024)),
+        "proposal_span": draws.choice((32, 256, 4096)),
     }
     drawn.update(fixed)
     return Knobs(**drawn)  # type: ignore[arg-type]
@@ -564,6 +566,40 @@ def _wipes(draws: random.Random) -> Knobs:
     )
 
 
+def _commands(draws: random.Random) -> Knobs:
+    """Streams come and go under few names, asked for at every node by whoever does not wait for long.
+
+    What is asked for arrives late and twice; there is room for few proposals, and many partitions want some
+    at once; the group forgets soon what it has decided.
+    """
+    return _base(
+        draws,
+        nodes=draws.choice((3, 3, 5)),
+        streams=draw_streams(draws, 3, 1),
+        names=draws.choice((1, 2, 3)),
+        proposals_max=draws.choice((2, 3, 1024)),
+        proposal_span=draws.choice((12, 40, 4096)),
+        network=NetworkOptions(
+            *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.03)), draws.choice((0.05, 0.2))),
+            *(draws.choice((0.03, 0.15)), draws.choice((1, 4)) * SECOND),
+        ),
+        faults=(
+            *(("isolate", 5), ("one_way", 3), ("link", 2), ("partition", 2), ("storm", 1), ("slow_node", 1)),
+            *(("pause", 2), ("kill", 2), ("cut_bus", 1), ("sync_failure", 4)),
+        ),
+        tick_ms=draws.choice((100, 150)),
+        fault_interval_us=draws.choice((800, 2000)) * MILLISECOND,
+        fault_duration_us=draws.choice((1, 3, 6)) * SECOND,
+        publish_interval_us=2 * SECOND,
+        publishers=1,
+        readers=1,
+        read_interval_us=3 * SECOND,
+        admin_interval_us=draws.choice((150, 400)) * MILLISECOND,
+        admin_patience_us=draws.choice((500, 2000, 8000)) * MILLISECOND,
+        admin_to_controller=draws.choice((0.0, 0.3)),
+    )
+
+
 def _calm(draws: random.Random) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return _base(draws, faults=())
@@ -582,6 +618,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "compaction": _compaction,
     "retention": _retention,
     "wipes": _wipes,
+    "commands": _commands,
     "calm": _calm,
 }
 
@@ -598,5 +635,6 @@ WEIGHTS: tuple[tuple[str, float], ...] = (
     ("compaction", 1.5),
     ("retention", 1.0),
     ("wipes", 1.5),
+    ("commands", 2.0),
     ("calm", 0.3),
 )

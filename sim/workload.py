@@ -35,6 +35,7 @@ from liftlog.messages import (
 )
 from liftlog.real.nats_wire import FAILS
 from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
+from sim.authors import Author
 from sim.inspector import Inspector
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
@@ -53,11 +54,12 @@ EXTRA_STREAMS = ("extra-0", "extra-1", "extra-2")
 
 
 class _Pending:
-    __slots__ = ("node", "on_reply")
+    __slots__ = ("author", "node", "on_reply")
 
-    def __init__(self, node: int, on_reply: OnReply) -> None:
+    def __init__(self, node: int, on_reply: OnReply, author: Author | None) -> None:
         self.node = node
         self.on_reply = on_reply
+        self.author = author
 
 
 class ClientHub:
@@ -75,7 +77,8 @@ class ClientHub:
         """Send `request` to a node; `on_reply` is called exactly once."""
         self._next += 1
         client = self._next
-        self._pending[client] = _Pending(node, on_reply)
+        author = self.world.observer.authors.asks(request)
+        self._pending[client] = _Pending(node, on_reply, author)
         kernel = self.world.kernel
         kernel.after(self._delay_us(), self._arrive, client, request)
         kernel.after(timeout_us, self._timeout, client)
@@ -107,13 +110,20 @@ class ClientHub:
     def _deliver(self, client: int, reply: object) -> None:
         pending = self._pending.pop(client, None)
         if pending is not None:
+            self._goes(pending)
             pending.on_reply(reply)
 
     def _timeout(self, client: int, second: object) -> None:
         pending = self._pending.pop(client, None)
         if pending is not None:
             self.world.machines[pending.node].post(ClientGone(ClientRef(client)))
+            self._goes(pending)
             pending.on_reply(None)
+
+    def _goes(self, pending: _Pending) -> None:
+        """The client waits no more, answered or not."""
+        if pending.author is not None:
+            pending.author.until_us = self.world.kernel.now_us
 
 
 class Target:
@@ -420,9 +430,24 @@ class Admin:
             self._purge(purgeable[self._random.randrange(len(purgeable))])
             self._schedule()
             return
-        request = self._draw_rival() or self._draw()
-        self.world.clients.request(self._choose_node(), request, self._answered, 2 * REQUEST_TIMEOUT_US)
+        patience_us = self.world.knobs.admin_patience_us
+        self.world.clients.request(self._choose_node(), self._request(), self._answered, patience_us)
         self._schedule()
+
+    def _request(self) -> ClientMessage:
+        names = self.world.knobs.names
+        if names and self._random.random() < 0.8:
+            return self._short_lived(names)
+        return self._draw_rival() or self._draw()
+
+    def _short_lived(self, names: int) -> ClientMessage:
+        """Create or delete a stream: each name has its own shape."""
+        number = self._random.randrange(names)
+        name = f"brief-{number}"
+        if self._random.random() < 0.5:
+            return DeleteStreamRequest(name)
+        partitions, replicas = ((1, 3), (6, 1), (5, 3))[number]
+        return CreateStreamRequest(StreamConfig(name, f"brief{number}", partitions, replicas))
 
     def _purge(self, target: Target) -> None:
         """Purge a part of a partition, mostly by its leader."""

@@ -78,10 +78,6 @@ def _info(body: Any) -> ClientMessage:
     return StreamInfoRequest(from_plain(NamedRequest, body).name)
 
 
-def _delete(body: Any) -> ClientMessage:
-    return DeleteStreamRequest(from_plain(NamedRequest, body).name)
-
-
 def _plainly(kind: type[Any]) -> Callable[[Any], ClientMessage]:
     return lambda body: from_plain(kind, body)
 
@@ -100,7 +96,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "STREAM.CREATE": _create,
     "STREAM.LIST": _list,
     "STREAM.INFO": _info,
-    "STREAM.DELETE": _delete,
+    "STREAM.DELETE": _plainly(DeleteStreamRequest),
     "STREAM.PURGE": _plainly(PurgeRequest),
     "CLUSTER.STATUS": _plainly(ClusterStatusRequest),
     "LEADER.ELECT": _plainly(ElectLeaderRequest),
@@ -108,7 +104,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
 }
 
-HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "timeout": 504}
+HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}
 
 
 def parse_request(operation: str, payload: bytes) -> ClientMessage:

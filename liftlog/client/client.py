@@ -37,6 +37,7 @@ from liftlog.client.reader import EARLIEST, Reader
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.messages import (
     ERR_EXISTS,
+    ERR_NOT_FOUND,
     ClusterStatusReply,
     DoneReply,
     ErrorReply,
@@ -178,7 +179,23 @@ class Client:
         return reply.streams[0]
 
     async def delete_stream(self, name: str, timeout_ms: int = 0) -> None:
-        await self._request("STREAM.DELETE", {"name": name}, DoneReply, timeout_ms)
+        """Delete the stream that bears `name` now, and no later one of it (I1). Raises RequestFailed."""
+        found: StreamInfo | None = None
+        asked = 0
+
+        async def attempt(deadline: float) -> None:
+            nonlocal found, asked
+            if found is None:
+                found = await self._stream(name, deadline)
+            asked += 1
+            try:
+                await self._ask("STREAM.DELETE", {"name": name, "id": found.id}, DoneReply, deadline)
+            except RequestFailed as error:
+                # It may have been an earlier attempt without an answer that deleted it.
+                if error.code != ERR_NOT_FOUND or asked == 1:
+                    raise
+
+        await self._insist(attempt, timeout_ms)
 
     async def purge(self, name: str, partition: int, before: int, timeout_ms: int = 0) -> None:
         """Remove every record below the offset `before`, which may be at most the end of what is committed.
@@ -208,9 +225,20 @@ class Client:
     async def elect(
         self, name: str, partition: int, node: int, unclean: bool = False, timeout_ms: int = 0
     ) -> str:
-        """Make `node` the leader of a partition (R14, R16)."""
-        body = {"name": name, "partition": partition, "node": node, "unclean": unclean}
-        return (await self._request("LEADER.ELECT", body, DoneReply, timeout_ms)).detail
+        """Make `node` the leader of a partition as it is now (R14, R16). Raises RequestFailed, with code
+        "stale" if the partition has changed meanwhile.
+        """
+        body: dict[str, object] = {"name": name, "partition": partition, "node": node, "unclean": unclean}
+
+        async def attempt(deadline: float) -> str:
+            if "id" not in body:
+                info = await self._stream(name, deadline)
+                if 0 <= partition < len(info.partitions):
+                    body["version"] = info.partitions[partition].version
+                body["id"] = info.id
+            return (await self._ask("LEADER.ELECT", body, DoneReply, deadline)).detail
+
+        return await self._insist(attempt, timeout_ms)
 
     async def rebalance(self, timeout_ms: int = 0) -> str:
         """Give every partition back to its preferred leader (R16)."""

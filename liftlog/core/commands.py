@@ -1,14 +1,17 @@
 """Metadata commands: what the metadata group's Raft log holds, one command an entry.
 
-Every command carries the id of the request that caused it, so that sending it again is harmless, and the
-preconditions under which it means anything (M3): a version, an epoch, an incarnation. The state machine that
-applies them is `liftlog.core.metadata`; it reads no clock, so that what depends on time (expiries) is a
-command that the controller proposes (R15).
+A command may reach the log late, and more than once: it was held back by the network, or kept by a leader of
+an older term. Three things make that harmless (M3). It names what it is about by id, never by name. It names
+the state of that in which it means something: a version, an epoch, an incarnation, a round of reports, the
+index that its author had read. And its request id names the last index at which it means anything at all; up
+to there every node remembers it, so that a repetition changes nothing. All of this is judged from the log
+alone, when the command is applied (`liftlog.core.metadata`). The state machine reads no clock, so that what
+depends on time (expiries) is a command that the controller proposes (R15).
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -26,8 +29,23 @@ from liftlog.types import (
     Word,
 )
 
-RequestId = tuple[Handle, Number]
-"""(nonce of the node's start, counter)."""
+SPAN_MAX = 65_536
+"""No command may take effect more than so many entries after the last one that its author had applied."""
+
+
+class RequestId(NamedTuple):
+    """Names one command for ever, and the last Raft index at which it means anything (M3).
+
+    `start`: the nonce of the start of the node that proposes it; `number`: counts the commands of that start.
+    """
+
+    start: Handle
+    number: Number
+    until: Number
+
+
+UNSENT = RequestId(0, 0, 0)
+"""In the place of a request id until a command is sent (`liftlog.core.proposals`)."""
 TailWord = Annotated[str, Meta(pattern=r"\A(clean|intact|suspect|damaged)\Z")]
 """The value of a `TailState`."""
 
@@ -59,36 +77,53 @@ class RegisterNode(Struct):
 
 
 class ConfirmNode(Struct):
-    """The node has its incarnation on disk (or is back after an expiry): it may lead and join from now on."""
+    """The node has its incarnation on disk (or is back after an expiry): it may lead and join from now on.
+
+    `since`: the index at which the state that this ends began, so that it never ends a later one.
+    """
 
     request: RequestId
     node: NodeId
     incarnation: Number
+    since: Number
 
 
 class ExpireNode(Struct):
-    """R15: the controller has not heard from this incarnation for the session timeout."""
+    """R15: the controller has not heard from this incarnation for the session timeout. `since`: as above."""
 
     request: RequestId
     node: NodeId
     incarnation: Number
+    since: Number
 
 
 class LeaveNode(Struct):
-    """R15: this incarnation stops in an orderly way: does what an expiry does, and nobody waits for one."""
+    """R15: this incarnation stops in an orderly way: does what an expiry does, and nobody waits for one.
+
+    `since`: as above.
+    """
 
     request: RequestId
-    node: int
-    incarnation: int
+    node: NodeId
+    incarnation: Number
+    since: Number
 
 
 class CreateStream(Struct):
+    """Means nothing once a stream was deleted after index `as_of`, which its author had read: it might bring
+    back what was asked for, created and deleted meanwhile.
+    """
+
     request: RequestId
     config: StreamConfig
+    as_of: Number
 
 
 class DeleteStream(Struct):
+    """I1: of the stream with this id, and no other of its name. `name`: for people."""
+
     request: RequestId
+    stream: Number
     name: Line
 
 
@@ -106,12 +141,16 @@ class ChangeIsr(Struct):
 
 
 class ReplicaFailed(Struct):
-    """R5: a sync failed; what the replica still trusts ends at `leo`."""
+    """R5: a sync failed; what the replica still trusts ends at `leo`.
+
+    `failure` numbers the failures of one incarnation: each is told once, and none after a later one.
+    """
 
     request: RequestId
     partition: PartitionId
     node: NodeId
     incarnation: Number
+    failure: Number
     epoch: Number
     leo: Number
     shortfall: bool = False
@@ -119,21 +158,23 @@ class ReplicaFailed(Struct):
 
 
 class ReportLeader(Struct):
-    """R15: a follower has not heard from the leader of this epoch."""
+    """R15: a follower has not heard from the leader of this epoch. `round`: the reports it belongs to."""
 
     request: RequestId
     partition: PartitionId
     epoch: Number
+    round: Number
     reporter: NodeId
     incarnation: Number
 
 
 class ExpireReports(Struct):
-    """R15: the reports of this epoch did not become a majority within the bound."""
+    """R15: the reports of this round did not become a majority within the bound. The next round begins."""
 
     request: RequestId
     partition: PartitionId
     epoch: Number
+    round: Number
 
 
 class LeaderReady(Struct):
@@ -145,24 +186,32 @@ class LeaderReady(Struct):
 
 
 class Resign(Struct):
-    """N5: the leader of this epoch asks for another one, if a live ISR member exists."""
+    """N5: the leader of this epoch asks for another one, if a live ISR member exists.
+
+    Compare-and-set on the partition's version: what was asked for in another situation means nothing.
+    """
 
     request: RequestId
     partition: PartitionId
     epoch: Number
+    version: Number
 
 
 class ElectLeader(Struct):
-    """An operator's explicit election (R14, R16)."""
+    """An operator's explicit election (R14, R16), in the situation that he has seen: the version."""
 
     request: RequestId
     partition: PartitionId
+    version: Number
     node: NodeId
     unclean: bool
 
 
 class Rebalance(Struct):
+    """R16: of those partitions whose leader has led since `as_of`, the index that its author had read."""
+
     request: RequestId
+    as_of: Number
 
 
 Command = (

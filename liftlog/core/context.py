@@ -37,6 +37,7 @@ class Context:
         "ticket",
         "ticks",
         "wall_ms",
+        "want",
     )
 
     def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, mutants: Mutants) -> None:
@@ -71,6 +72,9 @@ class Context:
         self.owners: dict[int, PartitionId] = {}
         self.request_counter = 0
         self.submit: Callable[[Command], bool] = lambda command: False
+        """A client's command on its way to the group; False if there is no room."""
+        self.want: Callable[[Command], RequestId | None] = lambda command: None
+        """What this node itself wants of the group, to be said on every tick; None while there is no room."""
 
     def new_ticket(self, owner: PartitionId | None = None) -> Ticket:
         """A fresh ticket; `owner` is the partition that wants to hear of it."""
@@ -80,9 +84,10 @@ class Context:
         return Ticket(self.ticket)
 
     def new_request(self) -> RequestId:
-        """A request id that no other start of any node uses (M3)."""
+        """A request id that no other start of any node uses, and its bound (M3)."""
         self.request_counter += 1
-        return (self.nonce, self.request_counter)
+        until = self.metadata.applied + self.config.raft_proposal_span
+        return RequestId(self.nonce, self.request_counter, until)
 
     def mark(self, name: str) -> None:
         """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""

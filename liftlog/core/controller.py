@@ -9,14 +9,11 @@ A node that has just become controller grants every node a whole session anew.
 
 from __future__ import annotations
 
-from liftlog.core.commands import ExpireNode, ExpireReports
+from liftlog.core.commands import UNSENT, ExpireNode, ExpireReports
 from liftlog.core.context import Context
 from liftlog.core.metadata import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import PartitionId
-
-REPEAT_TICKS = 5
-"""A proposal whose effect is not seen is made again after this many ticks."""
 
 
 class Controller:
@@ -27,7 +24,7 @@ class Controller:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.session_ages: dict[int, int] = {}
-        self.report_ages: dict[tuple[PartitionId, int], int] = {}
+        self.report_ages: dict[tuple[PartitionId, int, int], int] = {}
 
     def on_heartbeat(self, sender: int, message: Heartbeat, in_contact: bool) -> None:
         """Renew a session. Unanswered while this leader itself lacks contact to a quorum (N2).
@@ -53,20 +50,20 @@ class Controller:
                 continue
             age = self.session_ages.get(node.node, 0) + 1
             self.session_ages[node.node] = age
-            if age > limit and (age - limit) % REPEAT_TICKS == 1:
+            if age > limit:
                 ctx.mark("R15.expire")
-                ctx.submit(ExpireNode(ctx.new_request(), node.node, node.incarnation))
+                ctx.want(ExpireNode(UNSENT, node.node, node.incarnation, node.since))
         self._age_reports()
 
     def _age_reports(self) -> None:
         ctx = self.ctx
         limit = ctx.ticks_of(ctx.config.report_window_ms)
-        ages: dict[tuple[PartitionId, int], int] = {}
+        ages: dict[tuple[PartitionId, int, int], int] = {}
         for partition in ctx.metadata.partitions.values():
             if not partition.reports:
                 continue
-            key = (partition.id, partition.epoch)
+            key = (partition.id, partition.epoch, partition.report_round)
             ages[key] = self.report_ages.get(key, 0) + 1
-            if ages[key] > limit and (ages[key] - limit) % REPEAT_TICKS == 1:
-                ctx.submit(ExpireReports(ctx.new_request(), partition.id, partition.epoch))
+            if ages[key] > limit:
+                ctx.want(ExpireReports(UNSENT, *key))
         self.report_ages = ages

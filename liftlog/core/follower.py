@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import ReportLeader
+from liftlog.core.commands import UNSENT, ReportLeader
 from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, slice_batch
 from liftlog.messages import (
     FETCH_BELOW_START,
@@ -25,9 +25,6 @@ from liftlog.types import Batch, EpochStart, LiftlogError
 
 if TYPE_CHECKING:
     from liftlog.core.replica import Replica
-
-
-REPORT_REPEAT_TICKS = 5
 
 
 class Following:
@@ -154,16 +151,22 @@ class Following:
         return target, unknown
 
     def _gives_up_committed(self, offset: int, excused: bool) -> str:
-        """What is known committed and would go with everything from `offset` on (R6); empty if nothing."""
+        """What is known committed and would go with everything from `offset` on (R6); empty if nothing.
+
+        An unclean election excuses what its epoch has lost: records that were committed before it. What was
+        committed in that epoch or later was its leader's own, and nobody may cut it.
+        """
         replica = self.replica
         record = replica.record
-        if offset >= replica.hw or excused or (record is not None and record.unclean_epochs):
+        unclean = record.unclean_epochs if record is not None else ()
+        if offset >= replica.hw or excused or any(epoch > replica.hw_epoch for epoch in unclean):
             return ""
         return f"partition {replica.id} would be cut to {offset}, below the committed offset {replica.hw}"
 
     def _accept(self, reply: FetchReply) -> None:
         replica = self.replica
         self.verified = True
+        replica.hw_epoch = self.epoch
         batches = self._continuation(reply.batches)
         if batches:
             replica.append(batches, replica.copied(batches, reply.dropped_below))
@@ -240,7 +243,7 @@ class Following:
 
     def tick(self) -> None:
         """Repeat what got lost, and suspect a leader that is silent for too long (R15)."""
-        ctx = self.ctx
+        replica, ctx = self.replica, self.ctx
         config = ctx.config
         self.quiet_ticks += 1
         self.waited_ticks += 1
@@ -248,9 +251,14 @@ class Following:
             config.fetch_wait_ms + 2 * config.tick_ms
         ):
             self.fetch()
-        suspicion = ctx.ticks_of(config.leader_timeout_ms)
-        overdue = self.quiet_ticks - suspicion
-        if overdue >= 0 and overdue % REPORT_REPEAT_TICKS == 0 and ctx.node in self.replica.isr:
+        record = replica.record
+        if (
+            self.quiet_ticks >= ctx.ticks_of(config.leader_timeout_ms)
+            and record is not None
+            and ctx.node in record.isr
+        ):
             ctx.mark("R15.report")
-            request = ctx.new_request()
-            ctx.submit(ReportLeader(request, self.replica.id, self.epoch, ctx.node, ctx.incarnation))
+            report = ReportLeader(
+                UNSENT, replica.id, self.epoch, record.report_round, ctx.node, ctx.incarnation
+            )
+            ctx.want(report)

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from liftlog import headers
-from liftlog.core.commands import ChangeIsr, LeaderReady, Resign
+from liftlog.core.commands import UNSENT, ChangeIsr, LeaderReady, Resign
 from liftlog.core.purge import Purges
 from liftlog.core.sequencer import sequence
 from liftlog.core.serving import Serving
@@ -33,6 +33,10 @@ from liftlog.types import Batch, Message
 if TYPE_CHECKING:
     from liftlog.core.metadata import PartitionState
     from liftlog.core.replica import Replica
+
+
+RESIGN_AFTER_MS = 1000
+"""N5: for so long a leader waits for NATS before it asks to be relieved."""
 
 
 class Progress:
@@ -90,6 +94,7 @@ class Leadership:
 
     __slots__ = (
         "bus_down_ticks",
+        "confirmed",
         "ctx",
         "epoch",
         "epoch_start",
@@ -101,7 +106,6 @@ class Leadership:
         "purges",
         "record",
         "replica",
-        "resign_after",
         "serving",
         "subscribed",
     )
@@ -118,10 +122,11 @@ class Leadership:
         self.pending: ChangeIsr | None = None
         self.pending_ticks = 0
         self.subscribed = False
+        self.confirmed = False
+        """NATS has confirmed the subscription (N1)."""
         self.serving = Serving(self)
         self.purges = Purges(self)
         self.bus_down_ticks = 0
-        self.resign_after = self.ctx.ticks_of(1000)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -170,7 +175,7 @@ class Leadership:
 
     def unsubscribe(self) -> None:
         if self.subscribed:
-            self.subscribed = False
+            self.subscribed = self.confirmed = False
             self.ctx.effects.append(Unsubscribe(self.replica.id))
 
     def drain(self) -> None:
@@ -196,13 +201,19 @@ class Leadership:
             inflight.replies = None
 
     def bus_lost(self) -> None:
-        self.subscribed = False
+        self.subscribed = self.confirmed = False
 
-    def confirmed(self) -> None:
+    def on_subscribed(self) -> None:
         """NATS has confirmed our subscription (N1)."""
-        if self.subscribed and not self.record.ready:
+        if self.subscribed and not self.confirmed:
+            self.confirmed = True
             self.ctx.mark("N1.ready")
-            self.ctx.submit(LeaderReady(self.ctx.new_request(), self.replica.id, self.epoch))
+            self._tell_ready()
+
+    def _tell_ready(self) -> None:
+        """N1: until the group has heard it."""
+        if self.confirmed and not self.record.ready:
+            self.ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch))
 
     # -- publishing (R4, N4, N6) ------------------------------------------------------------------
 
@@ -414,7 +425,7 @@ class Leadership:
     def _propose(self, isr: list[int], joiner: int, incarnation: int) -> None:
         ctx = self.ctx
         command = ChangeIsr(
-            ctx.new_request(),
+            UNSENT,
             self.replica.id,
             ctx.node,
             self.epoch,
@@ -423,10 +434,11 @@ class Leadership:
             joiner,
             incarnation,
         )
-        if ctx.submit(command):
-            self.pending = command
-            self.pending_ticks = 0
-            self.advance()
+        # Also while there is no room for it yet: it goes as soon as there is, and must count by then (R2).
+        self.pending = command
+        self.pending_ticks = 0
+        ctx.want(command)
+        self.advance()
 
     def tick(self) -> None:
         ctx, config = self.ctx, self.ctx.config
@@ -445,6 +457,8 @@ class Leadership:
                 progress.mark = self.replica.leo
         if self.pending is not None:
             self.pending_ticks += 1
+            # Its bound may pass: then it goes again, and is pending as before (R2).
+            ctx.want(self.pending)
             if ctx.mutants.pending_ended_by_timeout and self.pending_ticks > 3:
                 self.pending = None
         else:
@@ -452,6 +466,7 @@ class Leadership:
         self.purges.tick()
         self._watch_bus()
         self.subscribe()
+        self._tell_ready()
 
     def _remove_lagging(self) -> None:
         """R11: who has not been caught up for `replica_lag_max_ms` is proposed for removal."""
@@ -470,21 +485,21 @@ class Leadership:
                 return
 
     def _watch_bus(self) -> None:
-        """N5: a leader that has lost NATS, but not its peers, asks to be relieved; less often each time."""
+        """N5: a leader that has lost NATS, but not its peers, asks to be relieved."""
         ctx = self.ctx
         if ctx.bus_up:
             self.bus_down_ticks = 0
             return
         self.bus_down_ticks += 1
-        if self.bus_down_ticks >= self.resign_after and not ctx.fenced:
-            self.resign_after *= 2
-            self.bus_down_ticks = 0
+        if self.bus_down_ticks >= ctx.ticks_of(RESIGN_AFTER_MS) and not ctx.fenced:
             self.resign()
 
     def resign(self) -> None:
-        """Ask the metadata group for another leader."""
-        self.ctx.mark("N5.resign")
-        self.ctx.submit(Resign(self.ctx.new_request(), self.replica.id, self.epoch))
+        """Ask the metadata group for another leader, if there can be one. To be repeated on each tick."""
+        record, ctx = self.record, self.ctx
+        if any(node != ctx.node and ctx.metadata.is_live(node) for node in record.isr):
+            ctx.mark("N5.resign")
+            ctx.want(Resign(UNSENT, self.replica.id, self.epoch, record.version))
 
     def _name(self) -> str:
         stream = self.ctx.metadata.by_id.get(self.replica.id.stream)

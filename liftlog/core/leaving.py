@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from liftlog.core.commands import LeaveNode
+from liftlog.core.commands import UNSENT, LeaveNode
 from liftlog.core.context import Context
 from liftlog.core.raft import Raft
 from liftlog.core.replica import Replica
@@ -23,8 +23,6 @@ from liftlog.types import PartitionId
 
 DRAIN_MS = 1000
 """What has not been committed by then stays unanswered: a follower or a disk hangs."""
-REPEAT_TICKS = 5
-
 
 class Leaving:
     """The stop of one run. Nothing happens before `begin`."""
@@ -34,7 +32,6 @@ class Leaving:
         "_ctx",
         "_raft",
         "_replicas",
-        "_said_tick",
         "_silent_ticks",
         "_was_controller",
     )
@@ -44,7 +41,6 @@ class Leaving:
         self._raft = raft
         self._replicas = replicas
         self._began_tick = 0
-        self._said_tick: int | None = None
         self._silent_ticks = 0
         self._was_controller = False
 
@@ -70,10 +66,9 @@ class Leaving:
         if self._nobody_left() or not self._drained():
             return
         if self._in_session():
-            if self._said_tick is None or ctx.ticks - self._said_tick >= REPEAT_TICKS:
-                ctx.mark("R15.leave")
-                self._said_tick = ctx.ticks
-                ctx.submit(LeaveNode(ctx.new_request(), ctx.node, ctx.incarnation))
+            ctx.mark("R15.leave")
+            since = ctx.metadata.nodes[ctx.node].since
+            ctx.want(LeaveNode(UNSENT, ctx.node, ctx.incarnation, since))
         elif raft.leadership is not None and not raft.leadership.transferee:
             for voter in raft.leadership.successors():
                 if ctx.metadata.is_live(voter) and raft.transfer(voter):

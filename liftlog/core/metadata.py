@@ -16,6 +16,7 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.core.commands import (
+    SPAN_MAX,
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -41,8 +42,8 @@ from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig, TailState, invariant
 
 STREAMS_MAX = 10_000
-REQUEST_MEMORY = 4096
-"""How many results of commands are remembered, so that a repeated request changes nothing (M3)."""
+MUTANT_MEMORY = 8
+"""How many results the mutant of M3 remembers, which lets a command take effect at any index."""
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
 GONE = (EXPIRED, LEFT)
@@ -57,6 +58,8 @@ class NodeState(msgspec.Struct):
     incarnation: int
     nonce: int
     state: str
+    since: int
+    """Index at which `state` began."""
     confirmed: int
     address: str
     reset: bool = False
@@ -81,12 +84,17 @@ class PartitionState(msgspec.Struct):
     leader: int = 0
     leader_incarnation: int = 0
     epoch: int = 0
+    led_since: int = 0
+    """Index at which the epoch began."""
     version: int = 0
     isr: tuple[int, ...] = ()
     eligible: tuple[int, ...] = ()
     last_known: dict[int, LastKnown] = {}
+    failures: dict[int, tuple[int, int]] = {}
+    """R5: (incarnation, number) of the last failure that each replica has told."""
     ready: bool = False
     reports: dict[int, int] = {}
+    report_round: int = 0
     unclean_epochs: tuple[int, ...] = ()
 
 
@@ -106,6 +114,7 @@ class Result(msgspec.Struct, frozen=True):
 
 OK = Result()
 STALE = Result("stale", "the precondition does not hold any more")
+LATE = Result("late", "the index up to which this command meant something has passed")
 
 
 class Metadata:
@@ -119,7 +128,12 @@ class Metadata:
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
         self.partitions: dict[PartitionId, PartitionState] = {}
+        self.deleted_at = 0
+        """Index at which the last stream was deleted."""
         self.results: dict[RequestId, Result] = {}
+        """M3: of every command that was applied and whose bound has not passed."""
+        self._ends: dict[int, list[RequestId]] = {}
+        """Which of them may be forgotten behind an index."""
         self.changed: dict[PartitionId, None] = {}
         """Partitions touched since the owner last cleared this (a dict for its order)."""
         self.counts: dict[str, int] = {}
@@ -127,33 +141,48 @@ class Metadata:
     # -- the one entry ----------------------------------------------------------------------------
 
     def apply(self, index: int, command: Command | None) -> Result:
-        """Apply the command at Raft `index` (None = a leader's no-op). A repeated request changes nothing."""
+        """Apply the command at Raft `index` (None = a leader's no-op).
+
+        A repeated request changes nothing, and neither does one whose bound has passed (M3).
+        """
         invariant(index == self.applied + 1, f"metadata applied {self.applied}, then {index}")
         self.applied = index
+        for request in self._ends.pop(index - 1, ()):
+            del self.results[request]
         if command is None:
             return OK
-        known = self.results.get(command.request)
+        request = command.request
+        if not index <= request.until <= index + SPAN_MAX and not self._mutants.commands_never_expire:
+            self._count("M3.late")
+            return LATE
+        known = self.results.get(request)
         if known is not None:
             self._count("M3.repeat")
             return known
         result = self._dispatch(index, command)
-        self.results[command.request] = result
-        if len(self.results) > REQUEST_MEMORY:
-            del self.results[next(iter(self.results))]
+        self._remember(request, result)
         return result
+
+    def _remember(self, request: RequestId, result: Result) -> None:
+        """Until the index passes the command's bound: from then on that refuses it."""
+        self.results[request] = result
+        if not self._mutants.commands_never_expire:
+            self._ends.setdefault(request.until, []).append(request)
+        elif len(self.results) > MUTANT_MEMORY:
+            del self.results[next(iter(self.results))]
 
     def _dispatch(self, index: int, command: Command) -> Result:
         match command:
             case RegisterNode():
                 return self._register(index, command)
             case ConfirmNode():
-                return self._confirm(command)
+                return self._confirm(index, command)
             case ExpireNode() | LeaveNode():
-                return self._end_session(command)
+                return self._end_session(index, command)
             case CreateStream():
                 return self._create(index, command)
             case DeleteStream():
-                return self._delete(command)
+                return self._delete(index, command)
             case ChangeIsr():
                 return self._change_isr(command)
             case ReplicaFailed():
@@ -169,7 +198,7 @@ class Metadata:
             case ElectLeader():
                 return self._elect_explicitly(command)
             case Rebalance():
-                return self._rebalance()
+                return self._rebalance(command)
 
     # -- nodes (I2, R1, R14, R15) -----------------------------------------------------------------
 
@@ -191,6 +220,7 @@ class Metadata:
             incarnation=index,
             nonce=command.nonce,
             state=REGISTERED,
+            since=index,
             confirmed=before.confirmed if before is not None else 0,
             address=command.address,
             reset=reset,
@@ -243,11 +273,18 @@ class Metadata:
             return (*doubtful, TailState.INTACT.value)
         return doubtful
 
-    def _confirm(self, command: ConfirmNode) -> Result:
+    def _confirm(self, index: int, command: ConfirmNode) -> Result:
         node = self.nodes.get(command.node)
-        if node is None or node.incarnation != command.incarnation:
+        if (
+            node is None
+            or node.incarnation != command.incarnation
+            or node.since != command.since
+            or node.state == LIVE
+        ):
+            self._count("I2.stale-confirmation")
             return STALE
         node.state = LIVE
+        node.since = index
         node.confirmed = command.incarnation
         for partition in self.partitions.values():
             if command.node in partition.replicas:
@@ -256,13 +293,20 @@ class Metadata:
                     self._elect(partition)
         return OK
 
-    def _end_session(self, command: ExpireNode | LeaveNode) -> Result:
+    def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> Result:
         """R15: the node leaves every ISR, and successors are chosen, in one command."""
         node = self.nodes.get(command.node)
-        if node is None or node.incarnation != command.incarnation or node.state in GONE:
+        if (
+            node is None
+            or node.incarnation != command.incarnation
+            or node.since != command.since
+            or node.state in GONE
+        ):
+            self._count("R15.stale-expiry")
             return STALE
         leaves = isinstance(command, LeaveNode)
         node.state = LEFT if leaves else EXPIRED
+        node.since = index
         self._count("R15.leave" if leaves else "R15.expiry")
         for partition in self.partitions.values():
             if command.node in partition.isr:
@@ -280,6 +324,9 @@ class Metadata:
             if existing.config == config:
                 return Result(stream=existing.id)
             return Result(ERR_EXISTS, f"stream {config.name!r} exists with another configuration")
+        if command.as_of < self.deleted_at and not self._mutants.commands_never_expire:
+            self._count("M3.stale-creation")
+            return STALE
         problem = config_problem(config)
         for other in self.streams.values():
             problem = problem or collision(config, other.config)
@@ -311,11 +358,16 @@ class Metadata:
             self._elect(partition)
         return Result(stream=index)
 
-    def _delete(self, command: DeleteStream) -> Result:
-        stream = self.streams.pop(command.name, None)
+    def _delete(self, index: int, command: DeleteStream) -> Result:
+        stream = self.by_id.get(command.stream)
+        if self._mutants.delete_by_name:
+            stream = self.streams.get(command.name)
         if stream is None:
-            return Result(ERR_NOT_FOUND, f"stream {command.name!r} does not exist")
+            self._count("I1.deleted-before")
+            return Result(ERR_NOT_FOUND, f"stream {command.name!r} was deleted meanwhile")
+        del self.streams[stream.config.name]
         del self.by_id[stream.id]
+        self.deleted_at = index
         for partition in stream.partitions:
             del self.partitions[partition]
             self.changed[partition] = None
@@ -398,6 +450,12 @@ class Metadata:
         node = self.nodes.get(command.node)
         if partition is None or node is None or node.incarnation != command.incarnation:
             return STALE
+        told = (command.incarnation, command.failure)
+        if told <= partition.failures.get(command.node, (0, 0)):
+            # It was told before, or a later one was: what it says may not be so any more.
+            self._count("R5.stale-failure")
+            return STALE
+        partition.failures = {**partition.failures, command.node: told}
         self._count("R5.failed-sync")
         self._demote(partition, command.node, LastKnown(command.epoch, command.leo))
         if partition.leader in (command.node, 0):
@@ -416,6 +474,7 @@ class Metadata:
         if (
             partition is None
             or partition.epoch != command.epoch
+            or partition.report_round != command.round
             or partition.leader == 0
             or command.reporter not in partition.isr
             or reporter is None
@@ -433,9 +492,14 @@ class Metadata:
 
     def _expire_reports(self, command: ExpireReports) -> Result:
         partition = self.partitions.get(command.partition)
-        if partition is None or partition.epoch != command.epoch:
+        if (
+            partition is None
+            or partition.epoch != command.epoch
+            or partition.report_round != command.round
+        ):
             return STALE
         partition.reports = {}
+        partition.report_round += 1
         return OK
 
     def _leader_ready(self, command: LeaderReady) -> Result:
@@ -450,6 +514,9 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
+        if partition.version != command.version:
+            self._count("N5.stale-resignation")
+            return STALE
         if all(node == partition.leader or not self.is_live(node) for node in partition.isr):
             return Result("rejected", "no other live replica is in sync")
         self._count("N5.handover")
@@ -460,6 +527,9 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None:
             return Result(ERR_NOT_FOUND, "the partition does not exist")
+        if partition.version != command.version:
+            self._count("R16.stale-election")
+            return STALE
         if command.node not in partition.replicas or not self.is_live(command.node):
             return Result(ERR_INVALID, f"node {command.node} is no live replica of this partition")
         if command.node in partition.isr:
@@ -480,9 +550,11 @@ class Metadata:
             )
         return OK
 
-    def _rebalance(self) -> Result:
+    def _rebalance(self, command: Rebalance) -> Result:
         moved = 0
         for partition in self.partitions.values():
+            if partition.led_since > command.as_of:
+                continue
             for node in partition.replicas:
                 if node in partition.isr and self.is_live(node):
                     if node != partition.leader:
@@ -550,8 +622,10 @@ class Metadata:
         partition.leader = node
         partition.leader_incarnation = self.nodes[node].incarnation if node else 0
         partition.epoch += 1
+        partition.led_since = self.applied
         partition.ready = False
         partition.reports = {}
+        partition.report_round = 0
         self._count("election" if node else "leaderless")
         self._touch(partition)
 

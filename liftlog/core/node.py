@@ -116,6 +116,7 @@ class Node:
         )
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.submit = self.proposals.submit
+        self.ctx.want = self.proposals.want
         self.session = Session(self.ctx, self.raft, recovered)
         self.standing = Standing(self.ctx, self.raft, self.session)
         self.requests = Requests(self)
@@ -124,8 +125,8 @@ class Node:
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
-        self.on_applied: Callable[[int, Command, Result], None] | None = None
-        """Called after each applied command, for whoever records what happens (`steps.py`)."""
+        self.on_applied: list[Callable[[int, Command, Result], None]] = []
+        """Called after each applied command, for those who record what happens (`steps.py`)."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             Received: self._on_received,
             TimerFired: self._on_timer,
@@ -333,12 +334,12 @@ class Node:
                 f"entry {entry.index} of the metadata log is {error}; was it written by a newer liftlog?"
             ) from None
         result = self.metadata.apply(entry.index, command)
-        self.proposals.applied(command)
+        self.proposals.applied(command, result)
         self.requests.applied(command, result)
-        if self.on_applied is not None:
-            self.on_applied(entry.index, command, result)
+        for record in self.on_applied:
+            record(entry.index, command, result)
         if isinstance(command, RegisterNode) and command.node == self.config.node:
-            self.session.registered(command)
+            self.session.registered()
 
     def _follow_metadata(self) -> None:
         """Bring the replicas in line with the partitions that the last commands touched."""
@@ -452,7 +453,7 @@ class Node:
     def _on_subscribed(self, event: Subscribed) -> None:
         replica = self.replicas.get(event.partition)
         if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
-            replica.leading.confirmed()
+            replica.leading.on_subscribed()
             self._after_raft()
 
     def _on_drained(self, event: Drained) -> None:

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import RequestId
 from liftlog.format import CorruptBatch, parse_batch, slice_batch
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRepaired, RangeFetch, RangeReply, Send
 from liftlog.types import Batch, LiftlogError, OffsetRange
@@ -52,8 +51,8 @@ class Repairs:
         "position",
         "ranges",
         "replica",
-        "report",
         "request",
+        "telling",
         "told",
         "waited_ticks",
     )
@@ -65,7 +64,8 @@ class Repairs:
         self.late: tuple[int, ...] = ()
         self.told = False
         """The metadata group knows, and has taken this copy out of the ISR."""
-        self.report: RequestId | None = None
+        self.telling = False
+        """It was told of the damage, but has perhaps not heard of it yet."""
         self._begin_range()
 
     def _begin_range(self) -> None:
@@ -90,7 +90,7 @@ class Repairs:
         self.ranges = list(ranges)
         self.late = tuple(late)
         self.told = told and bool(ranges)
-        self.report = None
+        self.telling = False
         self.forget_below(self.replica.log_start)
         self._begin_range()
         if self.ranges:
@@ -212,11 +212,12 @@ class Repairs:
         return [node for node in others if node != self.ctx.node and self.ctx.metadata.is_live(node)]
 
     def _tell(self) -> None:
-        """Report once; when the report has been applied, we count for nothing (or lead again, alone)."""
-        if self.report is None:
-            self.report = self.replica.report_failure(self.replica.durable_leo, shortfall=True)
-        elif self.report in self.ctx.metadata.results:
-            self.report = None
+        """Report once; when that has been heard, we count for nothing (or lead again, alone)."""
+        if not self.telling:
+            self.telling = True
+            self.replica.report_failure(self.replica.durable_leo, shortfall=True)
+        elif self.replica.confession.heard:
+            self.telling = False
             self.told = True
 
     # -- repair -----------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import ReplicaFailed, RequestId
+from liftlog.core.confession import Confession
 from liftlog.core.context import Context
 from liftlog.core.follower import Following
 from liftlog.core.leader import Leadership
@@ -115,6 +115,8 @@ class Replica:
         "cache",
         "checkpointed_hw",
         "clean_point",
+        "closed",
+        "confession",
         "ctx",
         "dropped_below",
         "durable_leo",
@@ -124,6 +126,7 @@ class Replica:
         "following",
         "history",
         "hw",
+        "hw_epoch",
         "id",
         "keep_below",
         "leading",
@@ -136,7 +139,6 @@ class Replica:
         "reopen_ticks",
         "reopening",
         "repairs",
-        "shortfall",
         "state",
         "tail",
         "tombstones_below",
@@ -152,6 +154,8 @@ class Replica:
         self.leo = 0
         self.durable_leo = 0
         self.hw = 0
+        self.hw_epoch = 0
+        """R6: a leader of this epoch had everything below our HW, at the least."""
         self.checkpointed_hw = 0
         self.tail = TailState.CLEAN
         self.history = EpochHistory()
@@ -169,12 +173,14 @@ class Replica:
         self.readers = Readers(self)
         self.upkeep = Upkeep(self)
         self.repairs = Repairs(self)
+        self.confession = Confession(self)
         self.never_opened = True
         self.failed_durable = 0
         self.keep_below = 0
         self.fetches = 0
         """Number of fetches sent in this run; the newest one's number is in the answer that counts (R6)."""
-        self.shortfall: tuple[RequestId, LogSummary] | None = None
+        self.closed: LogSummary | None = None
+        """The rebuilt log, which stays closed until the group has heard what became of it."""
         self.barred_epoch = 0
         self.reopen_ticks = 0
         self.reopening = False
@@ -228,8 +234,8 @@ class Replica:
         `told`: the metadata group knows of the damage in the summary, from this node's registration.
         """
         self.reopening = False
-        if self.state == FAILED and summary.leo < self.failed_durable:
-            self._confess(summary)
+        if self.state == FAILED and not self._may_open(summary):
+            self.closed = summary
             return
         self.log_start = summary.log_start
         self.leo = self.durable_leo = summary.leo
@@ -237,13 +243,15 @@ class Replica:
         # The log start never passes the HW (C3), so what lies below it is committed.
         self.hw = max(summary.hw, summary.log_start)
         self.history = EpochHistory(summary.epochs)
+        # The checkpoint does not say in which epoch it was true; in that of its last record or a later one.
+        self.hw_epoch = self.history.epoch_before(self.hw)
         self.tail = summary.tail
         self.clean_point = summary.clean_point
         self.dropped_below = summary.dropped_below
         self.cache.clear()
         self.pending.clear()
         self.never_opened = False
-        self.shortfall = None
+        self.closed = None
         self.state = READY
         self.upkeep.opened()
         self.repairs.opened(summary.damage, summary.late_epochs, told)
@@ -261,7 +269,7 @@ class Replica:
                 return
             if self.leading is None or self.leading.epoch != record.epoch:
                 self.step_aside()
-                self.epoch = record.epoch
+                self.epoch = self.hw_epoch = record.epoch
                 ctx.mark("R1.lead")
                 self.leading = Leadership(self, record)
                 self.leading.start()
@@ -359,6 +367,7 @@ class Replica:
         self.cache.clear()
         self.history = EpochHistory(epochs)
         self.log_start = self.leo = self.hw = start
+        self.hw_epoch = self.epoch
         self.durable_leo = min(self.durable_leo, start)
         self.checkpointed_hw = min(self.checkpointed_hw, start)
         self.clean_point = self.dropped_below = 0
@@ -435,25 +444,20 @@ class Replica:
         self.barred_epoch = self.epoch
         self.reopen_ticks = self.ctx.ticks_of(REOPEN_MS)
 
-    def report_failure(self, leo: int, shortfall: bool = False) -> RequestId | None:
-        """Tell the metadata group what this copy still has; None if too many commands wait."""
-        return self._report(self.history.epoch_before(leo), leo, shortfall)
+    def report_failure(self, leo: int, shortfall: bool = False) -> None:
+        """Tell the metadata group what this copy still has, until it has heard it."""
+        self.confession.say(self.history.epoch_before(leo), leo, shortfall)
 
-    def _report(self, epoch: int, leo: int, shortfall: bool) -> RequestId | None:
-        ctx = self.ctx
-        request = ctx.new_request()
-        command = ReplicaFailed(request, self.id, ctx.node, ctx.incarnation, epoch, leo, shortfall)
-        return request if ctx.submit(command) else None
+    def _may_open(self, summary: LogSummary) -> bool:
+        """Whether the group knows how far the rebuilt log reaches; nobody may count on it before.
 
-    def _confess(self, summary: LogSummary) -> None:
-        """The rebuilt log ends below what this replica had reported durable: it was damaged as well (D2).
-
-        Nobody may count on it before the metadata group knows: it stays closed until its report is applied.
+        If it ends below what this replica had reported durable it was damaged as well (D2).
         """
-        self.ctx.mark("D2.shortfall")
-        epoch = summary.epochs[-1].epoch if summary.epochs else 0
-        request = self._report(epoch, summary.leo, True)
-        self.shortfall = (request, summary) if request is not None else None
+        if summary.leo < self.failed_durable:
+            self.ctx.mark("D2.shortfall")
+            self.failed_durable = summary.leo
+            self.confession.say(summary.epochs[-1].epoch if summary.epochs else 0, summary.leo, True)
+        return self.confession.said is None
 
     # -- the high watermark -----------------------------------------------------------------------
 
@@ -465,6 +469,7 @@ class Replica:
 
     def tick(self) -> None:
         """Once per tick of the node."""
+        self.confession.tick()
         if self.state == FAILED:
             self._reopen()
             return
@@ -485,11 +490,8 @@ class Replica:
     def _reopen(self) -> None:
         """Leave the failed state: what was durable goes on in a new file, the rest is fetched again (R5)."""
         ctx = self.ctx
-        if self.shortfall is not None:
-            request, summary = self.shortfall
-            if request in ctx.metadata.results:
-                self.failed_durable = summary.leo
-                self.opened(summary)
+        if self.closed is not None:
+            self.opened(self.closed)
             return
         self.reopen_ticks -= 1
         if self.reopen_ticks > 0 or self.reopening:

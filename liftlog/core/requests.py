@@ -2,12 +2,18 @@
 
 Reads of metadata are linearizable: they wait for a read-index round that began after the request arrived.
 Requests that arrive while a round is under way share the next one.
+
+So does every change: only then are names resolved to ids, and the index, the version read that the command
+carries as its precondition (M3). A command is proposed while its client waits for it and no longer. One whose
+bound has passed has certainly not been carried out: it is proposed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from liftlog.core.commands import (
     Command,
@@ -18,7 +24,7 @@ from liftlog.core.commands import (
     RequestId,
 )
 from liftlog.core.limits import with_defaults
-from liftlog.core.metadata import LIVE, PartitionState, Result, StreamState
+from liftlog.core.metadata import LATE, LIVE, STALE, PartitionState, Result, StreamState
 from liftlog.core.subjects import config_problem
 from liftlog.messages import (
     ERR_INVALID,
@@ -27,6 +33,7 @@ from liftlog.messages import (
     ERR_NOT_LEADER,
     ERR_NOT_READY,
     ERR_OVERLOAD,
+    ERR_STALE,
     ERR_TIMEOUT,
     ClientReply,
     ClientRequest,
@@ -57,17 +64,25 @@ if TYPE_CHECKING:
     from liftlog.core.replica import Replica
 
 WAITING_MAX = 4096
+RESOLVE_MS = 1000
+"""For so long a change of something that the client calls by its name waits for the round that says what it
+is. Later it may be another thing that bears the name: nothing is done, and the client is told so.
+"""
 
 
 class Waiting:
-    """A client that waits for a command, or for the leaders of the stream it created."""
+    """A client that waits: for a round, for a command, for the leaders of the stream it created."""
 
-    __slots__ = ("client", "stream", "ticks_left")
+    __slots__ = ("client", "command", "stream", "ticks_left")
 
     def __init__(self, client: ClientRef, ticks_left: int) -> None:
         self.client = client
         self.ticks_left = ticks_left
+        self.command: Command | None = None
         self.stream = 0
+
+
+Answer = Callable[[Waiting], None]
 
 
 class Requests:
@@ -91,8 +106,8 @@ class Requests:
         self._commands: dict[RequestId, Waiting] = {}
         self._creating: list[Waiting] = []
         self._early: list[tuple[Waiting, CreateStreamRequest]] = []
-        self._queued: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
-        self._round: list[tuple[Waiting, Callable[[ClientRef], None]]] = []
+        self._queued: list[tuple[Waiting, Answer]] = []
+        self._round: list[tuple[Waiting, Answer]] = []
         self._round_index: int | None = None
         self._round_ticks = 0
 
@@ -114,32 +129,32 @@ class Requests:
             case CreateStreamRequest():
                 self._create(client, request)
             case DeleteStreamRequest():
-                self._command(client, DeleteStream(ctx.new_request(), request.name))
+                if ctx.mutants.delete_by_name:
+                    ticks = ctx.ticks_of(ctx.config.request_timeout_ms)
+                    self._command(Waiting(client, ticks), DeleteStream(ctx.new_request(), 0, request.name))
+                    return
+                self._by_name(client, lambda waiting: self._delete(waiting, request))
             case StreamInfoRequest():
                 name = request.name
                 if request.known:
                     self._stream_info(client, name)
                 else:
-                    self._after_barrier(client, lambda ref: self._stream_info(ref, name))
+                    self._after_barrier(client, lambda waiting: self._stream_info(waiting.client, name))
             case ClusterStatusRequest():
                 self._reply(client, self._status())
             case ElectLeaderRequest():
-                stream = ctx.metadata.streams.get(request.name)
-                if stream is None or request.partition >= len(stream.partitions):
-                    self._unknown_stream(client, request.name)
-                else:
-                    partition = stream.partitions[request.partition]
-                    command = ElectLeader(ctx.new_request(), partition, request.node, request.unclean)
-                    self._command(client, command)
+                self._by_name(client, lambda waiting: self._elect(waiting, request))
             case RebalanceRequest():
-                self._command(client, Rebalance(ctx.new_request()))
+                self._after_barrier(client, self._rebalance)
             case TransferControllerRequest():
                 self._transfer(client, request)
 
     def forget(self, client: ClientRef) -> None:
-        """The client's connection is gone; what it asked for may still happen."""
+        """The client's connection is gone: what it asked for is proposed no more, but may still happen."""
         for key in [key for key, waiting in self._commands.items() if waiting.client == client]:
             del self._commands[key]
+            if not self._ctx.mutants.delete_by_name:
+                self._node.proposals.withdraw(key)
         self._creating = [waiting for waiting in self._creating if waiting.client != client]
         self._early = [item for item in self._early if item[0].client != client]
         self._queued = [item for item in self._queued if item[0].client != client]
@@ -176,7 +191,7 @@ class Requests:
         elif replica.leading is None:
             self._not_leader(client, replica)
         else:
-            self._after_barrier(client, lambda ref: self._latest(ref, request))
+            self._after_barrier(client, lambda waiting: self._latest(waiting.client, request))
 
     def _not_leader(self, client: ClientRef, replica: Replica) -> None:
         record = replica.record
@@ -203,13 +218,23 @@ class Requests:
 
     # -- linearizable metadata reads --------------------------------------------------------------
 
-    def _after_barrier(self, client: ClientRef, answer: Callable[[ClientRef], None]) -> None:
+    def _after_barrier(self, client: ClientRef, answer: Answer, wait_ms: int = 0) -> None:
+        """`wait_ms`: how long to wait for the round; 0 = as long as for any request."""
         if len(self._queued) + len(self._round) >= WAITING_MAX:
             self._reply(client, ErrorReply(ERR_OVERLOAD, "too many requests wait here; try again", True))
             return
-        ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+        ticks = self._ctx.ticks_of(wait_ms or self._ctx.config.request_timeout_ms)
         self._queued.append((Waiting(client, ticks), answer))
         self._start_round()
+
+    def _by_name(self, client: ClientRef, act: Answer) -> None:
+        """A change of what bears a name now."""
+
+        def resolved(waiting: Waiting) -> None:
+            waiting.ticks_left = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+            act(waiting)
+
+        self._after_barrier(client, resolved, RESOLVE_MS)
 
     def _start_round(self) -> None:
         if self._round or not self._queued:
@@ -233,7 +258,7 @@ class Requests:
             ready, self._round = self._round, []
             self._round_index = None
             for waiting, answer in ready:
-                answer(waiting.client)
+                answer(waiting)
             self._start_round()
         if self._creating:
             self._finish_creations()
@@ -310,23 +335,25 @@ class Requests:
             problem = f"replication factor {wanted} needs as many nodes; the cluster has {members}"
         if problem:
             self._reply(client, ErrorReply(ERR_INVALID, problem, False))
-        elif wanted <= len(self._ctx.metadata.nodes):
-            self._command(client, CreateStream(self._ctx.new_request(), request.config))
-        elif len(self._early) >= WAITING_MAX:
-            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many requests wait here; try again", True))
         else:
-            ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
-            self._early.append((Waiting(client, ticks), request))
+            self._after_barrier(client, lambda waiting: self._create_when_registered(waiting, request))
+
+    def _create_when_registered(self, waiting: Waiting, request: CreateStreamRequest) -> None:
+        metadata = self._ctx.metadata
+        if request.config.replication_factor <= len(metadata.nodes):
+            command = CreateStream(self._ctx.new_request(), request.config, metadata.applied)
+            self._command(waiting, command)
+        elif len(self._early) < WAITING_MAX:
+            self._early.append((waiting, request))
+        else:
+            text = "too many requests wait here; try again"
+            self._reply(waiting.client, ErrorReply(ERR_OVERLOAD, text, True))
 
     def _start_early(self) -> None:
         """The metadata has moved: streams whose nodes have registered by now can be created."""
-        registered = len(self._ctx.metadata.nodes)
         early, self._early = self._early, []
         for waiting, request in early:
-            if request.config.replication_factor <= registered:
-                self._command(waiting.client, CreateStream(self._ctx.new_request(), request.config))
-            else:
-                self._early.append((waiting, request))
+            self._create_when_registered(waiting, request)
 
     def _age_early(self) -> None:
         early, self._early = self._early, []
@@ -342,24 +369,79 @@ class Requests:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def _command(self, client: ClientRef, command: Command) -> None:
-        if len(self._commands) >= WAITING_MAX or not self._ctx.submit(command):
-            self._reply(client, ErrorReply(ERR_OVERLOAD, "too many commands wait here; try again", True))
+    def _resolve(self, client: ClientRef, name: str, id: int) -> StreamState | None:
+        """The stream that is meant (I1); the client is told if there is none."""
+        stream = self._ctx.metadata.streams.get(name)
+        if stream is None:
+            self._unknown_stream(client, name)
+            return None
+        if id not in (0, stream.id):
+            text = f"stream {name!r} with id {id} was deleted; another one bears its name now: {stream.id}"
+            self._reply(client, ErrorReply(ERR_NOT_FOUND, text, False))
+            return None
+        return stream
+
+    def _delete(self, waiting: Waiting, request: DeleteStreamRequest) -> None:
+        stream = self._resolve(waiting.client, request.name, request.id)
+        if stream is not None:
+            self._command(waiting, DeleteStream(self._ctx.new_request(), stream.id, request.name))
+
+    def _elect(self, waiting: Waiting, request: ElectLeaderRequest) -> None:
+        stream = self._resolve(waiting.client, request.name, request.id)
+        if stream is None:
             return
-        ticks = self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
-        self._commands[command.request] = Waiting(client, ticks)
+        if not 0 <= request.partition < len(stream.partitions):
+            text = f"stream {request.name!r} has partitions 0 to {len(stream.partitions) - 1}"
+            self._reply(waiting.client, ErrorReply(ERR_NOT_FOUND, text, False))
+            return
+        partition = stream.partitions[request.partition]
+        version = request.version or self._ctx.metadata.partitions[partition].version
+        command = ElectLeader(
+            self._ctx.new_request(), partition, version, request.node, request.unclean
+        )
+        self._command(waiting, command)
+
+    def _rebalance(self, waiting: Waiting) -> None:
+        self._command(waiting, Rebalance(self._ctx.new_request(), self._ctx.metadata.applied))
+
+    def _command(self, waiting: Waiting, command: Command) -> None:
+        if len(self._commands) >= WAITING_MAX or not self._ctx.submit(command):
+            text = "too many commands wait here; try again"
+            self._reply(waiting.client, ErrorReply(ERR_OVERLOAD, text, True))
+            return
+        waiting.command = command
+        self._commands[command.request] = waiting
 
     def applied(self, command: Command, result: Result) -> None:
         waiting = self._commands.pop(command.request, None)
         if waiting is None:
             return
-        if result.code:
+        if result is LATE:
+            self._again(waiting)
+        elif result is STALE:
+            self._stale(waiting, command)
+        elif result.code:
             self._reply(waiting.client, ErrorReply(result.code, result.detail, False))
         elif isinstance(command, CreateStream):
             waiting.stream = result.stream
             self._creating.append(waiting)
         else:
             self._reply(waiting.client, DoneReply(result.detail))
+
+    def _again(self, waiting: Waiting) -> None:
+        """The command's bound has passed, so that it was not carried out and will not be: once more."""
+        assert waiting.command is not None
+        self._ctx.mark("M3.again")
+        self._command(waiting, msgspec.structs.replace(waiting.command, request=self._ctx.new_request()))
+
+    def _stale(self, waiting: Waiting, command: Command) -> None:
+        """What the command presupposes held when it was proposed, but no more when it was applied."""
+        if isinstance(command, CreateStream):
+            # A stream was deleted meanwhile, of this name or another: what is asked for is still wanted.
+            self._create_when_registered(waiting, CreateStreamRequest(command.config))
+            return
+        text = "the partition has changed since it was looked at; see 'liftlog stream info', and ask again"
+        self._reply(waiting.client, ErrorReply(ERR_STALE, text, False))
 
     def _finish_creations(self) -> None:
         """N1: a stream is created once every leader has its subscription confirmed."""
@@ -396,11 +478,15 @@ class Requests:
         late: list[RequestId] = []
         for request, waiting in self._commands.items():
             waiting.ticks_left -= 1
-            if waiting.ticks_left <= 0:
+            if waiting.ticks_left <= 0 or request.until <= self._ctx.metadata.applied:
                 late.append(request)
         for request in late:
-            self._timeout(self._commands.pop(request).client, "whether it happened is unknown")
+            waiting = self._commands.pop(request)
             self._node.proposals.withdraw(request)
+            if waiting.ticks_left > 0:
+                self._again(waiting)
+            else:
+                self._timeout(waiting.client, "whether it happened is unknown")
         if self._creating:
             self._creating = self._age_creations()
         if self._early:
@@ -420,16 +506,15 @@ class Requests:
                 self._timeout(waiting.client, "the stream exists, but not every leader is subscribed yet")
         return still
 
-    def _age_round(
-        self, items: list[tuple[Waiting, Callable[[ClientRef], None]]]
-    ) -> list[tuple[Waiting, Callable[[ClientRef], None]]]:
+    def _age_round(self, items: list[tuple[Waiting, Answer]]) -> list[tuple[Waiting, Answer]]:
         still = []
         for item in items:
             item[0].ticks_left -= 1
             if item[0].ticks_left > 0:
                 still.append(item)
             else:
-                self._timeout(item[0].client, "the metadata group did not confirm in time; try again")
+                text = "the metadata group did not confirm in time: nothing was done; try again"
+                self._timeout(item[0].client, text)
         return still
 
     def _timeout(self, client: ClientRef, text: str) -> None:

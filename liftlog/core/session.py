@@ -10,29 +10,27 @@ node's idea of its session always ends before the controller's.
 
 from __future__ import annotations
 
-from liftlog.core.commands import ConfirmNode, RegisterNode, RequestId, TailReport
+from liftlog.core.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.context import Context
-from liftlog.core.metadata import LIVE
+from liftlog.core.metadata import EXPIRED, LIVE
 from liftlog.core.raft import Raft
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
-from liftlog.types import Identity, Recovered, TailState, Ticket
+from liftlog.types import Identity, LogSummary, Recovered, TailState, Ticket
 
 HEARTBEAT_TICKS = 2
-CONFIRM_REPEAT_TICKS = 5
 
 
 class Session:
     """Registration and contact of one run of this node."""
 
     __slots__ = (
-        "_confirming",
+        "_tails",
         "_ticket",
         "contact_ms",
         "ctx",
         "granted",
         "raft",
         "recovered",
-        "registration",
         "reset",
     )
 
@@ -40,56 +38,46 @@ class Session:
         self.ctx = ctx
         self.raft = raft
         self.recovered = recovered
-        self.registration: RequestId | None = None
         self.granted = 0
         """The incarnation that the metadata gave this run; `ctx.incarnation` follows once it is durable."""
         self.reset = False
         self.contact_ms = 0.0
         """When the newest heartbeat was sent that was answered."""
         self._ticket: Ticket | None = None
-        self._confirming = 0
+        self._tails = [_tail_report(summary) for summary in recovered.logs]
 
     # -- registration (I2, R14) -------------------------------------------------------------------
 
-    def register(self) -> None:
-        """Say who we are and what our disk holds, once per start."""
+    def _register(self) -> None:
+        """Say who we are and what our disk holds, until the group has taken it in, once per start."""
         ctx = self.ctx
         identity = self.recovered.identity
-        tails = []
-        for summary in self.recovered.logs:
-            epoch = summary.epochs[-1].epoch if summary.epochs else 0
-            # A hole in the middle makes a copy as doubtful as a bad end (D2).
-            tail = TailState.DAMAGED if summary.damage else summary.tail
-            tails.append(TailReport(summary.log, tail.value, epoch, summary.leo))
-        self.registration = ctx.new_request()
         known = ctx.metadata.nodes.get(ctx.node)
-        ctx.submit(
+        ctx.want(
             RegisterNode(
-                self.registration,
+                UNSENT,
                 ctx.node,
                 known.incarnation if known is not None else 0,
                 identity.disk_id,
                 identity.incarnation,
                 ctx.nonce,
                 ctx.config.address,
-                tails,
+                self._tails,
             )
         )
 
-    def registered(self, command: RegisterNode) -> None:
+    def registered(self) -> None:
         """A registration of this node was applied; if ours, make the incarnation durable before using it."""
         ctx = self.ctx
-        state = ctx.metadata.nodes[ctx.node]
-        if state.nonce != ctx.nonce:
+        state = ctx.metadata.nodes.get(ctx.node)
+        if state is None or state.nonce != ctx.nonce:
+            # Refused, or of another start: by now we have applied what it tells, and register with that.
             if self.granted:
                 # Only a process that knew of our registration can have replaced it: we are superseded.
                 ctx.mark("I2.superseded")
                 ctx.effects.append(StopNode("another process has registered as this node since it started"))
-            elif command.request == self.registration:
-                # Refused as stale: by now we have applied what we did not know, so try again.
-                self.registration = None
             return
-        if command.request != self.registration or self.granted:
+        if self.granted:
             return
         self.granted = state.incarnation
         self.reset = state.reset
@@ -112,15 +100,20 @@ class Session:
         return True
 
     def _confirm(self) -> None:
-        self._confirming = self.ctx.ticks
-        self.ctx.submit(ConfirmNode(self.ctx.new_request(), self.ctx.node, self.ctx.incarnation))
+        """Say that we are there while the group thinks otherwise."""
+        ctx = self.ctx
+        state = ctx.metadata.nodes[ctx.node]
+        if state.incarnation == ctx.incarnation and state.state != LIVE and not ctx.leaving:
+            if state.state == EXPIRED:
+                ctx.mark("R15.back")
+            ctx.want(ConfirmNode(UNSENT, ctx.node, ctx.incarnation, state.since))
 
     # -- contact (N2, R15) ------------------------------------------------------------------------
 
     def tick(self) -> None:
         ctx = self.ctx
-        if self.registration is None and self.raft.leader and not ctx.leaving:
-            self.register()
+        if not self.granted and self.raft.leader and not ctx.leaving:
+            self._register()
         if not ctx.incarnation:
             return
         if self.raft.is_leader:
@@ -129,15 +122,7 @@ class Session:
         elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
             message = Heartbeat(ctx.incarnation, int(self._clock_ms()), ctx.metadata.applied)
             ctx.effects.append(Send(self.raft.leader, message))
-        state = ctx.metadata.nodes[ctx.node]
-        if (
-            state.incarnation == ctx.incarnation
-            and state.state != LIVE
-            and not ctx.leaving
-            and ctx.ticks - self._confirming >= CONFIRM_REPEAT_TICKS
-        ):
-            ctx.mark("R15.back")
-            self._confirm()
+        self._confirm()
 
     def on_reply(self, sender: int, message: HeartbeatReply) -> None:
         """A heartbeat was answered: the session reaches as far as if it had begun when that was sent."""
@@ -158,3 +143,11 @@ class Session:
     def _clock_ms(self) -> float:
         ctx = self.ctx
         return float(ctx.ticks * ctx.config.tick_ms) if ctx.mutants.session_by_ticks else ctx.now_ms
+
+
+def _tail_report(summary: LogSummary) -> TailReport:
+    """R14: what was found of one log."""
+    epoch = summary.epochs[-1].epoch if summary.epochs else 0
+    # A hole in the middle makes a copy as doubtful as a bad end (D2).
+    tail = TailState.DAMAGED if summary.damage else summary.tail
+    return TailReport(summary.log, tail.value, epoch, summary.leo)

@@ -47,6 +47,7 @@ from liftlog.core.commands import (
     Rebalance,
     RegisterNode,
     ReplicaFailed,
+    RequestId,
 )
 from liftlog.core.metadata import LIVE, Metadata, PartitionState, Result
 from liftlog.core.node import Node
@@ -287,9 +288,11 @@ class Recorder:
         self._deeds: dict[PartitionId, _Deeds] = {}
         self.looked_at = 0
         """How many times a replica was looked at after a step, whether or not a line came of it."""
-        node.on_applied = self._applied
-        self._submit = node.ctx.submit
-        node.ctx.submit = self._submitted
+        node.on_applied.append(self._applied)
+        self._want = node.ctx.want
+        node.ctx.want = self._wanted
+        self._failures: dict[PartitionId, int] = {}
+        """Number of the last failure that each replica has told."""
 
     def stepped(self, event: Event | None, effects: Sequence[Effect]) -> list[Step]:
         """The lines of the step that has just been done."""
@@ -332,13 +335,13 @@ class Recorder:
             found = self._deeds[partition] = _Deeds()
         return found
 
-    def _submitted(self, command: Command) -> bool:
-        """In the place of `Context.submit`: what a replica says of itself is a message, too."""
-        taken = self._submit(command)
-        if taken and isinstance(command, ReplicaFailed):
+    def _wanted(self, command: Command) -> RequestId | None:
+        """In the place of `Context.want`: what a replica says of itself is a message, too."""
+        if isinstance(command, ReplicaFailed) and command.failure != self._failures.get(command.partition):
+            self._failures[command.partition] = command.failure
             report = Report(command.epoch, command.leo, command.shortfall)
             self._deeds_of(command.partition).reports.append(report)
-        return taken
+        return self._want(command)
 
     def _look(self, partition: PartitionId, replica: Replica, event: Event | None, about: bool) -> None:
         letter = None

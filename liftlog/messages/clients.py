@@ -68,7 +68,10 @@ class CreateStreamRequest(Struct):
 
 
 class DeleteStreamRequest(Struct):
+    """`id` 0 = the stream that bears the name when the request comes; else only the one with this id (I1)."""
+
     name: Line
+    id: Number = 0
 
 
 class PurgeRequest(Struct):
@@ -96,12 +99,18 @@ class ClusterStatusRequest(Struct):
 
 
 class ElectLeaderRequest(Struct):
-    """Explicit election (R14, R16). `unclean` allows a replica that may lack committed data."""
+    """Explicit election (R14, R16). `unclean` allows a replica that may lack committed data.
+
+    `id`, `version`: of the stream and of its partition, as the operator has seen them (`StreamInfo`); 0 = as
+    they are when the request comes.
+    """
 
     name: Line
     partition: PartitionIndex
     node: NodeId
     unclean: bool = False
+    id: int = 0
+    version: int = 0
 
 
 class RebalanceRequest(Struct):
@@ -233,6 +242,7 @@ ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
 """The last eight: what a message's headers ask for cannot be done here (L4)."""
 ERR_COMPACTED = "compacted-past-start"
+ERR_STALE = "stale"
 """C4: tombstones that this reader has not seen yet are gone: begin again from the front."""
 
 ClientMessage = (

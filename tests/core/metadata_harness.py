@@ -7,8 +7,10 @@ from liftlog.core.commands import (
     Command,
     ConfirmNode,
     CreateStream,
+    DeleteStream,
     ExpireNode,
     RegisterNode,
+    RequestId,
     TailReport,
 )
 from liftlog.core.metadata import Metadata, PartitionState, Result
@@ -25,9 +27,9 @@ class Cluster:
             self.register(node)
             self.confirm(node)
 
-    def request(self) -> tuple[int, int]:
+    def request(self, span: int = 1000) -> RequestId:
         self.counter += 1
-        return (99, self.counter)
+        return RequestId(99, self.counter, self.metadata.applied + span)
 
     def apply(self, command: Command) -> Result:
         return self.metadata.apply(self.metadata.applied + 1, command)
@@ -62,14 +64,22 @@ class Cluster:
         return self.metadata.nodes[node].incarnation
 
     def confirm(self, node: int) -> Result:
-        return self.apply(ConfirmNode(self.request(), node, self.metadata.nodes[node].incarnation))
+        state = self.metadata.nodes[node]
+        return self.apply(ConfirmNode(self.request(), node, state.incarnation, state.since))
 
     def expire(self, node: int) -> Result:
-        return self.apply(ExpireNode(self.request(), node, self.metadata.nodes[node].incarnation))
+        state = self.metadata.nodes[node]
+        return self.apply(ExpireNode(self.request(), node, state.incarnation, state.since))
+
+    def creation(self, config: StreamConfig) -> CreateStream:
+        return CreateStream(self.request(), config, self.metadata.applied)
+
+    def deletion(self, name: str) -> DeleteStream:
+        return DeleteStream(self.request(), self.metadata.streams[name].id, name)
 
     def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> PartitionState:
         config = StreamConfig(name, name, 1, replicas, minimum)
-        result = self.apply(CreateStream(self.request(), config))
+        result = self.apply(self.creation(config))
         assert not result.code, result
         return self.metadata.partitions[PartitionId(result.stream, 0)]
 

@@ -15,6 +15,7 @@ from liftlog.core.commands import (
     DeleteStream,
     ElectLeader,
     RegisterNode,
+    RequestId,
     decode_command,
     encode_command,
 )
@@ -171,9 +172,9 @@ def test_v2_a_peer_speaks_for_itself_alone() -> None:
     refused(world, one, two, VoteRequest(term + 9, controller, 99, term, False), "V2.VoteRequest")
     refused(world, one, 77, VoteReply(term + 9, 77, False, False), "V2.VoteReply")
     incarnation = world.nodes[two].incarnation
-    register = RegisterNode((1, 1), two, incarnation, "other", 0, 1, "", [])
+    register = RegisterNode(RequestId(1, 1, 1000), two, incarnation, "other", 0, 1, "", [])
     refused(world, controller, one, Forward(encode_command(register)), "V3.Forward")
-    isr = ChangeIsr((1, 2), partition, two, 1, 1, [two], 0, 0)
+    isr = ChangeIsr(RequestId(1, 2, 1000), partition, two, 1, 1, [two], 0, 0)
     refused(world, controller, one, Forward(encode_command(isr)), "V3.Forward")
 
 
@@ -250,10 +251,12 @@ def test_v4_a_disk_with_a_term_that_no_group_gets_to_is_named_with_a_remedy() ->
         b"\xc1",
         b"",
         b"\x91" * 50_000,
-        encode(["Nothing", [1, 1]]),
+        encode(["Nothing", [1, 1, 1]]),
+        encode(["Rebalance", [1, 1, 1], 7, 7]),
         encode(["Rebalance", [1, 1], 7]),
-        encode(["Rebalance", [-1, 1]]),
-        encode(["RegisterNode", [1, 1], 2, 0, "disk", 0, 1, "", [[[5, 0], "fine", 0, 0]]]),
+        encode(["Rebalance", [1, 1, -1], 7]),
+        encode(["Rebalance", [-1, 1, 1], 7]),
+        encode(["RegisterNode", [1, 1, 1], 2, 0, "disk", 0, 1, "", [[[5, 0], "fine", 0, 0]]]),
     ],
 )
 def test_v5_bytes_that_are_no_command_get_into_no_log(command: bytes) -> None:
@@ -277,13 +280,16 @@ def test_v5_an_entry_of_the_node_s_own_log_that_is_no_command_stops_it_with_a_re
         world.run(5)
 
 
+SOME = RequestId(1, 1, 1000)
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        CreateStream((1, 1), StreamConfig("a", "b", partitions=STREAMS_MAX)),
-        CreateStream((1, 1), StreamConfig("no name", "b")),
-        DeleteStream((1, 1), "\x00"),
-        ElectLeader((1, 1), PartitionId(NUMBER_MAX, 1023), 65535, True),
+        CreateStream(SOME, StreamConfig("a", "b", partitions=STREAMS_MAX), 1000),
+        CreateStream(SOME, StreamConfig("no name", "b"), 1000),
+        DeleteStream(SOME, NUMBER_MAX, "\x00"),
+        ElectLeader(SOME, PartitionId(NUMBER_MAX, 1023), 1, 65535, True),
     ],
 )
 def test_v5_a_command_that_means_nothing_is_applied_to_no_effect(command: Any) -> None:

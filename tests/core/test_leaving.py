@@ -125,7 +125,8 @@ def test_a_confirmation_that_comes_late_does_not_keep_a_leaving_node_in() -> Non
     leader = world.leader(partition)
     node = world.nodes[leader]
     stop(world, leader)
-    node.ctx.submit(ConfirmNode(node.ctx.new_request(), leader, node.incarnation))
+    since = node.metadata.nodes[leader].since
+    node.ctx.submit(ConfirmNode(node.ctx.new_request(), leader, node.incarnation, since))
     world.run(0.05)
     assert world.run_until(lambda: node.metadata.nodes[leader].state == LEFT, 2.0)
     assert world.run_until(lambda: node.handed_over, 2.0)
@@ -134,12 +135,12 @@ def test_a_confirmation_that_comes_late_does_not_keep_a_leaving_node_in() -> Non
 def test_M3_a_command_to_leave_means_nothing_to_a_later_run() -> None:
     world, partition = ready()
     other = next(node for node in world.nodes if node != world.leader(partition))
-    old = world.nodes[other].incarnation
+    old, since = world.nodes[other].incarnation, world.nodes[other].metadata.nodes[other].since
     world.kill(other)
     world.restart(other)
     assert world.run_until(lambda: world.nodes[other].incarnation > old)
     world.run(2.0)
     node = world.nodes[controller(world)]
-    node.ctx.submit(LeaveNode(node.ctx.new_request(), other, old))
+    node.ctx.submit(LeaveNode(node.ctx.new_request(), other, old, since))
     world.run(1.0)
     assert node.metadata.nodes[other].state == LIVE

@@ -7,8 +7,6 @@ from copy import copy
 import pytest
 
 from liftlog.core.commands import (
-    CreateStream,
-    DeleteStream,
     ElectLeader,
     ExpireNode,
     LeaderReady,
@@ -16,6 +14,7 @@ from liftlog.core.commands import (
     RegisterNode,
     ReplicaFailed,
     ReportLeader,
+    RequestId,
     Resign,
     TailReport,
     decode_command,
@@ -36,7 +35,7 @@ def suspect(partition, epoch: int, leo: int) -> list[TailReport]:
 def test_I1_a_recreated_stream_has_another_id() -> None:
     cluster = Cluster()
     first = cluster.create("orders")
-    cluster.apply(DeleteStream(cluster.request(), "orders"))
+    cluster.apply(cluster.deletion("orders"))
     second = cluster.create("orders")
     assert first.id.stream != second.id.stream
     assert second.id.stream == cluster.metadata.applied
@@ -137,9 +136,9 @@ def test_R16_rebalance_gives_partitions_back_to_their_preferred_replicas() -> No
     cluster = Cluster()
     partition = cluster.create()
     preferred = partition.leader
-    cluster.apply(Resign(cluster.request(), partition.id, partition.epoch))
+    cluster.apply(Resign(cluster.request(), partition.id, partition.epoch, partition.version))
     assert partition.leader != preferred
-    cluster.apply(Rebalance(cluster.request()))
+    cluster.apply(Rebalance(cluster.request(), cluster.metadata.applied))
     assert partition.leader == preferred
 
 
@@ -147,10 +146,10 @@ def test_R16_an_unclean_election_needs_the_explicit_word_and_is_marked() -> None
     cluster = Cluster()
     partition = cluster.create()
     cluster.change_isr(partition, [1, 2])
-    refused = cluster.apply(ElectLeader(cluster.request(), partition.id, 3, False))
+    refused = cluster.apply(ElectLeader(cluster.request(), partition.id, partition.version, 3, False))
     assert refused.code == "invalid"
     assert partition.unclean_epochs == ()
-    done = cluster.apply(ElectLeader(cluster.request(), partition.id, 3, True))
+    done = cluster.apply(ElectLeader(cluster.request(), partition.id, partition.version, 3, True))
     assert not done.code
     assert partition.isr == (3,)
     assert partition.unclean_epochs == (partition.epoch,)
@@ -282,7 +281,7 @@ def test_R14_a_lost_copy_leaves_the_choice_to_the_operator() -> None:
         cluster.confirm(node)
     assert partition.last_known[2].lost
     assert partition.leader == 0
-    assert not cluster.apply(ElectLeader(cluster.request(), partition.id, 1, True)).code
+    assert not cluster.apply(ElectLeader(cluster.request(), partition.id, partition.version, 1, True)).code
     assert partition.leader == 1
 
 
@@ -291,7 +290,7 @@ def test_R5_a_failed_replica_leaves_the_isr_and_the_leadership() -> None:
     partition = cluster.create()
     leader, epoch = partition.leader, partition.epoch
     incarnation = cluster.metadata.nodes[leader].incarnation
-    cluster.apply(ReplicaFailed(cluster.request(), partition.id, leader, incarnation, epoch, 5))
+    cluster.apply(ReplicaFailed(cluster.request(), partition.id, leader, incarnation, 1, epoch, 5))
     assert leader not in partition.isr
     assert partition.leader not in (0, leader)
 
@@ -307,7 +306,7 @@ def test_R15_a_majority_of_the_other_live_members_elects() -> None:
     for node in others:
         assert partition.epoch == epoch
         incarnation = cluster.metadata.nodes[node].incarnation
-        cluster.apply(ReportLeader(cluster.request(), partition.id, epoch, node, incarnation))
+        cluster.apply(ReportLeader(cluster.request(), partition.id, epoch, 0, node, incarnation))
     assert partition.epoch == epoch + 1
     assert partition.leader in others
 
@@ -316,10 +315,10 @@ def test_R15_reports_of_an_older_epoch_mean_nothing() -> None:
     cluster = Cluster()
     partition = cluster.create()
     epoch = partition.epoch
-    cluster.apply(Resign(cluster.request(), partition.id, epoch))
+    cluster.apply(Resign(cluster.request(), partition.id, epoch, partition.version))
     for node in (1, 2, 3):
         incarnation = cluster.metadata.nodes[node].incarnation
-        result = cluster.apply(ReportLeader(cluster.request(), partition.id, epoch, node, incarnation))
+        result = cluster.apply(ReportLeader(cluster.request(), partition.id, epoch, 0, node, incarnation))
         assert result.code == "stale"
 
 
@@ -339,7 +338,7 @@ def test_R15_an_expiry_of_an_older_incarnation_means_nothing() -> None:
     old = cluster.metadata.nodes[2].incarnation
     cluster.register(2)
     cluster.confirm(2)
-    assert cluster.apply(ExpireNode(cluster.request(), 2, old)).code == "stale"
+    assert cluster.apply(ExpireNode(cluster.request(), 2, old, old)).code == "stale"
     assert cluster.metadata.is_live(2)
 
 
@@ -348,7 +347,7 @@ def test_R15_an_expiry_of_an_older_incarnation_means_nothing() -> None:
 
 def test_M3_a_repeated_request_changes_nothing_and_gets_the_same_answer() -> None:
     cluster = Cluster()
-    command = CreateStream(cluster.request(), StreamConfig("orders", "orders", 1, 3))
+    command = cluster.creation(StreamConfig("orders", "orders", 1, 3))
     first = cluster.apply(command)
     again = cluster.apply(command)
     assert first == again
@@ -358,10 +357,10 @@ def test_M3_a_repeated_request_changes_nothing_and_gets_the_same_answer() -> Non
 def test_creating_the_same_stream_again_is_idempotent_and_another_config_is_refused() -> None:
     cluster = Cluster()
     config = StreamConfig("orders", "orders", 1, 3)
-    first = cluster.apply(CreateStream(cluster.request(), config))
-    assert cluster.apply(CreateStream(cluster.request(), config)).stream == first.stream
+    first = cluster.apply(cluster.creation(config))
+    assert cluster.apply(cluster.creation(config)).stream == first.stream
     other = StreamConfig("orders", "other", 1, 3)
-    assert cluster.apply(CreateStream(cluster.request(), other)).code == "already-exists"
+    assert cluster.apply(cluster.creation(other)).code == "already-exists"
 
 
 @pytest.mark.parametrize(
@@ -395,19 +394,19 @@ def test_N7_a_stream_that_cannot_work_is_refused_with_the_reason(
     config: StreamConfig, word: str
 ) -> None:
     cluster = Cluster()
-    result = cluster.apply(CreateStream(cluster.request(), config))
+    result = cluster.apply(cluster.creation(config))
     assert result.code == "invalid"
     assert word in result.detail
 
 
 def test_N7_partition_subjects_may_not_meet_another_stream() -> None:
     cluster = Cluster()
-    cluster.apply(CreateStream(cluster.request(), StreamConfig("a", "a", 3, 1)))
-    result = cluster.apply(CreateStream(cluster.request(), StreamConfig("b", "a.1", 1, 1)))
+    cluster.apply(cluster.creation(StreamConfig("a", "a", 3, 1)))
+    result = cluster.apply(cluster.creation(StreamConfig("b", "a.1", 1, 1)))
     assert result.code == "invalid"
     assert "collides" in result.detail
     overlapping = StreamConfig("c", "a", 1, 1, ack_reply=False)
-    assert not cluster.apply(CreateStream(cluster.request(), overlapping)).code, "each gets its own copy"
+    assert not cluster.apply(cluster.creation(overlapping)).code, "each gets its own copy"
 
 
 def test_N9_of_streams_that_overlap_one_answers() -> None:
@@ -415,7 +414,7 @@ def test_N9_of_streams_that_overlap_one_answers() -> None:
 
     def create(name: str, subject: str, ack_reply: bool, partitions: int = 1) -> Result:
         config = StreamConfig(name, subject, partitions, 1, ack_reply=ack_reply)
-        return cluster.apply(CreateStream(cluster.request(), config))
+        return cluster.apply(cluster.creation(config))
 
     assert not create("orders", "orders.>", True).code
     for subject in ("orders.>", "orders.new", "orders.*", "orders.*.x"):
@@ -435,7 +434,7 @@ def test_the_number_of_streams_is_bounded() -> None:
     cluster = Cluster(streams_max=2)
     cluster.create("a")
     cluster.create("b")
-    result = cluster.apply(CreateStream(cluster.request(), StreamConfig("c", "c")))
+    result = cluster.apply(cluster.creation(StreamConfig("c", "c")))
     assert "maximum of 2" in result.detail
 
 
@@ -444,14 +443,14 @@ def test_N1_readiness_belongs_to_one_epoch() -> None:
     partition = cluster.create()
     cluster.apply(LeaderReady(cluster.request(), partition.id, partition.epoch))
     assert partition.ready
-    cluster.apply(Resign(cluster.request(), partition.id, partition.epoch))
+    cluster.apply(Resign(cluster.request(), partition.id, partition.epoch, partition.version))
     assert not partition.ready
     late = cluster.apply(LeaderReady(cluster.request(), partition.id, partition.epoch - 1))
     assert late.code == "stale"
 
 
 def test_commands_survive_encoding() -> None:
-    command = ReportLeader((1, 2), PartitionId(3, 4), 5, 6, 7)
+    command = ReportLeader(RequestId(1, 2, 3), PartitionId(3, 4), 5, 6, 7, 8)
     assert decode_command(encode_command(command)) == command
 
 

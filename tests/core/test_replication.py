@@ -503,3 +503,62 @@ def test_N6_over_the_limit_requesters_are_answered_and_the_drop_is_counted() -> 
     ]
     assert leader.leo == 4
     assert world.nodes[world.leader(partition)].marks["N6.dropped"] == 1
+
+
+# -- unclean elections ---------------------------------------------------------------------------------
+
+
+def unclean() -> tuple[Any, PartitionId, int]:
+    """An operator has elected a node that lacks two committed records; two others were committed since."""
+    world, partition = ready(replica_lag_max_ms=1000, leader_timeout_ms=60_000)
+    behind = others(world, partition)[0]
+    world.drop = lambda sender, to, message: (
+        behind in (sender, to) and isinstance(message, Fetch | FetchProgress | FetchReply)
+    )
+    world.publish(partition, b"d", b"e")
+    leader = world.leader(partition)
+    assert world.run_until(lambda: behind not in world.replica(leader, partition).isr, 10)
+    assert world.run_until(lambda: world.replica(leader, partition).hw == 5, 10)
+    world.ask(leader, ElectLeaderRequest("orders", 0, behind, True))
+    assert world.run_until(lambda: world.leader(partition) == behind)
+    world.drop = lambda sender, to, message: False
+    return world, partition, behind
+
+
+def test_R6_what_an_unclean_election_has_lost_may_be_cut() -> None:
+    world, partition, leader = unclean()
+    assert world.run_until(lambda: len(world.replica(leader, partition).isr) == 3)
+    for node in world.nodes:
+        assert world.values(node, partition) == [b"a", b"b", b"c"]
+
+
+def test_R6_an_unclean_election_excuses_no_cut_of_what_was_committed_after_it() -> None:
+    """It excused every one from then on: a wrong answer threw away what everybody had acknowledged."""
+    world, partition, leader = unclean()
+    assert world.run_until(lambda: len(world.replica(leader, partition).isr) == 3)
+    world.publish(partition, b"x", b"y")
+    assert world.run_until(lambda: world.committed(partition, 5))
+    follower = others(world, partition)[0]
+    replica = world.replica(follower, partition)
+    epoch, incarnation = replica.epoch, world.nodes[follower].incarnation
+    reply = FetchReply(
+        partition, epoch, incarnation, replica.following.request, FETCH_DIVERGED, 0, 0, 5, 1, 3, []
+    )
+    world.step(follower, Received(leader, reply))
+    assert "below the committed offset 5" in world.nodes[follower].ctx.last_refusal
+    assert world.values(follower, partition) == [b"a", b"b", b"c", b"x", b"y"]
+
+
+def test_R6_after_a_restart_the_epoch_of_the_last_committed_record_says_what_is_excused() -> None:
+    world, partition, leader = unclean()
+    assert world.run_until(lambda: len(world.replica(leader, partition).isr) == 3)
+    world.publish(partition, b"x", b"y")
+    assert world.run_until(lambda: world.committed(partition, 5))
+    world.run(5)
+    follower = others(world, partition)[0]
+    epoch = world.replica(follower, partition).epoch
+    world.kill(follower)
+    world.restart(follower)
+    assert world.run_until(lambda: partition in world.nodes[follower].replicas)
+    replica = world.replica(follower, partition)
+    assert (replica.hw, replica.hw_epoch) == (5, epoch)

@@ -461,6 +461,8 @@ def test_every_evaluation_is_counted() -> None:
     wanted = [*STEP_INVARIANTS, *COMPACTION_INVARIANTS]
     elsewhere = (
         "AtomicStateFiles",
+        "CommandAsMeant",
+        "CommandOnce",
         "FencedInTime",
         "HeadersHeeded",
         "MetadataReads",
