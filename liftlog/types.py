@@ -395,6 +395,7 @@ class Mutants(msgspec.Struct, frozen=True):
     session_by_ticks: bool = False  # N2
     header_ignored: bool = False  # L4
     overlap_answered: bool = False  # N9
+    refusal_confirms: bool = False  # N1
     delete_by_name: bool = False  # I1
     commands_never_expire: bool = False  # M3
     proposals_dropped_when_full: bool = False  # L3

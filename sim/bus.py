@@ -26,6 +26,7 @@ from liftlog.messages import (
     RefusePublishes,
     Subscribe,
     Subscribed,
+    SubscriptionRefused,
 )
 from liftlog.types import Message, PartitionId
 from sim.clock import SimClock
@@ -77,6 +78,8 @@ class SimBus:
 
     __slots__ = (
         "_cut",
+        "_denied",
+        "_held",
         "_kernel",
         "_matches",
         "_random",
@@ -94,6 +97,8 @@ class SimBus:
         self._subscriptions: list[_Subscription] = []
         self._matches: dict[bytes, list[_Subscription]] = {}
         self._cut: dict[int, int] = {}
+        self._denied: dict[int, int] = {}
+        self._held: set[tuple[PartitionId, int]] = set()
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
         self.on_refusals: OnRefusals = lambda refusal: None
@@ -137,11 +142,43 @@ class SimBus:
             self._cut.pop(node, None)
 
     def heal(self) -> None:
-        """Take back all cuts."""
+        """Take back all cuts and denials."""
         self._cut.clear()
+        self._denied.clear()
 
     def is_cut(self, node: int) -> bool:
         return node in self._cut
+
+    def deny(self, node: int) -> None:
+        """The server's permissions no longer let this node subscribe; what it has is taken away. Adds up."""
+        self._denied[node] = self._denied.get(node, 0) + 1
+        for subscription in list(self._subscriptions):
+            if subscription.connection.node == node:
+                self.remove(subscription)
+                subscription.connection.taken_away(subscription)
+
+    def allow(self, node: int) -> None:
+        """Take back one `deny`."""
+        left = self._denied.get(node, 0) - 1
+        if left > 0:
+            self._denied[node] = left
+        else:
+            self._denied.pop(node, None)
+
+    def is_denied(self, node: int) -> bool:
+        return node in self._denied
+
+    def has(self, node: int, partition: PartitionId, epoch: int) -> bool:
+        """Whether the server has this node's subscription now."""
+        return any(
+            entry.connection.node == node
+            and (entry.request.partition, entry.request.epoch) == (partition, epoch)
+            for entry in self._subscriptions
+        )
+
+    def held(self, partition: PartitionId, epoch: int) -> bool:
+        """Whether the server ever had the subscription of this partition's leader in this epoch (N1)."""
+        return (partition, epoch) in self._held
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -154,6 +191,7 @@ class SimBus:
 
     def add(self, subscription: _Subscription) -> None:
         self._subscriptions.append(subscription)
+        self._held.add((subscription.request.partition, subscription.request.epoch))
         self._matches.clear()
 
     def remove(self, subscription: _Subscription) -> None:
@@ -177,15 +215,15 @@ class BusConnection:
         "_free_at_us",
         "_kernel",
         "_mine",
-        "_node",
         "_post",
         "_up",
+        "node",
     )
 
     def __init__(self, bus: SimBus, kernel: Kernel, node: int, clock: SimClock, post: Post) -> None:
         self._bus = bus
         self._kernel = kernel
-        self._node = node
+        self.node = node
         self._clock = clock
         self._post = post
         self._mine: dict[PartitionId, _Subscription] = {}
@@ -216,7 +254,7 @@ class BusConnection:
     def _connect(self, first: object, second: object) -> None:
         if not self._attached or self._up:
             return
-        if self._bus.is_cut(self._node):
+        if self._bus.is_cut(self.node):
             self._kernel.after(self._bus.options.notice_us, self._connect)
             return
         self._up = True
@@ -264,16 +302,32 @@ class BusConnection:
     # -- under way -----------------------------------------------------------------------------------------
 
     def _broken(self) -> bool:
-        return self._cut_seen or self._bus.is_cut(self._node)
+        return self._cut_seen or self._bus.is_cut(self.node)
 
     def _at_server(self, subscription: _Subscription, second: object) -> None:
         if subscription.active and not self._broken():
+            if self._bus.is_denied(self.node):
+                self.taken_away(subscription)
+                return
             self._bus.add(subscription)
             self._kernel.after(self._bus.options.subscribe_us, self._confirmed, subscription)
 
     def _confirmed(self, subscription: _Subscription, second: object) -> None:
         if subscription.active and not self._broken():
             self._post(Subscribed(subscription.request.partition, subscription.request.epoch))
+
+    def taken_away(self, subscription: _Subscription) -> None:
+        """The server says that it refuses it; that takes its time."""
+        if not self._broken():
+            self._kernel.after(self._bus.options.subscribe_us, self._refused, subscription)
+
+    def _refused(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            request = subscription.request
+            subscription.active = False
+            del self._mine[request.partition]
+            reason = f'Permissions Violation for Subscription to "{request.subject}"'
+            self._post(SubscriptionRefused(request.partition, request.epoch, reason))
 
     def _remove_at_server(self, subscription: _Subscription, second: object) -> None:
         self._bus.remove(subscription)

@@ -74,6 +74,7 @@ KINDS = (
     "link",
     "cut_bus",
     "cut_both",
+    "deny",
     "slow_node",
     "storm",
     "pause",
@@ -422,6 +423,20 @@ class Faults:
         machine = self._target(fault, draws)
         self._cut(machine, fault)
         self.done(fault, f"node {machine.number} is cut from NATS")
+
+    def _deny(self, fault: Fault, draws: random.Random) -> None:
+        """NATS lets one node, or now and then all of them, subscribe to nothing for a time (N1)."""
+        chosen = self._target(fault, draws)
+        everybody = fault.target == "any" and draws.random() < 0.3
+        machines = list(self.world.machines.values()) if everybody else [chosen]
+        for machine in machines:
+            self.world.bus.deny(machine.number)
+            self.world.kernel.after(fault.duration_us, self._allow, machine.number)
+        self.done(fault, f"NATS denies {', '.join(f'node {m.number}' for m in machines)} to subscribe")
+
+    def _allow(self, number: int, second: object) -> None:
+        if self.active:
+            self.world.bus.allow(number)
 
     def _cut_both(self, fault: Fault, draws: random.Random) -> None:
         """One node's cable is pulled: no peers, no NATS."""

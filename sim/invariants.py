@@ -19,6 +19,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
                          ack has the keys that its message asked for (R4, L4)
     OneAnswer            one message is answered by one stream at most (N9)
+    ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
     FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
@@ -51,6 +52,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from liftlog.core.metadata import PartitionState
 from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, Entry, EpochStart, PartitionId, Record
 from sim.contents import Contents, Finding, fold
@@ -65,6 +67,7 @@ STEP_INVARIANTS = (
     "NoSilentGap",
     "HeadersHeeded",
     "OneAnswer",
+    "ReadyIsSubscribed",
     "TimeLookup",
     "LogStartMonotone",
     "NoFalseDamage",
@@ -520,6 +523,15 @@ class PartitionTruth:
                 f"partition {self.id}: node {server} answers that {latest} is the latest offset, "
                 f"but {acked_before - 1} had been acknowledged before the request",
             )
+
+
+def never_subscribed(state: PartitionState) -> Violation:
+    """The group takes a leader for ready whose subscription NATS never had. ReadyIsSubscribed."""
+    return Violation(
+        "ReadyIsSubscribed",
+        f"the group takes node {state.leader} for ready to lead partition {state.id} in epoch {state.epoch}, "
+        "but NATS never had its subscription",
+    )
 
 
 class RaftTruth:

@@ -167,6 +167,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("reorder",),
     ),
     Mutant(
+        "refusal_confirms",
+        "N1",
+        "a subscription that NATS refuses counts as confirmed",
+        ("mixed", "partitions", "elections"),
+    ),
+    Mutant(
         "header_ignored",
         "L4",
         "a message whose headers ask for what is not done is stored and acknowledged",

@@ -48,7 +48,7 @@ from liftlog.types import (
 )
 from sim.authors import Authors
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, segment_paths, state_problem
-from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation
+from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
 from sim.metadata_truth import MetadataTruth
 from sim.silence import Contact
@@ -418,6 +418,9 @@ class Observer:
                 if truth.id not in metadata.partitions:
                     truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
         for partition, state in metadata.partitions.items():
+            self.checks.counts["ReadyIsSubscribed"] += state.ready
+            if state.ready and not self.world.bus.held(partition, state.epoch):
+                self.fail(never_subscribed(state))
             truth = self.truth(partition)
             if state.version != truth.version:
                 truth.version = state.version

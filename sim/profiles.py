@@ -19,6 +19,7 @@ from sim.bus import BusOptions
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions
+from sim.overlap import with_copy
 from sim.storage import StorageTimes
 
 NO_HUNT: dict[str, object] = {
@@ -34,10 +35,6 @@ NO_HUNT: dict[str, object] = {
 
 DISK_GROUP = "disk"
 """Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
-
-
-COPY_SHARE = 0.15
-"""Share of worlds in which two streams overlap."""
 
 
 def profile_of(seed: int) -> str:
@@ -85,17 +82,7 @@ def draw_knobs(
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes)
-    return msgspec.structs.replace(knobs, streams=_with_copy(random.Random(f"{seed}/overlap"), knobs.streams))
-
-
-def _with_copy(draws: random.Random, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
-    """Now and then a silent stream stores what another one answers (N9), and messages of its own."""
-    if draws.random() >= COPY_SHARE or not streams:
-        return streams
-    first = streams[0]
-    subject = f"{first.subject.partition('.')[0]}.*"
-    factor = draws.randrange(1, first.replication_factor + 1)
-    return (*streams, StreamConfig("copy", subject, 1, factor, ack_reply=False))
+    return msgspec.structs.replace(knobs, streams=with_copy(random.Random(f"{seed}/overlap"), knobs.streams))
 
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
@@ -246,6 +233,7 @@ def _partitions(draws: random.Random) -> Knobs:
             ("isolate", 3),
             ("one_way", 3),
             ("cut_bus", 2),
+            ("deny", 2),
             ("cut_both", 2),
             ("pause", 2),
             ("kill", 1),

@@ -315,6 +315,8 @@ def unhealed(world: World) -> str:
     for partition, state in newest.partitions.items():
         if not state.leader or not state.ready:
             return f"partition {partition} has no ready leader (leader {state.leader}, ISR {list(state.isr)})"
+        if not world.bus.has(state.leader, partition, state.epoch):
+            return f"{partition} is ready, but NATS has no subscription of its leader {state.leader}"
         if sorted(state.isr) != sorted(state.replicas):
             return f"partition {partition} has the ISR {list(state.isr)} of {list(state.replicas)}"
         leader = world.machines[state.leader].node

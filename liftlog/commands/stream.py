@@ -232,6 +232,12 @@ def _print_partitions(info: StreamInfo) -> None:
         for partition in info.partitions
     ]
     print_table(rows, ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "ELIGIBLE", "READY"])
+    for partition in info.partitions:
+        if partition.refusal:
+            print(
+                f"partition {partition.index}: NATS refuses node {partition.leader}'s subscription "
+                f"({partition.refusal}); nothing is stored until the nodes' NATS user may"
+            )
 
 
 async def _purge(args: argparse.Namespace) -> int:

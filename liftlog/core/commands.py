@@ -178,11 +178,14 @@ class ExpireReports(Struct):
 
 
 class LeaderReady(Struct):
-    """N1: the leader of this epoch has its subscription confirmed by NATS."""
+    """N1: the leader of this epoch has its subscription confirmed by NATS, or, with a `refusal` in its words,
+    refused.
+    """
 
     request: RequestId
     partition: PartitionId
     epoch: Number
+    refusal: Line = ""
 
 
 class Resign(Struct):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from liftlog import headers
 from liftlog.core.commands import UNSENT, ChangeIsr, LeaderReady, Resign
+from liftlog.core.placement import refused_by_nats
 from liftlog.core.purge import Purges
 from liftlog.core.sequencer import sequence
 from liftlog.core.serving import Serving
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from liftlog.core.replica import Replica
 
 
+RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
+"""N1: pauses between attempts to subscribe while NATS refuses; they double."""
+REFUSED_TURN_MS = 60_000
+"""N5: for so long a leader that NATS refuses goes on trying when all the others were refused as well."""
 RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
 
@@ -105,7 +110,11 @@ class Leadership:
         "pending_ticks",
         "purges",
         "record",
+        "refusal",
+        "refusals",
+        "refused_ticks",
         "replica",
+        "retry_ticks",
         "serving",
         "subscribed",
     )
@@ -124,6 +133,11 @@ class Leadership:
         self.subscribed = False
         self.confirmed = False
         """NATS has confirmed the subscription (N1)."""
+        self.refusal = ""
+        """Why NATS did not let us subscribe when we last tried; empty if it did, or has not said yet."""
+        self.refusals = 0
+        self.refused_ticks = 0
+        self.retry_ticks = 0
         self.serving = Serving(self)
         self.purges = Purges(self)
         self.bus_down_ticks = 0
@@ -155,7 +169,7 @@ class Leadership:
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
         ctx = self.ctx
-        if self.subscribed or ctx.fenced or ctx.leaving or not ctx.bus_up:
+        if self.subscribed or ctx.fenced or ctx.leaving or not ctx.bus_up or self.retry_ticks > 0:
             return
         stream = ctx.metadata.by_id.get(self.replica.id.stream)
         if stream is None:
@@ -202,18 +216,39 @@ class Leadership:
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = False
+        self.retry_ticks = 0
 
     def on_subscribed(self) -> None:
         """NATS has confirmed our subscription (N1)."""
         if self.subscribed and not self.confirmed:
             self.confirmed = True
+            self.refusal = ""
+            self.refusals = self.refused_ticks = self.retry_ticks = 0
             self.ctx.mark("N1.ready")
             self._tell_ready()
 
+    def on_refused(self, reason: str) -> None:
+        """N1: NATS does not let us subscribe, or no longer. We try again, less and less often."""
+        if not self.subscribed:
+            return
+        ctx = self.ctx
+        if ctx.mutants.refusal_confirms:
+            self.on_subscribed()
+            return
+        ctx.mark("N1.refused")
+        self.subscribed = self.confirmed = False
+        self.refusal = reason
+        self.retry_ticks = ctx.ticks_of(min(RETRY_MIN_MS << min(self.refusals, 10), RETRY_MAX_MS))
+        self.refusals += 1
+        self._tell_ready()
+
     def _tell_ready(self) -> None:
         """N1: until the group has heard it."""
-        if self.confirmed and not self.record.ready:
-            self.ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch))
+        ctx, record = self.ctx, self.record
+        if self.confirmed and (not record.ready or ctx.node in record.refused):
+            ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch))
+        elif self.refusal and (record.ready or record.refused.get(ctx.node) != self.refusal):
+            ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch, self.refusal))
 
     # -- publishing (R4, N4, N6) ------------------------------------------------------------------
 
@@ -465,6 +500,7 @@ class Leadership:
             self._remove_lagging()
         self.purges.tick()
         self._watch_bus()
+        self.retry_ticks = max(0, self.retry_ticks - 1)
         self.subscribe()
         self._tell_ready()
 
@@ -489,9 +525,20 @@ class Leadership:
         ctx = self.ctx
         if ctx.bus_up:
             self.bus_down_ticks = 0
+            self._watch_refusal()
             return
         self.bus_down_ticks += 1
         if self.bus_down_ticks >= ctx.ticks_of(RESIGN_AFTER_MS) and not ctx.fenced:
+            self.resign()
+
+    def _watch_refusal(self) -> None:
+        """N5: whom NATS refuses hands over to somebody who may be let in; if nobody is left, seldom."""
+        ctx, record = self.ctx, self.record
+        if not self.refusal:
+            return
+        self.refused_ticks += 1
+        after_ms = REFUSED_TURN_MS if refused_by_nats(ctx.metadata, record) else RESIGN_AFTER_MS
+        if self.refused_ticks >= ctx.ticks_of(after_ms) and ctx.node in record.refused and not ctx.fenced:
             self.resign()
 
     def resign(self) -> None:

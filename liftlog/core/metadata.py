@@ -93,6 +93,8 @@ class PartitionState(msgspec.Struct):
     failures: dict[int, tuple[int, int]] = {}
     """R5: (incarnation, number) of the last failure that each replica has told."""
     ready: bool = False
+    refused: dict[int, str] = {}
+    """N1: whom NATS did not let subscribe when it last led in its present run, in the words of NATS."""
     reports: dict[int, int] = {}
     report_round: int = 0
     unclean_epochs: tuple[int, ...] = ()
@@ -238,6 +240,7 @@ class Metadata:
         self, partition: PartitionState, node: int, report: TailReport | None, reset: bool, born: int
     ) -> None:
         """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
+        partition.refused = {other: text for other, text in partition.refused.items() if other != node}
         self.changed[partition.id] = None
         if reset and not self._mutants.wiped_replica_rejoins:
             self._demote(partition, node, LastKnown(0, 0, lost=True))
@@ -506,7 +509,12 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
-        partition.ready = True
+        refused = {node: text for node, text in partition.refused.items() if node != partition.leader}
+        if command.refusal:
+            self._count("N1.told-refused")
+            refused[partition.leader] = command.refusal
+        partition.refused = refused
+        partition.ready = not command.refusal
         self.changed[partition.id] = None
         return OK
 
@@ -566,7 +574,9 @@ class Metadata:
     def _elect(self, partition: PartitionState, avoid: int = 0) -> None:
         """R16: from the live ISR, else the live eligible, else by R14; else nobody. Ends the old epoch."""
         candidates = [node for node in partition.isr if self.is_live(node)]
-        chosen = self._least_loaded([node for node in candidates if node != avoid] or candidates)
+        wanted = [node for node in candidates if node != avoid] or candidates
+        # N5: whom NATS refused comes last, since nothing would reach it.
+        chosen = self._least_loaded([node for node in wanted if node not in partition.refused] or wanted)
         if chosen:
             self._lead(partition, chosen)
             return

@@ -59,6 +59,7 @@ from liftlog.messages import (
     StopRequested,
     StorageFailed,
     Subscribed,
+    SubscriptionRefused,
     TimeFound,
     TimerFired,
     TrashLog,
@@ -142,6 +143,7 @@ class Node:
             BusUp: self._on_bus_up,
             BusDown: self._on_bus_down,
             Subscribed: self._on_subscribed,
+            SubscriptionRefused: self._on_subscription_refused,
             Drained: self._on_drained,
             Published: self._on_published,
             ClientRequest: self._on_client_request,
@@ -460,6 +462,12 @@ class Node:
         replica = self.replicas.get(event.partition)
         if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
             replica.leading.drained()
+
+    def _on_subscription_refused(self, event: SubscriptionRefused) -> None:
+        replica = self.replicas.get(event.partition)
+        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
+            replica.leading.on_refused(event.reason)
+            self._after_raft()
 
     def _on_published(self, event: Published) -> None:
         replica = self.replicas.get(event.partition)

@@ -1,4 +1,4 @@
-"""Where a new partition's replicas go, and who is preferred to lead it (R16: leaders are spread evenly).
+"""Where a partition's replicas go, who is preferred to lead (R16: spread evenly), whom NATS keeps out (N1).
 
 The choice is part of a replicated command, so that it must be the same on every node: it looks only at the
 metadata and breaks ties by node id. The first replica of the list is the preferred leader.
@@ -7,7 +7,10 @@ metadata and breaks ties by node id. The first replica of the list is the prefer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from liftlog.core.metadata import Metadata, PartitionState
 
 
 class Placed(Protocol):
@@ -31,3 +34,10 @@ def choose_replicas(
     ranked = sorted(nodes, key=lambda node: (node not in live, replicas[node], node))
     chosen = ranked[:count]
     return sorted(chosen, key=lambda node: (node not in live, preferred[node], node))
+
+
+def refused_by_nats(metadata: Metadata, partition: PartitionState) -> str:
+    """N1: why nothing that is published reaches this partition, whoever of its ISR leads; else empty."""
+    if any(metadata.is_live(node) and node not in partition.refused for node in partition.isr):
+        return ""
+    return partition.refused.get(partition.leader, "")

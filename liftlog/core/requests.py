@@ -25,9 +25,11 @@ from liftlog.core.commands import (
 )
 from liftlog.core.limits import with_defaults
 from liftlog.core.metadata import LATE, LIVE, STALE, PartitionState, Result, StreamState
+from liftlog.core.placement import refused_by_nats
 from liftlog.core.subjects import config_problem
 from liftlog.messages import (
     ERR_INVALID,
+    ERR_NATS_REFUSES,
     ERR_NO_LEADER,
     ERR_NOT_FOUND,
     ERR_NOT_LEADER,
@@ -453,7 +455,12 @@ class Requests:
                 self._reply(
                     waiting.client, ErrorReply(ERR_NOT_FOUND, "the stream was deleted meanwhile", False)
                 )
-            elif all(metadata.partitions[partition].ready for partition in stream.partitions):
+                continue
+            records = [metadata.partitions[partition] for partition in stream.partitions]
+            refused = [record for record in records if refused_by_nats(metadata, record)]
+            if refused:
+                self._reply(waiting.client, _refused_by_nats(stream, refused[0]))
+            elif all(record.ready for record in records):
                 self._reply(waiting.client, StreamInfoReply([self._describe(stream)]))
             else:
                 still.append(waiting)
@@ -536,4 +543,14 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
         list(record.eligible),
         record.ready,
         record.min_insync,
+        "" if record.ready else record.refused.get(record.leader, ""),
     )
+
+
+def _refused_by_nats(stream: StreamState, record: PartitionState) -> ErrorReply:
+    """N1: the stream is there, but nothing that is published would reach it."""
+    text = (
+        f"stream {stream.config.name!r} was created, but NATS refuses node {record.leader}'s subscription "
+        f"({record.refused[record.leader]}): nothing is stored until the nodes' NATS user may; they try again"
+    )
+    return ErrorReply(ERR_NATS_REFUSES, text, False, record.leader)

@@ -132,6 +132,8 @@ class PartitionInfo(Struct):
     ready: bool
     min_insync: int = 0
     """How many must be in sync for anything to be committed."""
+    refusal: str = ""
+    """N1: why NATS does not let the leader subscribe, in its words."""
 
 
 class StreamInfo(Struct):
@@ -241,6 +243,8 @@ ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
 """The last eight: what a message's headers ask for cannot be done here (L4)."""
+ERR_NATS_REFUSES = "nats-refuses"
+"""N1: NATS lets no replica subscribe."""
 ERR_COMPACTED = "compacted-past-start"
 ERR_STALE = "stale"
 """C4: tombstones that this reader has not seen yet are gone: begin again from the front."""

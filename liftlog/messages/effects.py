@@ -237,7 +237,9 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
 
 
 class Subscribe(Effect):
-    """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it (N1)."""
+    """Subscribe at NATS -> `Subscribed(partition, epoch)` once the server confirmed it, or
+    `SubscriptionRefused` (N1).
+    """
 
     partition: PartitionId
     epoch: int

@@ -142,6 +142,17 @@ class Drained(Event):
     epoch: int
 
 
+class SubscriptionRefused(Event):
+    """NATS does not let us subscribe, or has taken a confirmed subscription away, in these words (N1).
+
+    Nothing of it will be heard until a later `Subscribe` succeeds.
+    """
+
+    partition: PartitionId
+    epoch: int
+    reason: str
+
+
 class Published(Event):
     """Messages from NATS for one subscription, in order, stamped by the driver's wall clock."""
 

@@ -15,6 +15,7 @@ nothing but a subject, and its reply subject, if any, gets the ack (L1), unless 
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,7 @@ from liftlog.messages import (
     RefusePublishes,
     Subscribe,
     Subscribed,
+    SubscriptionRefused,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.ports import Clock
@@ -57,6 +59,10 @@ OUTGOING_LIMIT_BYTES = 64 * 1024 * 1024
 unknown."""
 
 COMPLAINT_INTERVAL_S = 5.0
+API_RETRY_ROUNDS = 10
+"""Rounds of PING after which a refused subscription of the API is tried again: permissions change."""
+REASON_MAX_CHARACTERS = 200
+SUBSCRIPTION_VIOLATION = re.compile(r'Permissions Violation for Subscription to "([^"]*)"')
 
 ApiHandler = Callable[[bytes, bytes, bytes], None]
 """Called with (subject, reply, payload) of a request to the API."""
@@ -67,6 +73,7 @@ class Subscription(NamedTuple):
     epoch: int
     max_payload_bytes: int
     stream: str
+    subject: str
 
 
 class ApiSubscription(NamedTuple):
@@ -102,15 +109,16 @@ class NatsBus:
         self._sid_of: dict[PartitionId, bytes] = {}
         self._silent: set[PartitionId] = set()
         self._api: list[ApiSubscription] = []
-        self._api_by_sid: dict[bytes, ApiHandler] = {}
+        self._api_by_sid: dict[bytes, ApiSubscription] = {}
+        self._api_refused: list[ApiSubscription] = []
         self._pongs: deque[bytes] = deque()
         """What each PONG that is due stands for: a subscription's id, or nothing."""
         self._draining: dict[bytes, bytes] = {}
         """What the last PONG of a drained subscription stands for, and the subscription's id."""
         self._pongs_seen = 0
         self._smallest_limit_bytes = 0
-        self._complain_after_s = 0.0
-        self._complaints_kept = 0
+        self._complaints: dict[str, tuple[float, int]] = {}
+        """For each kind of complaint: when the next one may be logged, and how many were kept back."""
         self.connected = False
         self.last_error = ""
         self.counters = {
@@ -120,6 +128,8 @@ class NatsBus:
             "nats.refused_headers": 0,
             "nats.answers_dropped": 0,
             "nats.errors": 0,
+            "nats.subscriptions_refused": 0,
+            "nats.publishes_refused": 0,
         }
 
     # -- the port ------------------------------------------------------------------------------------------
@@ -136,7 +146,7 @@ class NatsBus:
             return
         sid = self._new_sid()
         self._subscriptions[sid] = Subscription(
-            request.partition, request.epoch, request.max_payload_bytes, request.stream
+            request.partition, request.epoch, request.max_payload_bytes, request.stream, request.subject
         )
         self._sid_of[request.partition] = sid
         self._find_smallest_limit()
@@ -167,6 +177,7 @@ class NatsBus:
         if refusal.code in nats_wire.HEADER_CODES:
             self.counters["nats.refused_headers"] += len(refusal.replies)
             self._complain(
+                "headers",
                 f"stream {refusal.stream!r} refused {len(refusal.replies)} messages: {refusal.description}"
             )
         if refusal.partition not in self._silent:
@@ -257,6 +268,7 @@ class NatsBus:
         self._subscriptions.clear()
         self._sid_of.clear()
         self._api_by_sid.clear()
+        self._api_refused.clear()
         self._pongs.clear()
         self._draining.clear()
         self._outgoing.clear()
@@ -275,9 +287,14 @@ class NatsBus:
                 await self._wake_writer.wait()
 
     async def _ping_loop(self) -> None:
-        silent_rounds, answered = 0, self._pongs_seen
+        silent_rounds, answered, rounds = 0, self._pongs_seen, 0
         while True:
             await trio.sleep(PING_INTERVAL_S)
+            rounds += 1
+            if rounds % API_RETRY_ROUNDS == 0:
+                refused, self._api_refused = self._api_refused, []
+                for subscription in refused:
+                    self._subscribe_api(subscription)
             if not self._pongs:
                 self._write(b"PING\r\n")
                 self._pongs.append(b"")
@@ -314,11 +331,63 @@ class NatsBus:
             self._write(b"PONG\r\n")
         elif line.startswith(b"-ERR"):
             # The server closes the connection itself where the error is final; a refused subject is not.
-            self.counters["nats.errors"] += 1
-            self.last_error = line[4:].strip(b" '").decode("utf-8", "replace")
-            log.error("NATS says: %s", self.last_error)
+            await self._refused(line[4:].strip(b" '").decode("utf-8", "replace"))
         elif not line.startswith((b"INFO", b"+OK")):
             raise ProtocolError(f"not a NATS line: {line[:200]!r}")
+
+    async def _refused(self, text: str) -> None:
+        """NATS refuses something, in these words."""
+        self.counters["nats.errors"] += 1
+        self.last_error = text
+        sid = self._subscription_meant(text)
+        subscription = self._subscriptions.pop(sid, None)
+        if subscription is not None:
+            self.counters["nats.subscriptions_refused"] += 1
+            if self._sid_of.get(subscription.partition) == sid:
+                del self._sid_of[subscription.partition]
+            self._find_smallest_limit()
+            self._complain(
+                "subscriptions",
+                f"NATS refuses to let this node subscribe for stream {subscription.stream!r}, "
+                f"partition {subscription.partition.index}: {text}; allow it there to the nodes' user"
+            )
+            reason = text[:REASON_MAX_CHARACTERS]
+            await self._put(SubscriptionRefused(subscription.partition, subscription.epoch, reason))
+        elif sid in self._api_by_sid:
+            self.counters["nats.subscriptions_refused"] += 1
+            self._api_refused.append(self._api_by_sid.pop(sid))
+            text = f"NATS refuses this node's API, nobody can ask it anything: {text}; allow it there"
+            self._complain("API", text)
+        elif text.startswith("Permissions Violation for Publish"):
+            self.counters["nats.publishes_refused"] += 1
+            self._complain(
+                "publishing",
+                f"NATS refuses an ack or an answer of this node: {text}; allow the nodes' user to publish to "
+                "the inboxes of publishers and clients"
+            )
+        else:
+            log.error("NATS says: %s", text)
+
+    def _subscription_meant(self, text: str) -> bytes:
+        """The sid of the subscription that an error is about; empty if it is about none.
+
+        The server reads our lines in order, so that what it says before it answers the PING behind a SUB may
+        be about that one; where it names the subject, that decides. A subscription can also be taken away
+        later, when the server's permissions change.
+        """
+        named = SUBSCRIPTION_VIOLATION.match(text)
+        if named is None:
+            about_subscriptions = "subscription" in text.lower() or text == "Invalid Subject"
+            return self._pongs[0] if self._pongs and about_subscriptions else b""
+        known = (*self._pongs, *self._subscriptions, *self._api_by_sid)
+        return next((sid for sid in known if self._subject_of(sid) == named[1]), b"")
+
+    def _subject_of(self, sid: bytes) -> str:
+        subscription = self._subscriptions.get(sid)
+        if subscription is not None:
+            return subscription.subject
+        api = self._api_by_sid.get(sid)
+        return api.subject if api is not None else ""
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -327,10 +396,10 @@ class NatsBus:
         for sid, messages in parsed.groups.items():
             subscription = self._subscriptions.get(sid)
             if subscription is None:
-                handler = self._api_by_sid.get(sid)
-                if handler is not None:
+                api = self._api_by_sid.get(sid)
+                if api is not None:
                     for message in messages:
-                        handler(message.subject, message.reply, message.value)
+                        api.handler(message.subject, message.reply, message.value)
                 continue
             self.counters["nats.messages_in"] += len(messages)
             if parsed.largest > self._smallest_limit_bytes:
@@ -359,20 +428,15 @@ class NatsBus:
             )
         return kept
 
-    def _complain(self, text: str) -> None:
-        """A warning in the log, but not more often than every `COMPLAINT_INTERVAL_S`: publishers set the
-        pace.
-        """
+    def _complain(self, what: str, text: str) -> None:
+        """A warning in the log, one of a kind every `COMPLAINT_INTERVAL_S` at most: others set the pace."""
         now_s = trio.current_time()
-        if now_s >= self._complain_after_s:
-            self._complain_after_s = now_s + COMPLAINT_INTERVAL_S
-            more = (
-                f" ({self._complaints_kept} more like this or others since)" if self._complaints_kept else ""
-            )
-            self._complaints_kept = 0
-            log.warning("%s%s", text, more)
+        after_s, kept = self._complaints.get(what, (0.0, 0))
+        if now_s >= after_s:
+            log.warning("%s%s", text, f" (and {kept} more)" if kept else "")
+            self._complaints[what] = (now_s + COMPLAINT_INTERVAL_S, 0)
         else:
-            self._complaints_kept += 1
+            self._complaints[what] = (after_s, kept + 1)
 
     # -- small helpers -------------------------------------------------------------------------------------
 
@@ -395,9 +459,10 @@ class NatsBus:
 
     def _subscribe_api(self, subscription: ApiSubscription) -> None:
         sid = self._new_sid()
-        self._api_by_sid[sid] = subscription.handler
+        self._api_by_sid[sid] = subscription
         queue = f" {subscription.queue}" if subscription.queue else ""
-        self._write(f"SUB {subscription.subject}{queue} ".encode() + sid + b"\r\n")
+        self._write(f"SUB {subscription.subject}{queue} ".encode() + sid + b"\r\nPING\r\n")
+        self._pongs.append(sid)
 
     def _find_smallest_limit(self) -> None:
         limits = [subscription.max_payload_bytes for subscription in self._subscriptions.values()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sysconfig
@@ -166,6 +167,11 @@ class NatsServer:
                 self._process.kill()
         self._process.wait()
         self._process = None
+
+    def reload(self) -> None:
+        """Have it read its configuration again; it goes on with its connections."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """SIGKILL, as a fault."""

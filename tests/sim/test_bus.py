@@ -14,6 +14,7 @@ from liftlog.messages import (
     RefusePublishes,
     Subscribe,
     Subscribed,
+    SubscriptionRefused,
 )
 from liftlog.types import Message, PartitionId
 from sim.bus import BusConnection, BusOptions, SimBus, subject_matches
@@ -78,6 +79,24 @@ def test_a_subscription_is_confirmed_and_then_hears_messages_in_order() -> None:
     heard = [event for event in setup.run(1000) if isinstance(event, Published)]
     assert [m.value for event in heard for m in event.messages] == [b"value 1", b"value 2", b"value 3"]
     assert {event.epoch for event in heard} == {3}
+
+
+def test_a_denied_node_is_told_and_heard_nothing_of_until_it_is_allowed_and_asks_again() -> None:
+    setup = Setup()
+    setup.run(2000)
+    setup.bus.deny(1)
+    setup.connection.subscribe(Subscribe(PARTITION, 3, "orders.*", 1000, True))
+    reason = 'Permissions Violation for Subscription to "orders.*"'
+    assert setup.run(5000) == [SubscriptionRefused(PARTITION, 3, reason)]
+    assert not setup.bus.heard(b"orders.new") and not setup.bus.held(PARTITION, 3)
+    setup.bus.allow(1)
+    setup.connection.subscribe(Subscribe(PARTITION, 3, "orders.*", 1000, True))
+    assert setup.run(5000) == [Subscribed(PARTITION, 3)]
+    assert setup.bus.held(PARTITION, 3) and setup.bus.has(1, PARTITION, 3)
+    setup.bus.deny(1)
+    assert not setup.bus.heard(b"orders.new"), "new permissions take away what there is"
+    assert setup.run(5000) == [SubscriptionRefused(PARTITION, 3, reason)]
+    assert setup.bus.held(PARTITION, 3) and not setup.bus.has(1, PARTITION, 3)
 
 
 def test_nobody_subscribed_means_no_responders() -> None:

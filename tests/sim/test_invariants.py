@@ -468,6 +468,7 @@ def test_every_evaluation_is_counted() -> None:
         "MetadataReads",
         "NoFalseDamage",
         "OneAnswer",
+        "ReadyIsSubscribed",
         "RetentionKeeps",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.
