@@ -8,6 +8,7 @@ from liftlog.core.commands import (
     CreateStream,
     DeleteStream,
     RegisterNode,
+    RequestId,
     encode_command,
 )
 from liftlog.core.requests import describe_partition
@@ -25,8 +26,8 @@ class _Group:
         self.commit(RegisterNode(self._request(), 1, 0, "disk", 0, 1, "", []))
         self.commit(ConfirmNode(self._request(), 1, 1))
 
-    def _request(self) -> tuple[int, int]:
-        return (1, len(self.answers))
+    def _request(self) -> RequestId:
+        return RequestId(1, len(self.answers), 1000)
 
     def commit(self, command: Command) -> int:
         index = self.truth.committed + 1
@@ -48,7 +49,8 @@ class _Group:
         return self.commit(CreateStream(self._request(), StreamConfig(name, name, 1, 1)))
 
     def delete(self, name: str) -> int:
-        return self.commit(DeleteStream(self._request(), name))
+        stream = self.truth._state.streams[name].id
+        return self.commit(DeleteStream(self._request(), stream, name))
 
 
 def test_what_was_so_at_any_moment_since_the_question_is_right() -> None:
