@@ -162,6 +162,8 @@ class TailState(Enum):
     """Unclean stop with bad bytes in the last group: cut and quarantined; something synced may be gone."""
     DAMAGED = "damaged"
     """Bad bytes where a torn write cannot have put them: cut there and quarantined."""
+    LOST = "lost"
+    """The disk is known to have held this log, and nothing of it is left: a new log was begun (M4)."""
 
 
 class OffsetRange(NamedTuple):
@@ -393,6 +395,7 @@ class Mutants(msgspec.Struct, frozen=True):
     commit_below_minimum: bool = False  # R2
     compacted_hole_out_of_range: bool = False  # 44
     session_by_ticks: bool = False  # N2
+    lost_folder_is_empty: bool = False  # M4
     header_ignored: bool = False  # L4
     overlap_answered: bool = False  # N9
     refusal_confirms: bool = False  # N1

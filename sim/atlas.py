@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FOREVER = 1 << 62
 STREAMS = "streams/"
-METADATA = ("identity", "vote")
+METADATA = ("identity", "logs", "vote")
 RAFT = "raft/"
 WHOLE = OffsetRange(0, FOREVER)
 

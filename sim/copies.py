@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SEGMENT_SUFFIX = ".log"
 STATE_MAGIC = b"LIFTSTA1"
 STATE_HEAD_BYTES = 16
-NODE_STATES = ("clean", "encryption", "hw", "identity", "vote")
+NODE_STATES = ("clean", "encryption", "hw", "identity", "logs", "vote")
 LOG_STATES = ("clean", "damage", "start", "tail")
 """State files of a node and of a log."""
 BASE_POSITION = 24

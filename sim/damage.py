@@ -10,6 +10,7 @@ means for which offsets, `sim/atlas.py` knows; a strike that it does not allow i
     latent      some sectors cannot be read, for ever or a few times
     lost_sync   the next sync of a segment reports success and writes nothing but the file's size; a power
                 loss shows it
+    lost_folder a log's folder vanishes while its node is down, or what is in it does
 
 What a strike does may be hidden by the page cache until that is dropped, by the kernel or by a power loss.
 """
@@ -19,7 +20,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from sim.atlas import METADATA, STREAMS, Harm, is_metadata, log_of
+from liftlog.storage.layout import log_directory
+from liftlog.storage.logstate import start_path
+from sim.atlas import METADATA, STREAMS, WHOLE, Harm, is_metadata, log_of
 from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
 from sim.disk import SECTOR_BYTES
 from sim.kernel import MILLISECOND, SECOND
@@ -124,6 +127,24 @@ class DiskFaults:
 
         machine.disk.lie_when(decide)
 
+    def lost_folder(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """The node is killed, unless it is down, and one of its logs is gone."""
+        disk = machine.disk
+        logs = self._logs(disk)
+        if not logs:
+            return
+        log = draws.choice(logs)
+        folder = log_directory(log)
+        if not self._atlas.allows(machine, log, WHOLE):
+            return
+        machine.kill()
+        empty = draws.random() < 0.3
+        for path in disk.files_below(folder + "/") if empty else [folder]:
+            disk.vanish(path)
+        self._atlas.note(machine, Harm(machine.number, start_path(log), 0, 0, log, WHOLE))
+        what = "everything in" if empty else "the folder"
+        self._faults.done(fault, f"{what} {folder} on node {machine.number} is gone")
+
     # -- choosing ------------------------------------------------------------------------------------------
 
     def _file(self, machine: Machine, draws: random.Random) -> str:
@@ -150,16 +171,21 @@ class DiskFaults:
 
     def _newest(self, machine: Machine, draws: random.Random) -> Place | None:
         """The last batch of a log on this disk."""
-        logs: list[PartitionId] = []
-        for path in machine.disk.files_below(STREAMS):
-            log = log_of(path)
-            if log is not None and log not in logs:
-                logs.append(log)
+        logs = self._logs(machine.disk)
         if not logs:
             return None
         segments = segment_paths(machine.disk, draws.choice(logs))
         found = [place for path in segments[-1:] for place in places(path, machine.disk.content(path))]
         return found[-1] if found else None
+
+    def _logs(self, disk: SimDisk) -> list[PartitionId]:
+        """The partitions that have files on this disk."""
+        logs: list[PartitionId] = []
+        for path in disk.files_below(STREAMS):
+            log = log_of(path)
+            if log is not None and log not in logs:
+                logs.append(log)
+        return logs
 
     def _elsewhere(self, disk: SimDisk, written: Place, draws: random.Random) -> tuple[str, int] | None:
         """A place where these bytes may land: where they are easily mistaken, or at the start of any sector.

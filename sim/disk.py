@@ -358,6 +358,16 @@ class SimDisk:
             inode = self._file(path)
             inode.unreadable = [bad for bad in inode.unreadable if bad.times < 0]
 
+    def vanish(self, path: str) -> None:
+        """A file or a whole folder is there no more, on the platter and in the cache."""
+        above, _, name = path.rpartition("/")
+        folder = self._walk(above)
+        if folder is not None:
+            folder.names.pop(name, None)
+            folder.durable.pop(name, None)
+            place = (folder, name)
+            self._changes = [one for one in self._changes if place not in (one.source, one.target)]
+
     def rescue(self) -> bool:
         """Copy the disk to a sound one as ddrescue does: unreadable sectors become zeros. Were there any?"""
         found = False

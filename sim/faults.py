@@ -87,6 +87,7 @@ KINDS = (
     "misdirect",
     "latent",
     "lost_sync",
+    "lost_folder",
     "wipe",
     "rollback",
 )
@@ -102,6 +103,7 @@ DISK_KINDS = (
     "misdirect",
     "latent",
     "lost_sync",
+    "lost_folder",
 )
 """What a disk does wrong."""
 
@@ -539,6 +541,12 @@ class Faults:
 
     def _latent(self, fault: Fault, draws: random.Random) -> None:
         self._disks.latent(fault, self._target(fault, draws), draws)
+
+    def _lost_folder(self, fault: Fault, draws: random.Random) -> None:
+        """A log's folder, or all that is in it, is gone when the node starts again (M4)."""
+        machine = self._target(fault, draws)
+        self._disks.lost_folder(fault, machine, draws)
+        self._restart_later(machine, fault.duration_us)
 
     def _lost_sync(self, fault: Fault, draws: random.Random) -> None:
         self._disks.lost_sync(fault, self._target(fault, draws), draws)

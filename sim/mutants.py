@@ -142,6 +142,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a session ends by a count of ticks, of which a pause is one (N2)",
         ("mixed", "reorder", "shrinking"),
     ),
+    Mutant("lost_folder_is_empty", "M4", "a log that is gone is taken for a new one (M4)", ("disk",)),
     Mutant(
         "restarted_leader_keeps_epoch",
         "R1",

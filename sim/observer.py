@@ -190,7 +190,7 @@ class Observer:
                 self._check_recovered(machine)
             for summary in recovered.logs:
                 self._summary(machine, summary)
-                if summary.tail is TailState.DAMAGED:
+                if summary.tail in (TailState.DAMAGED, TailState.LOST):
                     self._must_be_struck(machine, summary.log, "its end")
         except Violation as violation:
             self.fail(violation)

@@ -423,6 +423,7 @@ def _disk(draws: random.Random) -> Knobs:
             ("misdirect", 3),
             ("latent", 2),
             ("lost_sync", 2),
+            ("lost_folder", 2),
             ("power", 3),
             ("kill_then_power", 2),
             ("power_all", 1),

@@ -133,6 +133,7 @@ REQUIRED_MARKS = (
     "R13.eligible",
     "R14.last-known",
     "R14.suspect",
+    "M4.lost",
     "R15.back",
     "R15.election",
     "R15.expire",

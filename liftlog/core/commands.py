@@ -26,6 +26,7 @@ from liftlog.types import (
     Number,
     PartitionId,
     StreamConfig,
+    TailState,
     Word,
 )
 
@@ -46,7 +47,7 @@ class RequestId(NamedTuple):
 
 UNSENT = RequestId(0, 0, 0)
 """In the place of a request id until a command is sent (`liftlog.core.proposals`)."""
-TailWord = Annotated[str, Meta(pattern=r"\A(clean|intact|suspect|damaged)\Z")]
+TailWord = Annotated[str, Meta(pattern=rf"\A({'|'.join(state.value for state in TailState)})\Z")]
 """The value of a `TailState`."""
 
 

@@ -250,7 +250,10 @@ class Metadata:
             self._demote(partition, node, LastKnown(0, 0, lost=partition.id.stream <= born))
         elif report is not None:
             found = LastKnown(report.epoch, report.leo)
-            if report.state in self._doubtful_tails(partition):
+            if report.state == TailState.LOST.value:
+                self._count("M4.lost")
+                self._demote(partition, node, LastKnown(0, 0, lost=True))
+            elif report.state in self._doubtful_tails(partition):
                 self._count("R14.suspect")
                 self._demote(partition, node, found)
             elif node in partition.last_known and not partition.last_known[node].lost:

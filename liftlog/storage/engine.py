@@ -55,6 +55,7 @@ from liftlog.ports import Disk, SyncFailed
 from liftlog.storage import startup
 from liftlog.storage.creation import create_log
 from liftlog.storage.indexes import Indexes
+from liftlog.storage.inventory import Inventory
 from liftlog.storage.layout import (
     CLEAN,
     HW,
@@ -127,6 +128,7 @@ class StorageEngine:
         self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
         self._logs: dict[PartitionId, Log] = {}
         self._upkeep = Upkeep(disk, mutants)
+        self._inventory = Inventory(disk)
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []
         """Logs whose tail the metadata group has not heard of yet."""
@@ -176,6 +178,7 @@ class StorageEngine:
         )
         self._logs = found.logs
         self._hw = found.hw
+        self._inventory = found.inventory
         self._identity = found.identity
         self._with_verdicts = [log for log in found.logs.values() if log.tail in WORTH_TELLING]
         return Recovered(
@@ -431,7 +434,10 @@ class StorageEngine:
         if log is None:
             try:
                 log = create_log(self._disk, job.log, job.options, self._sealer, self._indexes)
+                self._inventory.add(job.log)
             except OSError as error:
+                if log is not None:
+                    log.close()
                 return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
             self._logs[job.log] = log
         elif log.failure is None:
@@ -470,6 +476,7 @@ class StorageEngine:
             open_log.close()
         directory = log_directory(log)
         try:
+            self._inventory.remove(log)
             self._lower_hw(log, 0)
             self._hw_changed |= self._hw.pop(log, None) is not None
             if self._disk.exists(directory):

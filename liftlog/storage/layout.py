@@ -2,6 +2,7 @@
 
     lock                             held by the running process
     identity, vote                   state files (I2, M1): who this disk is, what its voter must not forget
+    logs                             state file: the partitions whose logs lie here (M4)
     hw                               state file: HW checkpoints of all partitions (R8)
     clean                            state file: there exactly while the last stop was a clean one (R14)
     encryption                       state file, with encryption at rest: tells the right key from others
@@ -28,6 +29,7 @@ from liftlog.types import RAFT_LOG, PartitionId
 LOCK = "lock"
 IDENTITY = "identity"
 VOTE = "vote"
+LOGS = "logs"
 HW = "hw"
 CLEAN = "clean"
 ENCRYPTION = "encryption"

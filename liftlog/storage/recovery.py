@@ -154,17 +154,21 @@ def recover_log(
     mutants: Mutants,
     sealer: Sealer | None = None,
     indexes: Indexes | None = None,
+    known: bool = False,
 ) -> Log:
     """Open a log, cut what is bad, make durable what is kept. `clean`: what the clean-stop marker says of it.
 
+    `known`: this disk has held it (M4).
     Raises DiskError, SyncFailed; UnsupportedBatch; LiftlogError if the Raft log is damaged.
     """
     indexes = indexes or Indexes(disk)
     directory = log_directory(log)
     found = _look(disk, log, indexes, clean)
     if found is None:
-        # It was being created, or everything in the folder is gone.
-        verdict = TailState.INTACT if clean is None else TailState.DAMAGED
+        # It was being created, or all that was in the folder is gone.
+        verdict = TailState.LOST if known or clean is not None else TailState.INTACT
+        if mutants.lost_folder_is_empty:
+            verdict = TailState.INTACT
         _refuse_raft(log, verdict, f"{directory}: entries are gone that the last stop recorded")
         verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
         fresh = create_log(disk, log, options, sealer, indexes)
@@ -190,7 +194,7 @@ def recover_log(
 
 
 def _refuse_raft(log: PartitionId, verdict: TailState, reason: str) -> None:
-    if log == RAFT_LOG and verdict is TailState.DAMAGED:
+    if log == RAFT_LOG and verdict in (TailState.DAMAGED, TailState.LOST):
         raise damaged_metadata(reason)
 
 
@@ -202,7 +206,7 @@ def _refuse_raft(log: PartitionId, verdict: TailState, reason: str) -> None:
 def _look(disk: Disk, log: PartitionId, indexes: Indexes, clean: CleanLog | None) -> _Found | None:
     """None if there is nothing, or no more than the beginning of a creation."""
     bases = segment_bases(disk, log_directory(log))
-    begun = clean is None and bases in ([], [0]) and all(_size(disk, log, base) == 0 for base in bases)
+    begun = bases == [] or (clean is None and bases == [0] and _size(disk, log, 0) == 0)
     try:
         start = read_start(disk, log)
         reason = f"{start_path(log)} byte 0: the file is missing"

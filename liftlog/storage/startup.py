@@ -15,6 +15,7 @@ import msgspec
 from liftlog.format import decode_values
 from liftlog.ports import Disk
 from liftlog.storage.indexes import Indexes
+from liftlog.storage.inventory import Inventory, read_inventory
 from liftlog.storage.layout import (
     CLEAN,
     HW,
@@ -59,6 +60,7 @@ class Startup(msgspec.Struct):
     hard_state: HardState
     raft_entries: list[Entry]
     logs: dict[PartitionId, Log]
+    inventory: Inventory
     hw: dict[PartitionId, int]
     clean: bool
 
@@ -104,20 +106,20 @@ def _recover(
     remove_temporary_files(disk, ROOT)
     marker = _read_marker(disk)
     identity, hard_state = _read_or_create_identity(disk, node, new_disk_id, marker is not None)
-    partitions = partitions_on_disk(disk)
-    clean_logs: dict[PartitionId, CleanLog] = {}
-    if marker is not None:
-        clean_logs = {entry.log: entry for entry in marker}
-        gone = [log for log in clean_logs if log != RAFT_LOG and log not in partitions]
-        partitions = sorted(partitions + gone)
+    clean_logs = {entry.log: entry for entry in marker or ()}
+    saved_hw = _read_hw(disk)
+    inventory = _read_inventory(disk, saved_hw)
+    witnesses = (*partitions_on_disk(disk), *clean_logs, *inventory.names)
+    partitions = sorted(log for log in dict.fromkeys(witnesses) if log != RAFT_LOG)
     logs: dict[PartitionId, Log] = {}
     for log in (RAFT_LOG, *partitions):
         # A folder that the marker does not name could not be moved to the trash: nothing is known of it.
-        logs[log] = recover_log(disk, log, options.log, clean_logs.get(log), mutants, sealer, indexes)
+        clean, known = clean_logs.get(log), log in inventory
+        logs[log] = recover_log(disk, log, options.log, clean, mutants, sealer, indexes, known)
     if marker is None:
         _sync_folders(disk)
     entries = _raft_entries(logs[RAFT_LOG])
-    saved_hw = _read_hw(disk)
+    inventory.settle(partitions, rewrite=marker is None)
     for log, hw in saved_hw.items():
         if log in logs and hw > logs[log].leo:
             # A checkpoint was never above what was durable (R8): something is gone without a bad byte.
@@ -125,12 +127,13 @@ def _recover(
                 end = logs[log].leo
                 raise damaged_metadata(f"{RAFT}: the log ends at entry {end}, {hw} of them were durable")
             promised = TailState.SUSPECT if logs[log].options.durability == OS else TailState.DAMAGED
-            logs[log].tail = remember_verdict(disk, log, promised, rewrite=True)
+            if logs[log].tail is not TailState.LOST:
+                logs[log].tail = remember_verdict(disk, log, promised, rewrite=True)
     found_hw = _recover_hw(disk, logs, saved_hw, mutants, marker is not None)
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
-    return Startup(identity, hard_state, entries, logs, found_hw, marker is not None)
+    return Startup(identity, hard_state, entries, logs, inventory, found_hw, marker is not None)
 
 
 def _sync_folders(disk: Disk) -> None:
@@ -191,6 +194,14 @@ def _read_metadata(disk: Disk, path: str, kind: type[_Content]) -> _Content | No
         raise damaged_metadata(str(error)) from error
     except msgspec.MsgspecError as error:
         raise damaged_metadata(f"{path} byte 16: {error}") from error
+
+
+def _read_inventory(disk: Disk, saved_hw: dict[PartitionId, int]) -> Inventory:
+    """M4: a list that cannot be read is not taken for an empty one."""
+    try:
+        return read_inventory(disk, saved_hw)
+    except CorruptState as error:
+        raise damaged_metadata(str(error)) from error
 
 
 def _raft_entries(log: Log) -> list[Entry]:

@@ -13,8 +13,8 @@ from liftlog.storage.layout import TAIL, log_directory, make_directory_durable
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.types import PartitionId, TailState
 
-_SEVERITY = (TailState.CLEAN, TailState.INTACT, TailState.SUSPECT, TailState.DAMAGED)
-WORTH_TELLING = (TailState.SUSPECT, TailState.DAMAGED)
+_SEVERITY = (TailState.CLEAN, TailState.INTACT, TailState.SUSPECT, TailState.DAMAGED, TailState.LOST)
+WORTH_TELLING = (TailState.SUSPECT, TailState.DAMAGED, TailState.LOST)
 
 
 def remember_verdict(disk: Disk, log: PartitionId, verdict: TailState, *, rewrite: bool) -> TailState:

@@ -11,6 +11,7 @@ from liftlog.core.steps import Found, Group, GroupStep
 from spec.refine.abstract import Abstract, Disagreement
 
 DOUBTFUL = ("suspect", "damaged")
+GONE = ("none", "lost")
 
 
 class GroupPart:
@@ -108,14 +109,14 @@ class GroupPart:
 
     def _doubtful(self, found: Found) -> bool:
         """R14: whether this find makes a copy doubtful."""
-        if found.state in DOUBTFUL or found.state == "none" or found.reset:
+        if found.state in DOUBTFUL or found.state in GONE or found.reset:
             return True
         return found.state == "intact" and self.durability == "os"
 
     def _fall(self, place: int, found: Found, doubtful: bool) -> None:
         a = self.abstract
         log = a["log"][place]
-        if found.reset or (found.state == "none" and place in self.confirmed):
+        if found.reset or found.state == "lost" or (found.state == "none" and place in self.confirmed):
             a.do("LoseDisk", place)
             return
         keep = found.leo

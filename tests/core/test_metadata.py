@@ -285,6 +285,23 @@ def test_R14_a_lost_copy_leaves_the_choice_to_the_operator() -> None:
     assert partition.leader == 1
 
 
+def test_M4_a_log_that_is_gone_does_not_lead_again_until_an_operator_says_so() -> None:
+    """Also in the run in which the stream was made: what the disk says counts, not when it was made."""
+    cluster = Cluster()
+    partition = cluster.create(replicas=1)
+    (node,) = partition.replicas
+    assert cluster.metadata.nodes[node].confirmed < partition.id.stream
+    cluster.register(node, tails=[TailReport(partition.id, "lost", 0, 0)])
+    cluster.confirm(node)
+    assert (partition.leader, partition.isr, partition.last_known[node].lost) == (0, (), True)
+    cluster.register(node, tails=[TailReport(partition.id, "intact", 0, 0)])
+    cluster.confirm(node)
+    assert partition.leader == 0, "what it began anew is no more whole than before"
+    assert cluster.apply(ElectLeader(cluster.request(), partition.id, node, False)).code
+    assert not cluster.apply(ElectLeader(cluster.request(), partition.id, node, True)).code
+    assert (partition.leader, partition.unclean_epochs) == (node, (partition.epoch,))
+
+
 def test_R5_a_failed_replica_leaves_the_isr_and_the_leadership() -> None:
     cluster = Cluster()
     partition = cluster.create()

@@ -6,14 +6,17 @@ first showed them.
 
 from __future__ import annotations
 
+import pytest
+
 from liftlog.core.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
+from sim.atlas import WHOLE, Harm
 from sim.faults import Fault
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
-from sim.runner import compare_copies, heal
+from sim.runner import compare_copies, heal, unhealed
 from sim.step_gear import StepProcess
 from sim.storage import StorageTimes
 from sim.workload import CREATE_TIMEOUT_US
@@ -219,3 +222,30 @@ def test_a_disk_that_is_set_back_to_a_damaged_copy_of_itself_is_still_damaged() 
     assert [path for path, _, _ in machine.disk.harmed()] == [path]
     run(world, 5 * SECOND)
     finish(world)
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_folder_that_is_lost_in_the_run_that_made_the_stream_is_not_an_empty_log(emptied: bool) -> None:
+    """With one replica nobody else knows: it must not lead again from offset 0 as if nothing had been."""
+    stream = StreamConfig("alone", "alone", 1, 1)
+    world = new_world(10, streams=(stream,), faults=(), plan=[])
+    run(world, 10 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None
+    state = newest.partitions[partition_of(world)]
+    machine = world.machines[state.leader]
+    confirmed = newest.nodes[machine.number].confirmed
+    assert world.observer.truth(state.id).hw > 0
+    strike(world, "kill", machine.number)
+    for path in machine.disk.files_below("streams/") if emptied else ["streams"]:
+        machine.disk.vanish(path)
+    harm = Harm(machine.number, start_path(state.id), 0, 0, state.id, WHOLE)
+    world.faults.atlas.note(machine, harm)
+    run(world, 8 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None
+    assert confirmed < newest.nodes[machine.number].confirmed, "it is back"
+    state = newest.partitions[state.id]
+    assert (state.leader, state.last_known[machine.number].lost) == (0, True)
+    assert newest.counts["M4.lost"] == 1
+    assert "no ready leader" in unhealed(world)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from random import Random
 
+import msgspec
 import pytest
 
 from liftlog.format import decode_records, encode_values
-from liftlog.messages import CheckpointHw, LogRead, ReadLog, SaveHardState, SaveIdentity
+from liftlog.messages import CheckpointHw, LogRead, ReadLog, SaveHardState, SaveIdentity, TrashLog
 from liftlog.storage.engine import StorageEngine
+from liftlog.storage.layout import make_directory_durable
 from liftlog.types import (
     NO_MUTANTS,
     RAFT_LOG,
@@ -22,7 +24,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from sim.disk import SimDisk, SimFile
+from sim.disk import SimDisk, SimFile, SimulatedCrash
 from tests.storage.storage_harness import (
     LOG,
     OTHER,
@@ -197,10 +199,59 @@ def tail_of_again(disk: SimDisk) -> TailState:
     return tail_of(disk)[0]
 
 
-def test_after_a_clean_stop_a_missing_log_is_damage_and_not_an_empty_log() -> None:
-    disk = stored(20, clean=True)
-    disk.remove_tree("streams")
-    assert tail_of(disk) == (TailState.DAMAGED, 0)
+@pytest.mark.parametrize("witness", ["", "logs", "hw", "clean"])
+@pytest.mark.parametrize("gone", ["streams", "streams/7", "streams/7/0", "all in streams/7/0"])
+@pytest.mark.parametrize("clean", [False, True])
+def test_M4_a_missing_log_is_lost_and_not_an_empty_log(clean: bool, gone: str, witness: str) -> None:
+    """Also if one of the files is gone that tell of it, and until the metadata group has heard of it."""
+    disk = stored(20, clean=False)
+    engine, _ = restart(disk)
+    run(engine, CheckpointHw(LOG, 12))
+    if clean:
+        engine.close(clean=True)
+    disk.kill()
+    disk.vanish(gone.removeprefix("all in "))
+    if gone.startswith("all"):
+        make_directory_durable(disk, "streams/7/0")
+    if witness:
+        disk.vanish(witness)
+    assert tail_of(disk) == (TailState.LOST, 0)
+    assert tail_of_again(disk) is TailState.LOST
+    disk.kill()
+    engine, recovered = start(disk)
+    run(engine, SaveIdentity(msgspec.structs.replace(recovered.identity, incarnation=5), Ticket(1)))
+    assert tail_of_again(disk) is TailState.INTACT
+
+
+def test_M4_a_log_that_is_in_no_list_yet_was_not_lost() -> None:
+    """A process that dies anywhere while it creates a log, or moves one to the trash, has lost nothing."""
+    for job in (open_log(), TrashLog(LOG)):
+        for power in (False, True):
+            for call in range(1, 200):
+                disk = new_disk(call)
+                engine, _ = start(disk)
+                if isinstance(job, TrashLog):
+                    opened(engine)
+                disk.crash_after(call)
+                try:
+                    run(engine, job)
+                    alive = True
+                except SimulatedCrash:
+                    alive = False
+                disk.power_loss(Random(call)) if power else disk.kill()
+                _, recovered = start(disk)
+                assert [log.tail for log in recovered.logs if log.tail is TailState.LOST] == []
+                if alive:
+                    break
+            else:
+                raise AssertionError("fewer calls are enough")
+
+
+def test_M4_a_list_of_logs_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
+    disk = stored(3)
+    disk.flip("logs", 17, 1)
+    with pytest.raises(LiftlogError, match="damaged metadata: logs byte 16: the checksum"):
+        start(disk)
 
 
 # --- torn tails and damage --------------------------------------------------------------------------------
@@ -564,7 +615,7 @@ def test_after_a_clean_stop_no_entry_of_the_raft_log_may_be_missing() -> None:
 
 
 def test_a_start_that_dies_at_any_call_on_an_empty_disk_leaves_an_empty_disk() -> None:
-    for call in range(1, 60):
+    for call in range(1, 80):
         for power in (False, True):
             disk = new_disk(call)
             disk.crash_after(call)
