@@ -187,6 +187,9 @@ def recover_log(
     recovered = Log(
         disk, log, options, sealer, indexes, found.start, found.segments, file, verdict, found.damage
     )
+    if verdict is TailState.LOST and recovered.leo:
+        # Nothing is appended before the group has heard of the loss: this verdict could not be removed.
+        recovered.tail = TailState.DAMAGED
     ranges = found.damage.ranges
     if ranges and ranges[-1].end > found.segments[-1].base_offset:
         recovered.roll()

@@ -223,6 +223,17 @@ def test_M4_a_missing_log_is_lost_and_not_an_empty_log(clean: bool, gone: str, w
     assert tail_of_again(disk) is TailState.INTACT
 
 
+def test_M4_a_verdict_that_could_not_be_removed_does_not_call_new_records_lost() -> None:
+    disk = stored(3)
+    disk.vanish("streams")
+    engine, recovered = start(disk)
+    disk.fail_next("remove", matching="tail")
+    run(engine, SaveIdentity(msgspec.structs.replace(recovered.identity, incarnation=5), Ticket(1)))
+    store(engine, 4)
+    disk.kill()
+    assert tail_of(disk) == (TailState.DAMAGED, 4)
+
+
 def test_M4_a_log_that_is_in_no_list_yet_was_not_lost() -> None:
     """A process that dies anywhere while it creates a log, or moves one to the trash, has lost nothing."""
     for job in (open_log(), TrashLog(LOG)):
