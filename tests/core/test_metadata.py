@@ -297,8 +297,9 @@ def test_M4_a_log_that_is_gone_does_not_lead_again_until_an_operator_says_so() -
     cluster.register(node, tails=[TailReport(partition.id, "intact", 0, 0)])
     cluster.confirm(node)
     assert partition.leader == 0, "what it began anew is no more whole than before"
-    assert cluster.apply(ElectLeader(cluster.request(), partition.id, node, False)).code
-    assert not cluster.apply(ElectLeader(cluster.request(), partition.id, node, True)).code
+    assert cluster.apply(ElectLeader(cluster.request(), partition.id, partition.version, node, False)).code
+    done = cluster.apply(ElectLeader(cluster.request(), partition.id, partition.version, node, True))
+    assert not done.code
     assert (partition.leader, partition.unclean_epochs) == (node, (partition.epoch,))
 
 
