@@ -24,7 +24,7 @@ class _Group:
         self.truth = MetadataTruth()
         self.answers: list[list[StreamInfo]] = [[]]
         self.commit(RegisterNode(self._request(), 1, 0, "disk", 0, 1, "", []))
-        self.commit(ConfirmNode(self._request(), 1, 1))
+        self.commit(ConfirmNode(self._request(), 1, 1, 1))
 
     def _request(self) -> RequestId:
         return RequestId(1, len(self.answers), 1000)
@@ -46,7 +46,9 @@ class _Group:
         return index
 
     def create(self, name: str) -> int:
-        return self.commit(CreateStream(self._request(), StreamConfig(name, name, 1, 1)))
+        return self.commit(
+            CreateStream(self._request(), StreamConfig(name, name, 1, 1), self.truth.committed)
+        )
 
     def delete(self, name: str) -> int:
         stream = self.truth._state.streams[name].id
