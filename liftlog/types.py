@@ -403,6 +403,12 @@ class Mutants(msgspec.Struct, frozen=True):
     commands_never_expire: bool = False  # M3
     proposals_dropped_when_full: bool = False  # L3
     repair_waits_for_answer: bool = False  # D2
+    metadata_read_at_once: bool = False  # R3
+    metadata_read_before_applied: bool = False  # R3
+    readindex_without_round: bool = False  # M1j
+    readindex_of_earlier_terms: bool = False  # M1j
+    readindex_of_one: bool = False  # M1j
+    retention_counts_what_goes: bool = False  # C3
 
 
 NO_MUTANTS = Mutants()

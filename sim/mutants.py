@@ -186,6 +186,42 @@ MUTANTS: tuple[Mutant, ...] = (
         ("mixed", "kills", "elections"),
     ),
     Mutant(
+        "metadata_read_at_once",
+        "R3",
+        "a node tells of streams what it has applied, without asking the group",
+        ("partitions", "kills"),
+    ),
+    Mutant(
+        "metadata_read_before_applied",
+        "R3",
+        "a read of metadata does not wait until the node has applied what the round covers",
+        ("partitions", "elections", "kills"),
+    ),
+    Mutant(
+        "readindex_without_round",
+        "M1j",
+        "a leader answers a read without asking a quorum whether it still leads",
+        ("partitions", "elections", "terms"),
+    ),
+    Mutant(
+        "readindex_of_earlier_terms",
+        "M1j",
+        "a leader answers reads before an entry of its own term is committed",
+        ("partitions", "elections", "terms"),
+    ),
+    Mutant(
+        "readindex_of_one",
+        "M1j",
+        "one answer to a round confirms a read",
+        ("partitions", "elections", "terms"),
+    ),
+    Mutant(
+        "retention_counts_what_goes",
+        "C3",
+        "retention counts a segment among what is left after it has gone",
+        ("retention",),
+    ),
+    Mutant(
         "commit_below_minimum",
         "R2",
         "the HW moves although too few replicas are in sync",

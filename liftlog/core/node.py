@@ -309,11 +309,13 @@ class Node:
         if self.raft.reads_ready:
             ready = self.raft.reads_ready[:]
             self.raft.reads_ready.clear()
-            for _, index in ready:
-                self.requests.barrier_ready(index)
+            for number, index in ready:
+                self.requests.barrier_ready(number, index)
         if self.raft.reads_failed:
+            failed = self.raft.reads_failed[:]
             self.raft.reads_failed.clear()
-            self.requests.barrier_failed()
+            for number in failed:
+                self.requests.barrier_failed(number)
 
     def _apply_committed(self) -> None:
         entries = self.raft.take_committed()

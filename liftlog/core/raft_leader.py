@@ -207,13 +207,16 @@ class Leadership:
     # -- reads (M1j) --------------------------------------------------------------------------------------
 
     def read(self, read: WaitingRead) -> None:
+        if self._raft.mutants.readindex_without_round:
+            self._answer_read(read, self._raft.commit)
+            return
         if not self._reads.add(read):
             self._fail_read(read)
             return
         self._start_reads()
 
     def _term_is_committed(self) -> bool:
-        return self._raft.commit >= self._term_start
+        return self._raft.commit >= self._term_start or self._raft.mutants.readindex_of_earlier_terms
 
     def _start_reads(self) -> None:
         """Begin a round for the reads that wait, unless one is under way or no entry of the term is
@@ -225,14 +228,18 @@ class Leadership:
         raft = self._raft
         rounds = [self._round, *(progress.acked_round for progress in self._voters)]
         rounds.sort(reverse=True)
-        for done in self._reads.confirmed(rounds[raft.quorum - 1]):
+        needed = 1 if raft.mutants.readindex_of_one else raft.quorum
+        for done in self._reads.confirmed(rounds[needed - 1]):
             raft.mark("M1.readindex")
-            for node, request in done.reads:
-                if node == NO_NODE:
-                    raft.reads_ready.append((request, done.commit_index))
-                else:
-                    raft.effects.append(Send(node, ReadIndexReply(request, done.commit_index)))
+            for read in done.reads:
+                self._answer_read(read, done.commit_index)
         self._start_reads()
+
+    def _answer_read(self, read: WaitingRead, commit_index: int) -> None:
+        if read.node == NO_NODE:
+            self._raft.reads_ready.append((read.request, commit_index))
+        else:
+            self._raft.effects.append(Send(read.node, ReadIndexReply(read.request, commit_index)))
 
     def _fail_read(self, read: WaitingRead) -> None:
         if read.node == NO_NODE:

@@ -99,7 +99,7 @@ class Requests:
         "_queued",
         "_round",
         "_round_index",
-        "_round_ticks",
+        "_round_number",
     )
 
     def __init__(self, node: Node) -> None:
@@ -111,7 +111,8 @@ class Requests:
         self._queued: list[tuple[Waiting, Answer]] = []
         self._round: list[tuple[Waiting, Answer]] = []
         self._round_index: int | None = None
-        self._round_ticks = 0
+        self._round_number = 0
+        """The read that `_round` waits for; what an earlier one found out is older than these requests."""
 
     # -- entry ------------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class Requests:
                 self._by_name(client, lambda waiting: self._delete(waiting, request))
             case StreamInfoRequest():
                 name = request.name
-                if request.known:
+                if request.known or ctx.mutants.metadata_read_at_once:
                     self._stream_info(client, name)
                 else:
                     self._after_barrier(client, lambda waiting: self._stream_info(waiting.client, name))
@@ -243,20 +244,28 @@ class Requests:
             return
         self._round, self._queued = self._queued, []
         self._round_index = None
-        self._node.raft.read(0)
+        self._round_number += 1
+        self._node.raft.read(self._round_number)
 
-    def barrier_ready(self, index: int) -> None:
+    def barrier_ready(self, number: int, index: int) -> None:
+        if number != self._round_number:
+            self._ctx.mark("R3.earlier-round")
+            return
         self._round_index = index
         self.metadata_moved()
 
-    def barrier_failed(self) -> None:
+    def barrier_failed(self, number: int) -> None:
         """The round could not be finished; those who wait try again at the next tick while they have time."""
-        self._queued = self._round + self._queued
-        self._round = []
+        if number == self._round_number:
+            self._queued = self._round + self._queued
+            self._round = []
 
     def metadata_moved(self) -> None:
         """Answer what the applied metadata now allows."""
-        if self._round_index is not None and self._ctx.metadata.applied >= self._round_index:
+        ctx = self._ctx
+        if self._round_index is not None and (
+            ctx.metadata.applied >= self._round_index or ctx.mutants.metadata_read_before_applied
+        ):
             ready, self._round = self._round, []
             self._round_index = None
             for waiting, answer in ready:

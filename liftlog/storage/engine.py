@@ -412,7 +412,8 @@ class StorageEngine:
 
     def _retain(self, job: RetainLog) -> Event:
         log = self._log(job.log)
-        start = 0 if isinstance(log, Failure) else new_start(log, job.policy, job.limit, job.now_ms)
+        goes_too = self._mutants.retention_counts_what_goes
+        start = 0 if isinstance(log, Failure) else new_start(log, job.policy, job.limit, job.now_ms, goes_too)
         return self._move_start(MoveLogStart(job.log, start))
 
     def _keep_up(self, job: CompactLog | ScrubLog | RepairLog) -> Event:

@@ -11,6 +11,7 @@ from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_FENCED,
     FETCH_UNKNOWN,
+    ClientGone,
     ElectLeaderRequest,
     Fetch,
     FetchProgress,
@@ -25,7 +26,7 @@ from liftlog.messages import (
     Received,
     StreamInfoRequest,
 )
-from liftlog.types import Message, Mutants, PartitionId, TailState
+from liftlog.types import ClientRef, Message, Mutants, PartitionId, TailState
 from tests.core.node_harness import World
 
 
@@ -382,6 +383,33 @@ def test_R3_latest_is_answered_only_by_the_confirmed_leader() -> None:
     number = world.ask(leader, OffsetRequest(partition, "latest"))
     world.run(15.0)
     assert world.replies[number].code in ("timeout", "not-leader")
+
+
+def test_R3_a_read_is_not_answered_by_the_round_of_a_client_that_has_gone() -> None:
+    world, _ = ready()
+    controller = next(number for number, node in world.nodes.items() if node.raft.is_leader)
+    kept: list[Received] = []
+
+    def keep(sender: int, to: int, message: Any) -> bool:
+        if to == controller:
+            kept.append(Received(sender, message))
+        return to == controller
+
+    world.drop = keep
+    first = world.ask(controller, StreamInfoRequest("orders"))
+    world.run(0.05)
+    world.drop = cut(controller)
+    world.post(controller, ClientGone(ClientRef(first)))
+    second = world.ask(controller, StreamInfoRequest("orders"))
+    world.run(0.05)
+    for answer in kept:
+        world.post(controller, answer)
+    world.run(0.05)
+    marks = world.nodes[controller].marks
+    # The quorum said that it followed this leader before the second client asked, not afterwards.
+    assert marks["R3.earlier-round"] == 1 and second not in world.replies
+    world.drop = lambda sender, to, message: False
+    assert world.run_until(lambda: second in world.replies) and first not in world.replies
 
 
 # -- NATS --------------------------------------------------------------------------------------------
