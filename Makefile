@@ -16,7 +16,7 @@ help:  ## what can be made
 
 venv: $(STAMP)  ## .venv with .venv/bin/liftlog
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/locked.py
 	@scripts/setup.sh
 	@touch $@
 

@@ -88,7 +88,16 @@ if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     "$python" -m venv --clear .venv
 fi
 say "installing liftlog[$EXTRAS] into .venv at the versions of constraints.txt (Spark is some 450 MB: minutes)"
-# PIP_CONSTRAINT, unlike -c, also holds for the build tools of packages that come as source.
-PIP_CONSTRAINT="$PWD/constraints.txt" PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    .venv/bin/python -m pip install --quiet --no-warn-script-location -e ".[$EXTRAS]"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Installs what constraints.txt names for some extras: files with other hashes than it says are refused.
+install_locked() {
+    .venv/bin/python scripts/locked.py "$1" > .venv/locked.txt
+    shift
+    .venv/bin/python -m pip install --quiet --no-warn-script-location --require-hashes -r .venv/locked.txt "$@"
+}
+# The tools that build come first; what comes as source, liftlog too, is then built with them and no others.
+install_locked build
+install_locked "base,$EXTRAS" --no-build-isolation
+.venv/bin/python -m pip install --quiet --no-warn-script-location --no-build-isolation --no-deps -e .
 say "ready: $(.venv/bin/liftlog --version) in .venv/bin/liftlog"

