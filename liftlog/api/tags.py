@@ -9,6 +9,7 @@ the connection. Nothing is hidden: who listens on the wire reads along (docs/sec
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from struct import Struct as Layout
 
@@ -24,13 +25,40 @@ _NUMBER = Layout(">Q")
 _encoder = msgspec.msgpack.Encoder()
 
 
+_BLOCK_BYTES = 64
+_PIECE_BYTES = 2047
+"""hashlib lets other threads run while it hashes more than that. Then the storage thread would take over, and
+this one wait for its turn, for the sake of some microseconds."""
+
+
+class _Mac:
+    """HMAC-SHA256 under one key, prepared once: half the time of hmac.digest for a short frame."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        padded = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def tag(self, data: memoryview) -> bytes:
+        inner = self._inner.copy()
+        for start in range(0, len(data), _PIECE_BYTES):
+            with data[start : start + _PIECE_BYTES] as piece:
+                inner.update(piece)
+        outer = self._outer.copy()
+        outer.update(inner.digest())
+        return outer.digest()[:TAG_BYTES]
+
+
 class FrameSealer:
     """The sending end of one direction."""
 
-    __slots__ = ("_key", "_number")
+    __slots__ = ("_mac", "_number")
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        """`key`: up to 64 bytes."""
+        self._mac = _Mac(key)
         self._number = 0
 
     def seal(self, message: object) -> bytes:
@@ -52,17 +80,18 @@ class FrameSealer:
         _NUMBER.pack_into(frame, 4 + TAG_BYTES, self._number)
         self._number += 1
         with memoryview(frame) as view, view[4 + TAG_BYTES :] as covered:
-            frame[4 : 4 + TAG_BYTES] = hmac.digest(self._key, covered, "sha256")[:TAG_BYTES]
+            frame[4 : 4 + TAG_BYTES] = self._mac.tag(covered)
         return bytes(frame)
 
 
 class FrameOpener:
     """The receiving end of one direction."""
 
-    __slots__ = ("_key", "_number")
+    __slots__ = ("_mac", "_number")
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        """`key`: up to 64 bytes."""
+        self._mac = _Mac(key)
         self._number = 0
 
     def open(self, frame: memoryview) -> memoryview:
@@ -72,7 +101,8 @@ class FrameOpener:
         """
         if len(frame) < HEAD_BYTES:
             raise WireError("a frame without a tag")
-        tag = hmac.digest(self._key, frame[TAG_BYTES:], "sha256")[:TAG_BYTES]
+        with frame[TAG_BYTES:] as covered:
+            tag = self._mac.tag(covered)
         if not hmac.compare_digest(tag, frame[:TAG_BYTES]):
             raise WireError("a frame that was changed on its way")
         (number,) = _NUMBER.unpack_from(frame, TAG_BYTES)

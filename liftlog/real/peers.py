@@ -146,9 +146,8 @@ class PeerNetwork:
             self._queues[peer] = (queue, sealer)
             try:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(
-                        queue.pump, stream, SEND_TIMEOUT_S, self._readers, sealer.empty, KEEP_ALIVE_S
-                    )
+                    nursery.start_soon(queue.pump, stream, SEND_TIMEOUT_S, self._readers)
+                    nursery.start_soon(_keep_alive, queue, sealer)
                     # Nothing comes in on this connection but its end, which would otherwise go unnoticed.
                     await stream.receive_some(1)
                     nursery.cancel_scope.cancel()
@@ -188,3 +187,12 @@ class PeerNetwork:
             self._budget.give(counted)
             if self._incoming.get(peer) is one:
                 del self._incoming[peer]
+
+
+async def _keep_alive(queue: SendQueue, sealer: FrameSealer) -> None:
+    """Say that we are there whenever there is nothing else to say."""
+    while True:
+        queue.used = False
+        await trio.sleep(KEEP_ALIVE_S)
+        if not queue.used and not queue.add(sealer.empty()):
+            sealer.take_back()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import select
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import trio
 
@@ -35,6 +35,8 @@ class SendQueue:
         self._parts: deque[bytes | FileSpan] = deque()
         self.held = 0
         """Bytes that wait, or are on their way into the socket."""
+        self.used = False
+        """Set whenever something is queued, for who wants to know; unset by him."""
         self._wake = trio.Event()
         self._closed = False
 
@@ -53,30 +55,19 @@ class SendQueue:
             return False
         self._parts += frame
         self.held += cost
+        self.used = True
         self._wake.set()
         return True
 
     async def pump(
-        self,
-        stream: trio.SocketStream,
-        timeout_s: float,
-        readers: trio.CapacityLimiter,
-        keep_alive: Callable[[], bytes] | None = None,
-        every_s: float = float("inf"),
+        self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
     ) -> None:
-        """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it.
-
-        `keep_alive` gives a frame to send when nothing was to be sent for `every_s`.
-        """
+        """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
         try:
             while True:
                 await self._send_all(stream, timeout_s, readers)
                 self._wake = trio.Event()
-                with trio.move_on_after(every_s):
-                    await self._wake.wait()
-                if keep_alive is not None and not self._parts:
-                    with trio.fail_after(timeout_s):
-                        await stream.send_all(keep_alive())
+                await self._wake.wait()
         finally:
             self.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+
 import msgspec
 import pytest
 from hypothesis import example, given, settings
@@ -327,6 +329,16 @@ def test_frames_arrive_as_they_were_sent(messages: list[bytes | None]) -> None:
     data = b"".join(sealer.empty() if one is None else sealer.seal(one) for one in messages)
     opened = [bytes(opener.open(memoryview(frame))) for frame in frames_of(data)]
     assert opened == [b"" if one is None else msgspec.msgpack.encode(one) for one in messages]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2000, 2022, 2023, 2024, 4070, 4071, 100_000])
+def test_a_tag_is_a_cut_hmac_sha256_of_number_and_message(size: int) -> None:
+    key = bytes(range(32))
+    sealer = FrameSealer(key)
+    sealer.seal(b"first")
+    frame = sealer.seal(bytes(size))[4:]
+    assert frame[16:24] == (1).to_bytes(8, "big")
+    assert frame[:16] == hmac.digest(key, frame[16:], "sha256")[:16]
 
 
 def test_a_frame_that_was_taken_back_leaves_no_gap() -> None:
