@@ -30,7 +30,7 @@ from nats.aio.client import Client as NatsConnection
 
 from liftlog.api.nats_api import api_subject
 from liftlog.api.plain import from_plain, to_plain
-from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, Reader
@@ -284,7 +284,7 @@ class Client:
 
         `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed.
         """
-        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist)
+        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist, self._complaints)
 
     def reader(self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0) -> Reader:
         """A reader of one partition: from its leader, or only from `node` if given."""
@@ -355,7 +355,7 @@ class Client:
                 f"{who} does not answer on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
             ) from None
         except (TimeoutError, nats.errors.TimeoutError):
-            if any(_forbids(complaint, subject) for complaint in self._complaints):
+            if forbids(self._complaints, subject):
                 raise RequestFailed(
                     "forbidden",
                     f"this NATS user may not publish to {subject}, which {operation} needs; log in as one "
@@ -384,12 +384,6 @@ logging.getLogger("asyncio").addFilter(_not_about_eof)
 def _server_info(connection: NatsConnection) -> dict[str, object]:
     """What the server's INFO said; nats-py tells it nowhere else."""
     return getattr(connection, "_server_info", {})
-
-
-def _forbids(complaint: Exception, subject: str) -> bool:
-    """Whether NATS has refused what we published to `subject`."""
-    text = str(complaint).lower()
-    return "permissions violation for publish" in text and f'"{subject.lower()}"' in text
 
 
 def _why_not_connected(connection: NatsConnection, error: Exception, login_given: bool) -> str:

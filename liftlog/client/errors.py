@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from liftlog.types import LiftlogError
 
 
@@ -17,3 +19,10 @@ class RequestFailed(LiftlogError):
 
 class Unreachable(LiftlogError):
     """NATS, a node or the whole cluster does not answer."""
+
+
+def forbids(complaints: Iterable[Exception], subject: str) -> bool:
+    """Whether one of the things that NATS said against us is that we may not publish to `subject`."""
+    wanted = f'"{subject.lower()}"'
+    texts = (str(complaint).lower() for complaint in complaints)
+    return any("permissions violation for publish" in text and wanted in text for text in texts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from liftlog.client.errors import Unreachable
+from liftlog.client.errors import Unreachable, forbids
 from liftlog.types import LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
@@ -70,9 +70,14 @@ class Publisher:
         window: int,
         ack_timeout_ms: int,
         insist: bool = False,
+        complaints: Collection[Exception] = (),
     ) -> None:
-        """`insist`: send again, until its time is over, what found nobody who listens."""
+        """`insist`: send again, until its time is over, what found nobody who listens.
+
+        `complaints`: what NATS says against us, as it comes.
+        """
         self._insist = insist
+        self._complaints = complaints
         self._nats = connection
         self._on_result = on_result
         self._window = max(1, window)
@@ -166,13 +171,19 @@ class Publisher:
             await asyncio.sleep(SWEEP_S)
             now_s = asyncio.get_running_loop().time()
             late = []
+            subjects = {waiting.subject for waiting in self._pending.values()} if self._complaints else set()
+            forbidden = {subject for subject in subjects if forbids(self._complaints, subject)}
             for tag, waiting in self._pending.items():
-                if waiting.deadline_s > now_s:
+                if waiting.deadline_s > now_s and not forbidden:
                     break
-                late.append(tag)
+                if waiting.deadline_s <= now_s or waiting.subject in forbidden:
+                    late.append(tag)
             for tag in late:
-                refused = self._pending.pop(tag).refused
-                self._on_result(refused or PublishResult(tag, INFO, error="no answer in time"))
+                waiting = self._pending.pop(tag)
+                why = "no answer in time"
+                if waiting.subject in forbidden:
+                    why = f"this NATS user may not publish to {waiting.subject!r}"
+                self._on_result(waiting.refused or PublishResult(tag, INFO, error=why))
             if late:
                 self._moved.set()
             again, self._again = self._again, []

@@ -58,6 +58,13 @@ def test_only_operators_administer(urls: dict[str, str], user: str, command: lis
     assert error.count("\n") == 1
 
 
+def test_a_publisher_is_told_at_once_where_it_may_not_publish(urls: dict[str, str]) -> None:
+    code, _, error = liftlog("pub", "jobs.new", "x", "--nats", urls["publisher"], "--timeout", "40")
+    assert code in (1, 2)
+    assert "this NATS user may not publish to 'jobs.new'" in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("user", ["reader", "operator", "node"])
 def test_only_publishers_can_write(urls: dict[str, str], user: str) -> None:
     async def story() -> str:
