@@ -126,6 +126,11 @@ class View:
                     if partition.eligible:
                         rest += "; could lead: " + ", ".join(map(str, partition.eligible))
                     found.append(f"{where} has no leader{rest}; copies on {_nodes(partition.replicas)}")
+                elif partition.refusal:
+                    found.append(
+                        f"{where} hears nothing: NATS refuses the subscription of its leader, node "
+                        f"{partition.leader} ({partition.refusal}); allow it to the nodes' NATS user"
+                    )
                 elif len(partition.isr) < partition.min_insync:
                     found.append(
                         f"{where} needs {partition.min_insync} copies in sync and has {len(partition.isr)} "

@@ -30,12 +30,16 @@ def run_check(options: argparse.Namespace) -> int:
     config = load(options.file, os.environ)
     encrypted = encryption_key(config.encryption_key_file, os.environ) is not None
     secrets_of(config)
+    config.nats_login.check(config.nats_url)
     if options.json:
         peers = {str(peer): address for peer, address in sorted(config.peers.items())}
         settings = {name: getattr(config, name) for name in config.__struct_fields__}
         paths = {name: str(value) for name, value in settings.items() if isinstance(value, Path)}
         network = msgspec.structs.asdict(config.network)
-        shown = {"peers": peers, "network": network, "encrypted": encrypted, "open_to": config.open_to}
+        files = msgspec.structs.asdict(config.nats_login).items()
+        login = {key: str(path) for key, path in files if path is not None}
+        shown: dict[str, object] = {"peers": peers, "network": network, "nats_login": login}
+        shown |= {"encrypted": encrypted, "open_to": config.open_to}
         print(json.dumps(settings | paths | shown))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")

@@ -87,7 +87,7 @@ def test_several_frames_may_come_in_one_piece_and_lie_below_the_asked_offset() -
     batches = [encode_records(LOG, 1, [record(at), record(at + 1)]) for at in (0, 2, 4)]
     server = Server(*batches)
 
-    async def glued(address: str, request: Any, timeout_s: float) -> Any:
+    async def glued(node: int, address: str, request: Any, timeout_s: float) -> Any:
         return ReadReply(LOG, 1, 6, 0, 6, [b"".join(batch.data for batch in batches)])
 
     server.call = glued  # type: ignore[method-assign]

@@ -70,6 +70,14 @@ def test_votes_that_are_there_without_a_controller_are_an_election() -> None:
     assert view.problems == ["no controller: an election is under way, or nodes do not reach each other"]
 
 
+def test_a_partition_whose_leader_nats_refuses_is_a_problem() -> None:
+    refused = stream()
+    refused.partitions[0].ready = False
+    refused.partitions[0].refusal = "Permissions Violation"
+    (problem,) = View({node: answer(node, contact()) for node in VOTERS}, [refused]).problems
+    assert "'orders' partition 0 hears nothing" in problem and "node 1 (Permissions Violation)" in problem
+
+
 def test_a_partition_without_leader_or_below_its_minimum_is_a_problem() -> None:
     answers = {node: answer(node, contact()) for node in VOTERS}
     (problem,) = View(answers, [stream(leader=0, isr=(), eligible=(2,))]).problems
