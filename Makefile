@@ -50,7 +50,6 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant, ev
 	$(BIN)/python -m pytest -m nightly
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
-	$(BIN)/liftlog sim sweep --seeds 0:500 --refine --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
 	$(BIN)/liftlog sim mutants
 	$(BIN)/liftlog sim cover

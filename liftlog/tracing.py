@@ -19,7 +19,8 @@ import msgspec
 
 from liftlog.core.node import Node
 from liftlog.core.raft_steps import RaftRecorder, RaftStep
-from liftlog.core.steps import GroupStep, Recorder, ReplicaStep
+from liftlog.core.recorder import Recorder
+from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.messages import Effect, Event
 from liftlog.types import LiftlogError
 

@@ -42,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="write down that this sweep was clean, and of which code",
     )
-    _add_world(sweep)
+    _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
     mutants.add_argument(
@@ -81,7 +81,7 @@ def _add_run(verbs: Any, name: str, summary: str) -> None:
     parser.set_defaults(run=_run if name == "run" else _replay)
 
 
-def _add_world(parser: argparse.ArgumentParser) -> None:
+def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None:
     parser.add_argument("--nodes", type=int, default=0, metavar="N", help="default: drawn from the seed")
     parser.add_argument("--streams", type=int, default=0, metavar="N", help="default: drawn from the seed")
     parser.add_argument("--duration", type=float, default=0, metavar="SECONDS", help="simulated; default 60")
@@ -99,8 +99,9 @@ def _add_world(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--refine",
-        action="store_true",
-        help="check every step against the model (a sweep does so for a part of its seeds unasked)",
+        action=argparse.BooleanOptionalAction,
+        default=refine,
+        help=f"check every step against the models; default: {'yes' if refine else 'no'}",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

@@ -105,12 +105,14 @@ def crc_of(frame: bytes) -> int:
 
 
 class Violation(Exception):
-    """An invariant does not hold. `invariant` is its name, the text says what was found."""
+    """An invariant does not hold. `invariant` is its name, the text says what was found. `at_us`: when, in
+    simulated time, if that was before now."""
 
-    def __init__(self, invariant: str, finding: str) -> None:
+    def __init__(self, invariant: str, finding: str, at_us: int | None = None) -> None:
         super().__init__(f"{invariant}: {finding}")
         self.invariant = invariant
         self.finding = finding
+        self.at_us = at_us
 
 
 def epoch_at(history: Sequence[EpochStart], offset: int) -> int:

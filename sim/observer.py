@@ -200,7 +200,10 @@ class Observer:
         assert machine.node is not None
         self.authors.watch(machine.node)
         if self.refining is not None:
-            self.refining.created(machine)
+            try:
+                self.refining.created(machine)
+            except Violation as violation:
+                self.fail(violation)
 
     def _summary(self, machine: Machine, summary: LogSummary) -> None:
         """Storage says what it found when it opened a log."""

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 
 from liftlog.core.node import Node
-from liftlog.core.steps import GroupStep, Recorder, ReplicaState, ReplicaStep
+from liftlog.core.recorder import Recorder
+from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep
 from liftlog.driver.outbox import Outbox
 from liftlog.messages import (
     TIMER_TICK,

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from liftlog.core.steps import GroupStep, Recorder
+from liftlog.core.recorder import Told
 from liftlog.messages import Effect, Event
 from sim.invariants import Violation
-from sim.refining_raft import BASIC_RAFT_ACTIONS, RaftRefining, required_raft_actions
+from sim.kernel import Kernel
+from sim.refining_raft import BASIC_RAFT_ACTIONS, NAME, Process, RaftRefining, Waiting, required_raft_actions
 from spec.refine.checker import Mismatch, Refinement
 
 if TYPE_CHECKING:
     from sim.machine import Machine
 
-SAMPLED_ONE_IN = 16
-"""Of the seeds of a sweep that does not ask for more, one in so many is refined."""
-NAME = "Refinement"
+AT_ONCE = 200
+"""Steps that are checked together."""
 STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
 OUTSIDE, RAFT = "outside: ", "Raft "
 
@@ -60,54 +60,77 @@ def required_actions() -> list[str]:
     return [action.name for action in IsrSteps().actions] + required_raft_actions()
 
 
-def is_sampled(seed: int) -> bool:
-    """Whether a sweep refines this seed unasked."""
-    return seed % SAMPLED_ONE_IN == 0
-
-
 class Refining:
-    """The protocol trace of all nodes, checked line by line."""
+    """The protocol trace of all nodes, checked step by step, many steps at a time.
 
-    def __init__(self, checks: dict[str, int]) -> None:
+    A step costs least when it is only noted while the world runs, and checked together with others; so a
+    violation is found up to `AT_ONCE` steps after it happened, and says when that was. Whoever ends a run
+    asks for what is left (`check`): what was noted happened before whatever else was found.
+    """
+
+    def __init__(self, checks: dict[str, int], kernel: Kernel) -> None:
         self.refinement = Refinement()
         self._checks = checks
+        self._kernel = kernel
         self.raft = RaftRefining(checks)
-        self._recorders: dict[int, Recorder] = {}
-        self._groups = 0
+        self._processes: dict[int, Process] = {}
+        self._told = Told()
         self._looked_at = 0
+        self._waiting: list[Waiting] = []
 
     def created(self, machine: Machine) -> None:
-        """A process has its node, which is not started yet."""
-        self.raft.created(machine)
+        """A process has its node, which is not started yet. Raises Violation."""
+        struck = self.raft.struck(machine)
+        if struck:
+            # What the disk held counts for the process that starts now, not for the one before.
+            self.check()
         assert machine.node is not None
-        self._recorders[machine.number] = Recorder(machine.node, self._groups)
+        self.raft.created(machine.number, machine.node.config.voters, struck)
+        former = self._processes.get(machine.number)
+        if former is not None:
+            self._looked_at += former.replicas.looked_at
+        self._processes[machine.number] = Process(machine, self._told)
 
     def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
         """After each `Node.step`. Raises Violation."""
-        self.raft.stepped(machine, event, effects)
-        recorder = self._recorders[machine.number]
-        before = recorder.looked_at
-        lines = recorder.stepped(event, effects)
-        self._looked_at += recorder.looked_at - before
-        for line in lines:
-            if isinstance(line, GroupStep):
-                self._groups = max(self._groups, line.index)
-            self._checks[NAME] += 1
-            try:
-                self.refinement.take(line)
-            except Mismatch as mismatch:
-                raise Violation(NAME, str(mismatch)) from None
-        # All nodes apply the same commands: what one has told, no other needs to tell.
-        for other in self._recorders.values():
-            other.groups_after = self._groups
+        process = self._processes[machine.number]
+        waiting = self._waiting
+        seen = process.replicas.seen(event, effects)
+        waiting.append((self._kernel.now_us, process, process.raft.seen(), seen))
+        if len(waiting) >= AT_ONCE:
+            self.check()
+
+    def check(self) -> None:
+        """Explain every step that was noted. Raises Violation."""
+        waiting, self._waiting = self._waiting, []
+        # One model after the other, since a loop over much of the same is fast.
+        raft = self.raft.explain(waiting)
+        replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)
+        if raft is not None and (replicas is None or raft[0] <= replicas[0]):
+            raise Violation(NAME, f"Raft, {raft[1]}", waiting[raft[0]][0])
+        if replicas is not None:
+            raise Violation(NAME, str(replicas[1]), waiting[replicas[0]][0])
+
+    def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
+        """The first step that the ISR model does not explain: its place, and why."""
+        take, checks = self.refinement.take, self._checks
+        for place, (_, process, _, seen) in enumerate(waiting):
+            for line in process.replicas.lines(seen):
+                checks[NAME] += 1
+                try:
+                    take(line)
+                except Mismatch as mismatch:
+                    return place, mismatch
+        return None
 
     def counters(self) -> dict[str, int]:
         """For the run's result: replicas looked at, actions by name, and what the model does not contain."""
         refinement = self.refinement
+        looked_at = self._looked_at + sum(each.replicas.looked_at for each in self._processes.values())
         found = {
-            STEPS: self._looked_at,
+            STEPS: looked_at,
             ACTIONS: refinement.actions,
-            STUTTERS: self._looked_at - refinement.lines + refinement.stutters,
+            STUTTERS: looked_at - refinement.lines + refinement.stutters,
             COMMANDS: refinement.commands,
         }
         found.update({f"{OUTSIDE}{name}": number for name, number in refinement.outside.items()})

@@ -7,11 +7,11 @@ told of these disks, and of no others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.core.raft_steps import RaftRecorder
-from liftlog.messages import Effect, Event
-from sim.invariants import Violation
+from liftlog.core.raft_steps import RaftRecorder, RaftState
+from liftlog.core.recorder import Recorder, Seen, Told
 from spec.refine.raft import Disagreement, RaftChecker
 
 if TYPE_CHECKING:
@@ -43,40 +43,59 @@ def required_raft_actions() -> list[str]:
     return [f"Raft {action.name}" for action in Raft().actions]
 
 
+class Process:
+    """The recorders of one process, and whose it is."""
+
+    __slots__ = ("raft", "replicas")
+
+    def __init__(self, machine: Machine, told: Told) -> None:
+        node, recovered = machine.node, machine.recovered
+        assert node is not None and recovered is not None
+        self.replicas = Recorder(node, told)
+        self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
+
+
+Waiting = tuple[int, Process, RaftState, Seen]
+"""A step: when, by whom, what it remembered afterwards of the group's log, and all else."""
+
+
 class RaftRefining:
     """The Raft lines of all nodes, checked one by one."""
 
     def __init__(self, checks: dict[str, int]) -> None:
         self.checker: RaftChecker | None = None
         self._checks = checks
-        self._recorders: dict[int, RaftRecorder] = {}
         self._disks: dict[int, int] = {}
         self._steps = 0
 
-    def created(self, machine: Machine) -> None:
-        """A process has its node, which is not started yet."""
-        node, recovered = machine.node, machine.recovered
-        assert node is not None and recovered is not None
-        if self.checker is None:
-            self.checker = RaftChecker(node.config.voters)
-        self._recorders[machine.number] = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
+    def struck(self, machine: Machine) -> bool:
+        """Whether the machine's disk was set back or damaged since its last process began."""
         struck = machine.world.faults.atlas.disks.get(machine.number, 0)
-        if struck != self._disks.get(machine.number, 0):
-            self._disks[machine.number] = struck
-            self.checker.struck(machine.number, "set back or damaged")
+        before = self._disks.get(machine.number, 0)
+        self._disks[machine.number] = struck
+        return struck != before
 
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
-        """After each step of a node. Raises Violation."""
-        assert self.checker is not None
-        self._steps += 1
-        line = self._recorders[machine.number].stepped(event, effects)
-        if line is None:
-            return
-        self._checks[NAME] += 1
-        try:
-            self.checker.step(line)
-        except Disagreement as found:
-            raise Violation(NAME, f"Raft, {found}") from None
+    def created(self, number: int, voters: Sequence[int], struck: bool) -> None:
+        """A process has its node, which is not started yet."""
+        if self.checker is None:
+            self.checker = RaftChecker(voters)
+        if struck:
+            self.checker.struck(number, "set back or damaged")
+
+    def explain(self, waiting: Sequence[Waiting]) -> tuple[int, Disagreement] | None:
+        """The first step that the Raft model does not explain: its place, and why."""
+        checker, checks = self.checker, self._checks
+        assert checker is not None
+        self._steps += len(waiting)
+        for place, (_, process, state, seen) in enumerate(waiting):
+            line = process.raft.line(seen[0], seen[1], state)
+            if line is not None:
+                checks[NAME] += 1
+                try:
+                    checker.step(line)
+                except Disagreement as found:
+                    return place, found
+        return None
 
     def counters(self) -> dict[str, int]:
         """For the run's result: actions by name, and what the model does not contain."""

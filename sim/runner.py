@@ -8,8 +8,10 @@ messages, nothing that was damaged may be left, and the replicas are compared (`
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import msgspec
 
@@ -131,6 +133,7 @@ def run_world(
         from sim.trio_gear import run_on_trio
 
         return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
+    collect_seldom()
     started = time.process_time()
     world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
     if watch is not None:
@@ -144,12 +147,22 @@ def run_world(
     return verdict(options, world, violation, time.process_time() - started)
 
 
+@cache
+def collect_seldom() -> None:
+    """For the rest of this process: a world makes much that lives for some hundred steps, and a collector
+    that goes through all of it each time costs more than what it finds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+
+
 def _refining(watch: Watch | None) -> Watch:
     """The model watches as well."""
     from sim.refining import Refining
 
     def both(world: World) -> None:
-        world.observer.refining = Refining(world.observer.checks.counts)
+        world.observer.refining = Refining(world.observer.checks.counts, world.kernel)
         if watch is not None:
             watch(world)
 
@@ -167,8 +180,14 @@ def phases(world: World) -> Iterator[int]:
 
 
 def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> Result:
-    """The outcome as plain data."""
+    """The outcome as plain data. What refinement finds in steps that it has noted was first."""
     observer = world.observer
+    if observer.refining is not None:
+        try:
+            observer.refining.check()
+        except Violation as found:
+            violation = found
+    at_us = violation.at_us if violation is not None and violation.at_us is not None else world.kernel.now_us
     for machine in world.machines.values():
         observer.went_down(machine)
     counters = dict(observer.counters)
@@ -186,7 +205,7 @@ def verdict(options: Options, world: World, violation: Violation | None, seconds
         streams=len(world.knobs.streams),
         invariant=violation.invariant if violation else "",
         finding=violation.finding if violation else "",
-        at_s=world.kernel.now_us / SECOND,
+        at_s=at_us / SECOND,
         simulated_s=world.kernel.now_us / SECOND,
         seconds=seconds,
         events=world.kernel.events,

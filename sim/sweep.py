@@ -18,7 +18,7 @@ import msgspec
 
 from sim.faults import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
-from sim.refining import BASIC_ACTIONS, is_sampled, required_actions
+from sim.refining import BASIC_ACTIONS, required_actions
 from sim.runner import Options, Result, run_seed
 
 BASIC_SEEDS = 50
@@ -169,11 +169,7 @@ Progress = Callable[[int, int, Result], None]
 
 
 def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None = None) -> SweepResult:
-    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`.
-
-    One seed in `SAMPLED_ONE_IN` is refined whether or not its options ask for it, unless a bug is planted.
-    """
-    options = [_refined(each) if is_sampled(each.seed) and not each.mutant else each for each in options]
+    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
     started = time.monotonic()
     failed: list[Result] = []
     counters: dict[str, int] = {}
@@ -219,10 +215,6 @@ def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None =
     )
 
 
-def _refined(options: Options) -> Options:
-    return msgspec.structs.replace(options, refine=True)
-
-
 def _unreached(
     options: Sequence[Options], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
 ) -> list[str]:
@@ -247,11 +239,13 @@ def _unreached(
 
 
 def _not_refined(options: Sequence[Options], refined: dict[str, int]) -> list[str]:
-    """Actions of the model that no step was. All of them are wanted where all of a full sweep is refined."""
+    """Actions of the model that no step was. All of them are wanted of a full sweep."""
+    if not all(each.refine for each in options):
+        return []
     if any(each.profile or each.duration_s or each.mutant or each.faults != "all" for each in options):
         return []
     wanted: Sequence[str] = ()
-    if len(options) >= FULL_SEEDS and all(each.refine for each in options):
+    if len(options) >= FULL_SEEDS:
         wanted = required_actions()
     elif len(options) >= BASIC_SEEDS:
         wanted = BASIC_ACTIONS

@@ -40,7 +40,7 @@ def batches_of(entries: list[Entry]) -> list[Batch]:
 class RaftLog:
     """Entries 1 to `last_index`, of which those up to `durable_index` are known to be synced."""
 
-    __slots__ = ("_effects", "_new_ticket", "_writing", "durable_index", "entries")
+    __slots__ = ("_effects", "_new_ticket", "_writing", "changed_from", "durable_index", "entries")
 
     def __init__(self, entries: list[Entry], effects: list[Effect], new_ticket: Callable[[], Ticket]) -> None:
         """`entries` came from the disk and are durable. Raises InvariantViolation if they are no Raft log."""
@@ -51,6 +51,8 @@ class RaftLog:
             term = entry.term
         self.entries = entries
         self.durable_index = len(entries)
+        self.changed_from = 0
+        """The lowest index that was written or cut since a recorder has set this back to 0."""
         self._effects = effects
         self._new_ticket = new_ticket
         self._writing: dict[Ticket, int] = {}
@@ -71,6 +73,7 @@ class RaftLog:
 
     def append(self, entries: list[Entry]) -> None:
         """Add entries that continue the log, and submit their write."""
+        self._note_change(len(self.entries) + 1)
         self.entries.extend(entries)
         ticket = self._new_ticket()
         self._writing[ticket] = len(self.entries)
@@ -78,6 +81,7 @@ class RaftLog:
 
     def truncate(self, keep: int) -> None:
         """Remove every entry above index `keep`, and submit the truncation."""
+        self._note_change(keep + 1)
         del self.entries[keep:]
         self.durable_index = min(self.durable_index, keep)
         # Appends under way reach the disk before this truncation does, so what they prove ends at `keep`.
@@ -86,6 +90,9 @@ class RaftLog:
         ticket = self._new_ticket()
         self._writing[ticket] = keep
         self._effects.append(TruncateLog(RAFT_LOG, keep, ticket))
+
+    def _note_change(self, index: int) -> None:
+        self.changed_from = min(self.changed_from or index, index)
 
     def on_durable(self, ticket: Ticket) -> bool:
         """Note that a write is synced; True if `durable_index` moved. Foreign tickets are ignored."""

@@ -50,7 +50,7 @@ from liftlog.types import RAFT_LOG, Entry
 Runs = tuple[tuple[int, int], ...]
 
 
-class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A message. `kind`: ask and vote (request and reply), append and ack (request and reply).
 
     `index`, `index_term`: the candidate's last entry, the entry before those that are carried, or the index
@@ -72,7 +72,7 @@ class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     after: int = 0
 
 
-class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True):
+class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The event's class by name, "Start" for a process's first; the message that came; the ticket."""
 
     event: str
@@ -80,7 +80,7 @@ class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True):
     ticket: int = 0
 
 
-class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True):
+class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A write. `kind`: "state" writes term, vote and whether the vote is withheld; "cut" leaves the first
     `index` entries; "append" adds entries behind the first `index`: (term, number) of each run in `terms`.
     """
@@ -94,7 +94,7 @@ class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True):
     terms: Runs = ()
 
 
-class RaftState(msgspec.Struct, frozen=True, omit_defaults=True):
+class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a node remembers. `role`: that of `liftlog.core.raft.Role`.
 
     `history`: (term, first index) of each run of terms in the log; `last`: its last index; `durable`: the
@@ -113,7 +113,7 @@ class RaftState(msgspec.Struct, frozen=True, omit_defaults=True):
     """It was told to keep its vote for good (I2)."""
 
 
-class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type"):
+class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type", gc=False):
     """See the module. `start`: the process's nonce.
 
     `disk`, `found`: the disk's id and what was found on it, in the first line of a process.
@@ -135,7 +135,8 @@ class RaftRecorder:
     """Makes the Raft lines of one process.
 
     Create it before the node is started, since it looks at what was found; call `stepped` after `start` (with
-    event None) and after each `step`, before anything else is done with the node.
+    event None) and after each `step`, before anything else is done with the node. Who has no use for the line
+    yet calls `seen` in its place, and later, in the same order, `line`.
     """
 
     def __init__(self, raft: Raft, start: int, disk: str) -> None:
@@ -143,86 +144,86 @@ class RaftRecorder:
         self._start = start
         self._disk = disk
         self._number = 0
-        self._history: Runs = history_of((), raft.log, 1)
-        self._last: RaftState | None = None
-        self._found = self._state()
+        raft.raft_log.changed_from = 1
+        self._history: Runs = ()
+        self._role = raft.role
+        self._seen: RaftState | None = None
+        self._found = self.seen()
+        self._told: RaftState | None = None
         self._open: dict[int, None] = {}
 
     def stepped(self, event: Event | None, effects: Sequence[Effect]) -> RaftStep | None:
         """The line of the step that has just been done, if there is one."""
+        return self.line(event, effects, self.seen())
+
+    def seen(self) -> RaftState:
+        """What the node remembers now; the same object as long as it is the same."""
+        raft = self._raft
+        log = raft.raft_log
+        before = self._seen
+        if before is not None and (
+            before.term == raft.term
+            and before.commit == raft.commit
+            and before.durable == log.durable_index
+            and not log.changed_from
+            and self._role is raft.role
+            and before.vote == raft.voted_for
+            and before.may_vote == raft.may_vote
+            and (raft.may_vote or before.withheld == (raft.standing == "withheld"))
+        ):
+            return before
+        if log.changed_from:
+            self._history = history_of(self._history, log.entries, log.changed_from)
+            log.changed_from = 0
+        self._role = raft.role
+        self._seen = RaftState(
+            raft.term,
+            raft.voted_for,
+            raft.role.value,
+            self._history,
+            log.last_index,
+            log.durable_index,
+            raft.commit,
+            raft.may_vote,
+            raft.standing == "withheld",
+        )
+        return self._seen
+
+    def line(self, event: Event | None, effects: Sequence[Effect], state: RaftState) -> RaftStep | None:
+        """The line of a step after which the node remembered `state`, if there is one."""
         jobs: list[RaftJob] = []
         sent: list[RaftLetter] = []
-        changed_from = 0
         for effect in effects:
-            match effect:
-                case Send(to=to, message=message, after=after):
-                    if type(message) in _LETTERS:
-                        sent.append(letter_of(message, self._raft.node, to, after))
-                case SaveHardState() | AppendLog() | TruncateLog():
-                    job = _job(effect)
-                    if job is None:
-                        continue
+            if isinstance(effect, Send):
+                if type(effect.message) in _LETTERS:
+                    sent.append(letter_of(effect.message, self._raft.node, effect.to, effect.after))
+            elif type(effect) in _WRITES:
+                job = _job(effect)
+                if job is not None:
                     jobs.append(job)
-                    if job.kind != "state":
-                        changed_from = min(changed_from or job.index + 1, job.index + 1)
-        if changed_from:
-            self._history = history_of(self._history, self._raft.log, changed_from)
-        cause = self._cause(event)
-        state = self._state()
-        if state == self._last and not (jobs or sent or cause.letter or cause.ticket):
+        letter, ticket = None, 0
+        if isinstance(event, Received):
+            if type(event.message) in _LETTERS:
+                letter = letter_of(event.message, event.sender, self._raft.node, 0)
+        elif isinstance(event, Durable) and event.ticket in self._open:
+            ticket = event.ticket
+            del self._open[ticket]
+        if letter is None and not (ticket or sent or jobs) and state == self._told:
             return None
-        self._open.update((job.ticket, None) for job in jobs)
-        self._last = state
+        for job in jobs:
+            self._open[job.ticket] = None
+        self._told = state
         self._number += 1
+        name = type(event).__name__ if event is not None else "Start"
+        cause = RaftCause(name, letter, ticket)
         line = RaftStep(self._raft.node, self._start, self._number, cause, state, tuple(jobs), tuple(sent))
         if event is None:
             line = msgspec.structs.replace(line, disk=self._disk, found=self._found)
         return line
 
-    def _cause(self, event: Event | None) -> RaftCause:
-        if event is None:
-            return RaftCause("Start")
-        name = type(event).__name__
-        if type(event) is Received and type(event.message) in _LETTERS:
-            return RaftCause(name, letter_of(event.message, event.sender, self._raft.node, 0))
-        if type(event) is Durable and event.ticket in self._open:
-            del self._open[event.ticket]
-            return RaftCause(name, ticket=event.ticket)
-        return RaftCause(name)
 
-    def _state(self) -> RaftState:
-        raft = self._raft
-        log = raft.raft_log
-        before = self._last
-        history = self._history
-        withheld = raft.standing == "withheld"
-        if before is not None and (
-            before.term == raft.term
-            and before.vote == raft.voted_for
-            and before.role == raft.role.value
-            and before.commit == raft.commit
-            and before.durable == log.durable_index
-            and before.last == log.last_index
-            and before.history == history
-            and before.may_vote == raft.may_vote
-            and before.withheld == withheld
-        ):
-            return before
-        return RaftState(
-            raft.term,
-            raft.voted_for,
-            raft.role.value,
-            history,
-            log.last_index,
-            log.durable_index,
-            raft.commit,
-            raft.may_vote,
-            withheld,
-        )
-
-
-def _job(effect: SaveHardState | AppendLog | TruncateLog) -> RaftJob | None:
-    """None for a write to another log."""
+def _job(effect: Effect) -> RaftJob | None:
+    """None for a write to another log, and what is no write."""
     match effect:
         case SaveHardState(state=state, ticket=ticket):
             return RaftJob(ticket, "state", state.term, state.voted_for, state.vote_withheld)
@@ -256,32 +257,12 @@ def _runs(entries: Iterable[Entry]) -> Runs:
 
 
 _LETTERS = frozenset((VoteRequest, VoteReply, AppendRequest, AppendReply))
+_WRITES = frozenset((SaveHardState, AppendLog, TruncateLog))
 
 
 def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLetter:
     """A vote or append message as the trace has it."""
     match message:
-        case VoteRequest():
-            return RaftLetter(
-                "ask",
-                message.term,
-                sender,
-                receiver,
-                message.last_index,
-                message.last_term,
-                pre=message.pre_vote,
-                after=after,
-            )
-        case VoteReply():
-            return RaftLetter(
-                "vote",
-                message.term,
-                sender,
-                receiver,
-                yes=message.granted,
-                pre=message.pre_vote,
-                after=after,
-            )
         case AppendRequest():
             return RaftLetter(
                 "append",
@@ -303,6 +284,27 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 message.match,
                 yes=message.success,
                 counts=message.counts,
+                after=after,
+            )
+        case VoteRequest():
+            return RaftLetter(
+                "ask",
+                message.term,
+                sender,
+                receiver,
+                message.last_index,
+                message.last_term,
+                pre=message.pre_vote,
+                after=after,
+            )
+        case VoteReply():
+            return RaftLetter(
+                "vote",
+                message.term,
+                sender,
+                receiver,
+                yes=message.granted,
+                pre=message.pre_vote,
                 after=after,
             )
     raise TypeError(f"{type(message).__name__} is no vote or append message")

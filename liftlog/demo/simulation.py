@@ -43,7 +43,7 @@ class PlantedResult(msgspec.Struct):
 def sweep(seeds: int, jobs: int, display: Display) -> SimulationResult:
     """Simulate `seeds` clusters, with a progress bar; tell which invariants were checked how often."""
     runner, sweeper = source_module("sim.runner"), source_module("sim.sweep")
-    options = [runner.Options(seed=seed) for seed in range(seeds)]
+    options = [runner.Options(seed=seed, refine=True) for seed in range(seeds)]
     with display.bar("clusters simulated", seeds) as bar:
         done: Any = sweeper.run_sweep(options, jobs, lambda number, total, result: bar.update(number))
     faults = sum(count for name, count in done.counters.items() if name.startswith("fault "))

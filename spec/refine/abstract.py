@@ -53,6 +53,15 @@ class Mail(NamedTuple):
     hw: int
 
 
+class Agreed(NamedTuple):
+    """A history that was compared with a log of the model, but for where the last stretch of both ends."""
+
+    history: tuple[tuple[int, int], ...]
+    log_start: int
+    values: tuple[Any, ...]
+    ends: tuple[int, ...]
+
+
 REPORT, RECORDS, CUT, START = range(4)
 
 
@@ -84,6 +93,8 @@ class Abstract:
         """By the program's epoch, if somebody led it: the model's."""
         self.incarnations: list[list[int]] = [[] for _ in members]
         """By replica and run: the program's incarnation."""
+        self.agreed: list[Agreed | None] = [None] * len(members)
+        """By replica: the history that was found to be that of its log in the model."""
         self.done: list[str] = []
         """What was done in the present step of the program, for people."""
 

@@ -85,7 +85,6 @@ class Refinement:
             self.lines += 1
         else:
             self.commands += 1
-        before = self.actions
         known = self.partitions.get(partition)
         try:
             if isinstance(step, GroupStep) and step.after is None:
@@ -100,7 +99,7 @@ class Refinement:
             done = list(known.abstract.done) if known is not None else []
             self._end(partition, "mismatch")
             raise Mismatch(step, disagreement, done) from None
-        if self.actions == before and isinstance(step, ReplicaStep):
+        if known is not None and not known.abstract.done and isinstance(step, ReplicaStep):
             self.stutters += 1
 
     def _end(self, partition: PartitionId, why: str) -> None:

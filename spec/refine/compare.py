@@ -7,56 +7,86 @@ from itertools import pairwise
 from typing import Any
 
 from liftlog.core.steps import ReplicaState
-from spec.refine.abstract import Abstract, Disagreement
+from spec.refine.abstract import Abstract, Agreed, Disagreement
 from spec.refine.runs import Runs
+
+NAMES = ("role", "leo", "durable", "leader", "isr", "epoch", "version", "hw")
 
 
 def compare(a: Abstract, r: int, after: ReplicaState) -> None:
     """Raises Disagreement with what differs, and nothing else."""
     if after.state != "ready" or not a["here"][r]:
         return
-    up = a["up"][r]
-    view = a.view(r)
-    leads = up and view.leader == r
-    role = "leader" if leads else "follower" if up and view.leader >= 0 else "idle"
-    found: list[tuple[str, Any, Any]] = [
-        ("role", after.role, role),
-        ("leo", after.leo, len(a["log"][r])),
-        ("durable", after.durable, a["synced"][r]),
-        ("leader", after.view.leader, a.node(view.leader)),
-        ("isr", sorted(after.view.isr), a.nodes(view.isr)),
-        ("epoch", after.view.epoch, a.epoch_at.get(a["applied"][r])),
-        ("version", after.view.version, a.version_at.get(a["applied"][r])),
-    ]
-    if up:
-        found.append(("hw", after.hw, a["hw"][r]))
+    up, log, applied = a["up"][r], a["log"][r], a["applied"][r]
+    leader, _, _, isr, _, _ = a["view"][r]
+    leads = up and leader == r
+    role = "leader" if leads else "follower" if up and leader >= 0 else "idle"
+    view = after.view
+    real = (
+        after.role,
+        after.leo,
+        after.durable,
+        view.leader,
+        a.mask(view.isr),
+        view.epoch,
+        view.version,
+        after.hw,
+    )
+    model = (
+        role,
+        len(log),
+        a["synced"][r],
+        a.members[leader] if leader >= 0 else 0,
+        isr,
+        a.epoch_at.get(applied),
+        a.version_at.get(applied),
+        a["hw"][r] if up else after.hw,
+    )
+    wrong = _shown(a, real, model) if real != model else []
     if leads:
-        found += _office(a, r, after)
-    wrong = [f"{name} is {real}, in the model {model}" for name, real, model in found if real != model]
-    wrong += _history(a, a["log"][r], after)
+        wrong += _office(a, r, after)
+    wrong += _history(a, r, log, after)
     if wrong:
         raise Disagreement("", "; ".join(wrong))
 
 
-def _office(a: Abstract, r: int, after: ReplicaState) -> list[tuple[str, Any, Any]]:
-    office = after.office
-    if office is None:
-        return [("office", None, "an epoch")]
-    pending = a["pending"][r]
-    found: list[tuple[str, Any, Any]] = [
-        ("epoch's start", office.began, a["first"][r]),
-        ("pending", office.pending.who if office.pending is not None else 0, a.node(pending)),
-    ]
-    for place, node in enumerate(a.members):
-        if place != r:
-            known = office.progress.get(node, (0, -1))[1]
-            found.append((f"progress[{node}]", known, a["progress"][r][place]))
+def _shown(a: Abstract, real: tuple[Any, ...], model: tuple[Any, ...]) -> list[str]:
+    found = []
+    for name, mine, theirs in zip(NAMES, real, model, strict=True):
+        if mine != theirs:
+            both = (a.nodes(mine), a.nodes(theirs)) if name == "isr" else (mine, theirs)
+            found.append(f"{name} is {both[0]}, in the model {both[1]}")
     return found
 
 
-def _history(a: Abstract, log: Runs, after: ReplicaState) -> list[str]:
+def _office(a: Abstract, r: int, after: ReplicaState) -> list[str]:
+    office = after.office
+    if office is None:
+        return ["office is None, in the model an epoch"]
+    pending = a.node(a["pending"][r])
+    found: list[tuple[str, Any, Any]] = []
+    if office.began != a["first"][r]:
+        found.append(("epoch's start", office.began, a["first"][r]))
+    if (office.pending.who if office.pending is not None else 0) != pending:
+        found.append(("pending", office.pending.who if office.pending is not None else 0, pending))
+    progress = a["progress"][r]
+    for place, node in enumerate(a.members):
+        if place != r:
+            known = office.progress.get(node, NO_PROGRESS)[1]
+            if known != progress[place]:
+                found.append((f"progress[{node}]", known, progress[place]))
+    return [f"{name} is {real}, in the model {model}" for name, real, model in found]
+
+
+NO_PROGRESS = (0, -1)
+
+
+def _history(a: Abstract, r: int, log: Runs, after: ReplicaState) -> list[str]:
     """Which epoch wrote what: from the log's start on, where it can be read (D2)."""
     history = after.history
+    agreed = Agreed(history, after.log_start, log.values, log.ends[:-1])
+    if agreed == a.agreed[r] and not after.damage:
+        return []
     known_from = max(after.log_start, history[0][1]) if history else after.leo
     real = [(start, a.epochs.get(epoch, -1)) for epoch, start in history]
     points = {known_from, after.leo}
@@ -71,6 +101,9 @@ def _history(a: Abstract, log: Runs, after: ReplicaState) -> list[str]:
         epoch = _epoch_at(real, start)
         if epoch != log[start][0]:
             return [f"offsets {start}..{end - 1} are of epoch {epoch}, in the model of {log[start][0]}"]
+    # All of it was looked at, the beginning of the last stretch included: a longer one is no other.
+    whole = history and log.values and after.leo == len(log) > max(known_from, history[-1][1], *log.ends[:-1])
+    a.agreed[r] = agreed if whole and not after.damage else None
     return []
 
 

@@ -38,10 +38,13 @@ from typing import Any
 from liftlog.core.raft_steps import RaftJob, RaftLetter, RaftState, RaftStep, Runs
 from spec.lang.types import Record, Sort
 from spec.models.raft import Raft
+from spec.refine.raft_logs import expanded, log_of, runs_text
 from spec.run.stepwise import Refused, Stepper
 
 HUGE = 10**9
 Message = tuple[Any, ...]
+Spoken = tuple[RaftLetter | None, tuple[RaftLetter, ...]]
+"""What a line says beside what the node remembers: the message that came, and those that went out."""
 ASK, VOTE, APPEND, ACK = range(4)
 """As they are held: the model's kinds of messages in their order."""
 ROLES = {"follower": 0, "pre-candidate": 0, "candidate": 1, "leader": 2}
@@ -81,7 +84,7 @@ class _Write:
 class _Process:
     """What the checker knows of one run of a voter beside the model's state."""
 
-    __slots__ = ("acks", "done", "open", "votes", "waiting", "writes")
+    __slots__ = ("acks", "done", "known", "open", "settled", "votes", "waiting", "writes")
 
     def __init__(self) -> None:
         self.writes: deque[_Write] = deque()
@@ -90,12 +93,18 @@ class _Process:
         """Tickets of the jobs that are not durable yet."""
         self.done = 0
         """The last ticket that is durable."""
-        self.waiting: dict[int, list[Message]] = {}
+        self.waiting: dict[int, dict[Message, None]] = {}
         """Messages that the node holds back, by the ticket that they wait for."""
         self.votes: dict[Message, None] = {}
         """Votes that it has taken in."""
         self.acks: dict[int, Message] = {}
         """The farthest acknowledgement of each follower that it has taken in, in its present term."""
+        self.settled: RaftState | None = None
+        """What it remembered when it was last compared with the model."""
+        self.known: dict[Spoken, tuple[str, ...]] = {}
+        """Lines that changed nothing since something last did, with their actions. The same line is explained
+        by the same: what its actions read are values of this node alone. (Those of which that is not true,
+        `StepDown` and `Commit`, always change something.)"""
 
 
 class RaftChecker:
@@ -105,6 +114,11 @@ class RaftChecker:
         self.voters = tuple(sorted(voters))
         self._steps = _stepper(len(self.voters))
         self._place = {name: number for number, name in enumerate(self._steps.variables)}
+        place = self._place
+        self._messages, self._appends = place["messages"], place["appends"]
+        self._term, self._vote, self._role, self._commit_at, self._log_at, self._barred, self._disk = (
+            place[name] for name in ("term", "vote", "role", "commit", "log", "barred", "disk")
+        )
         self._node = {voter: number for number, voter in enumerate(self.voters)}
         self.state: tuple[Any, ...] = self._steps.first()
         self._sent: dict[Message, None] = {}
@@ -118,6 +132,10 @@ class RaftChecker:
         self._struck: dict[int, str] = {}
         self._logs: dict[int, tuple[int, Runs, tuple[int, ...]]] = {}
         self._tried = ""
+        self._took: list[str] = []
+        """The actions of this step."""
+        self._changed = False
+        """Whether this step has changed the model's state, or what the node holds back."""
         self._wrote: list[str] = []
         """The actions of this step that have written something."""
         self.steps = 0
@@ -133,15 +151,18 @@ class RaftChecker:
 
     def step(self, line: RaftStep) -> None:
         """Explain one line. Raises Disagreement."""
-        if line.node not in self._node:
+        node = self._node.get(line.node, -1)
+        if node < 0:
             self._count_outside("step of a learner")
             return
         self.steps += 1
-        before = self._taken()
-        self._tried = ""
-        self._wrote.clear()
-        node = self._node[line.node]
         process = self._processes.get(node)
+        if process is not None and self._is_known(process, line):
+            return
+        self._tried = ""
+        self._took.clear()
+        self._wrote.clear()
+        self._changed = False
         if line.cause.event == "Start":
             process = self._start(node, line)
         elif process is None:
@@ -153,27 +174,50 @@ class RaftChecker:
             self._received(node, process, line, line.cause.letter)
         self._decide(node, process, line)
         self._submitted(node, process, line, written)
-        self._released(node, process, line)
+        if line.cause.ticket:
+            self._released(node, process, line)
         self._compare(node, process, line)
         if line.state.may_vote:
             self._born[node] = True
-        if self._taken() == before:
+        if not self._took:
             self.stutters += 1
+        self._remember(process, line)
+
+    def _is_known(self, process: _Process, line: RaftStep) -> bool:
+        """Whether the same line was explained in the same state before; then it is counted, no more."""
+        cause = line.cause
+        if line.jobs or cause.ticket or process.settled != line.state:
+            return False
+        took = process.known.get((cause.letter, line.sent))
+        if took is None:
+            return False
+        for action in took:
+            self.actions[action] += 1
+        self.stutters += not took
+        return True
+
+    def _remember(self, process: _Process, line: RaftStep) -> None:
+        """Most lines say what was said before, such as heartbeats and their answers."""
+        again = not (self._changed or line.jobs or line.cause.ticket or line.cause.event == "Start")
+        if not again or process.settled != line.state:
+            process.known.clear()
+            process.settled = line.state
+        if again:
+            process.known[line.cause.letter, line.sent] = tuple(self._took)
 
     # -- the model's state ---------------------------------------------------------------------------------
 
     def _value(self, name: str, node: int) -> Any:
         return self.state[self._place[name]][node]
 
-    def _taken(self) -> int:
-        return sum(self.actions.values())
-
     def _apply(self, line: RaftStep, action: str, parameters: tuple[Any, ...], *given: Message) -> None:
         """Take one action that sees the given messages alone."""
-        messages = self._place["messages"]
-        before = (*self.state[:messages], tuple(sorted(given)), *self.state[messages + 1 :])
+        messages = self._messages
+        before = self.state
+        visible = given if len(given) < 2 else tuple(sorted(given))
+        seen = (*before[:messages], visible, *before[messages + 1 :])
         self._tried = action
-        after = self._steps.apply(action, parameters, before)
+        after = self._steps.apply(action, parameters, seen)
         if isinstance(after, Refused):
             raise self._wrong(line, f"{self._text(action, parameters)}: {after}")
         for message in after[messages]:
@@ -181,11 +225,19 @@ class RaftChecker:
                 self._sent[message] = None
                 if message[0] == ACK:
                     self._acks[message[:5]] = message
+        self.actions[action] += 1
+        self._took.append(action)
+        found = list(after)
+        # A number that bounds what is explored, and nothing else, would make every state a new one.
+        found[messages], found[self._appends] = (), 0
+        after = tuple(found)
+        if after == before:
+            return
         writes = self._place["writes"]
         if len(after[writes][parameters[0]]) > len(before[writes][parameters[0]]):
             self._wrote.append(action)
-        self.state = (*after[:messages], (), *after[messages + 1 :])
-        self.actions[action] += 1
+        self.state = after
+        self._changed = True
 
     def _text(self, action: str, parameters: tuple[Any, ...]) -> str:
         """`Name(n=node 2, index=7)`."""
@@ -224,7 +276,7 @@ class RaftChecker:
             case "vote" if letter.yes and not letter.pre:
                 return (VOTE, letter.term, source, to, 0, 0, (), 0)
             case "append":
-                entries = _expanded(letter.terms)
+                entries = expanded(letter.terms)
                 return (
                     APPEND,
                     letter.term,
@@ -297,7 +349,7 @@ class RaftChecker:
     def _crash(self, node: int, memory: RaftState) -> tuple[int, int, int, int] | None:
         """Parameters of Restart that leave what was found; None if there are none."""
         disks = [self._value("disk", node), *self._value("writes", node)]
-        log = _log(memory)
+        log = log_of(memory)
         last_term = log[-1] if log else 0
         vote = self._node.get(memory.vote, -1)
         voted = logged = -1
@@ -324,7 +376,7 @@ class RaftChecker:
 
     def _adopt(self, node: int, memory: RaftState) -> None:
         """Put the model's node to what was found."""
-        log = _log(memory)
+        log = log_of(memory)
         barred = self._value("barred", node) if self._lost.get(node) else memory.withheld
         vote = self._node.get(memory.vote, -1)
         new = {
@@ -343,11 +395,12 @@ class RaftChecker:
             old = self.state[self._place[name]]
             values[name] = (*old[:node], value, *old[node + 1 :])
         self.state = self._steps.with_values(self.state, values)
+        self._changed = True
 
     def _unexplained(self, node: int, memory: RaftState) -> str:
         term, vote, log, barred = self._value("disk", node)
-        found = f"term {memory.term}, vote {memory.vote or 'none'}, {_runs_text(_log(memory))}"
-        known = f"term {term}, vote {self._voter(vote)}, {_runs_text(log)}{', barred' if barred else ''}"
+        found = f"term {memory.term}, vote {memory.vote or 'none'}, {runs_text(log_of(memory))}"
+        known = f"term {term}, vote {self._voter(vote)}, {runs_text(log)}{', barred' if barred else ''}"
         under_way = len(self._value("writes", node))
         return (
             f"no crash leaves what it found ({found}): synced was {known}, {under_way} writes were under way"
@@ -406,19 +459,20 @@ class RaftChecker:
         role = ROLES[memory.role]
         if role == CANDIDATE and memory.term > self._value("term", node):
             self._apply(line, "Campaign", (node,))
-        if role == LEADER and self._value("role", node) != LEADER:
+        if role == LEADER and self.state[self._role][node] != LEADER:
             self._apply(line, "BecomeLeader", (node,), *process.votes)
-        if self._value("role", node) == LEADER:
-            while len(self._value("log", node)) < memory.last:
+        if self.state[self._role][node] == LEADER:
+            while len(self.state[self._log_at][node]) < memory.last:
                 self._apply(line, "Propose", (node,))
         for letter in line.sent:
             self._says(node, process, line, letter)
-        if memory.commit > self._value("commit", node) and self._value("role", node) == LEADER:
+        leads = self.state[self._role][node] == LEADER
+        if leads and memory.commit > self.state[self._commit_at][node]:
             self._commit(node, process, line, memory.commit)
-        given_up = role == FOLLOWER and self._value("role", node) != FOLLOWER
-        if memory.term > self._value("term", node) or (given_up and not memory.withheld):
+        given_up = role == FOLLOWER and self.state[self._role][node] != FOLLOWER
+        if memory.term > self.state[self._term][node] or (given_up and not memory.withheld):
             self._apply(line, "StepDown", (node, memory.term))
-        if memory.withheld and not self._value("barred", node):
+        if memory.withheld and not self.state[self._barred][node]:
             self._apply(line, "Withhold", (node,))
 
     def _commit(self, node: int, process: _Process, line: RaftStep, index: int) -> None:
@@ -426,16 +480,20 @@ class RaftChecker:
 
     def _says(self, node: int, process: _Process, line: RaftStep, letter: RaftLetter) -> None:
         """A message that the node sends, now or later, has to be one of the model's."""
-        if letter.kind == "append" and letter.commit > self._value("commit", node):
+        if letter.kind == "append" and letter.commit > self.state[self._commit_at][node]:
             self._commit(node, process, line, letter.commit)
         expected = self._message(letter)
         if expected is None:
             return
         if letter.kind == "append":
             self._apply(line, "Replicate", (node, expected[3], expected[4], len(expected[6])))
-        waits = letter.after in process.open or any(job.ticket == letter.after for job in line.jobs)
+        waits = letter.after and (
+            letter.after in process.open or any(job.ticket == letter.after for job in line.jobs)
+        )
         if waits:
-            process.waiting.setdefault(letter.after, []).append(expected)
+            held = process.waiting.setdefault(letter.after, {})
+            self._changed = self._changed or expected not in held
+            held[expected] = None
         if self._known(expected) is not None:
             return
         if not self._held_back(expected):
@@ -445,13 +503,11 @@ class RaftChecker:
 
     def _too_early(self, node: int, message: Message) -> str:
         term, vote, log, _ = self._value("disk", node)
-        known = f"term {term}, vote {self._voter(vote)}, {_runs_text(log)}"
+        known = f"term {term}, vote {self._voter(vote)}, {runs_text(log)}"
         return f"{self._show(message)} leaves, but its disk holds only {known}"
 
     def _released(self, node: int, process: _Process, line: RaftStep) -> None:
         """What waited for the ticket that is now durable has left."""
-        if not line.cause.ticket:
-            return
         for ticket in [ticket for ticket in process.waiting if ticket <= line.cause.ticket]:
             for message in process.waiting.pop(ticket):
                 if self._known(message) is None:
@@ -461,6 +517,8 @@ class RaftChecker:
 
     def _submitted(self, node: int, process: _Process, line: RaftStep, written: int) -> None:
         """Find for each new write of the model the jobs that carry it out; they must write the same."""
+        if not line.jobs and not self._wrote:
+            return
         process.open.update((job.ticket, None) for job in line.jobs)
         writes = self._value("writes", node)
         before = writes[written - 1] if written else self._value("disk", node)
@@ -509,7 +567,7 @@ class RaftChecker:
             tickets.append(job.ticket)
             if job.kind == "append" and job.index != len(log):
                 raise self._wrong(line, f"it appends behind {job.index} to a log of {len(log)}")
-            log = log[: job.index] + _expanded(job.terms)
+            log = log[: job.index] + expanded(job.terms)
         return tickets
 
     def _state_of(self, node: int, job: RaftJob) -> tuple[int, int, bool]:
@@ -524,73 +582,47 @@ class RaftChecker:
     # -- comparison ----------------------------------------------------------------------------------------
 
     def _compare(self, node: int, process: _Process, line: RaftStep) -> None:
-        memory = line.state
-        found: dict[str, tuple[Any, Any]] = {
-            "term": (memory.term, self._value("term", node)),
-            "vote": (memory.vote or None, self._named(self._value("vote", node))),
-            "role": (ROLES[memory.role], self._value("role", node)),
-            "commit": (memory.commit, self._value("commit", node)),
-        }
-        wrong = [
-            f"{name} is {mine}, in the model {theirs}"
-            for name, (mine, theirs) in found.items()
-            if mine != theirs
-        ]
-        log, expected = self._log(node, memory), self._value("log", node)
+        memory, state = line.state, self.state
+        mine = (memory.term, memory.vote, ROLES[memory.role], memory.commit)
+        vote = state[self._vote][node]
+        theirs = (
+            state[self._term][node],
+            self.voters[vote] if vote >= 0 else 0,
+            state[self._role][node],
+            state[self._commit_at][node],
+        )
+        wrong = self._unequal(mine, theirs) if mine != theirs else []
+        log, expected = self._log(node, memory), state[self._log_at][node]
         if log != expected:
-            wrong.append(f"log is {_runs_text(log)}, in the model {_runs_text(expected)}")
-        if memory.may_vote and self._value("barred", node):
+            wrong.append(f"log is {runs_text(log)}, in the model {runs_text(expected)}")
+        if memory.may_vote and state[self._barred][node]:
             wrong.append("it may vote, in the model it is barred")
         # A write of the model that the node has submitted as several jobs, of which some are durable.
         partly = bool(process.writes) and process.writes[0].first <= process.done
         if not wrong and not partly:
-            durable = self._value("disk", node)[2]
-            if durable[: memory.durable] != log[: memory.durable]:
+            durable = state[self._disk][node][2]
+            if durable != log and durable[: memory.durable] != log[: memory.durable]:
                 wrong.append(
-                    f"it takes {memory.durable} entries for synced, the disk holds {_runs_text(durable)}"
+                    f"it takes {memory.durable} entries for synced, the disk holds {runs_text(durable)}"
                 )
         if wrong:
             tried = f"after {self._tried}: " if self._tried else "no action explains this: "
             raise self._wrong(line, tried + "; ".join(wrong))
 
+    def _unequal(self, mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> list[str]:
+        """Term, vote, role and commit for people, where they differ."""
+        shown = []
+        for name, one, other in zip(("term", "vote", "role", "commit"), mine, theirs, strict=True):
+            if one != other:
+                both = (one or "none", other or "none") if name == "vote" else (one, other)
+                shown.append(f"{name} is {both[0]}, in the model {both[1]}")
+        return shown
+
     def _log(self, node: int, memory: RaftState) -> tuple[int, ...]:
-        """What `_log` says, which is seldom another than last time."""
+        """What `log_of` says, which is seldom another than last time."""
         known = self._logs.get(node)
         if known is not None and known[0] == memory.last and known[1] == memory.history:
             return known[2]
-        log = _log(memory)
+        log = log_of(memory)
         self._logs[node] = (memory.last, memory.history, log)
         return log
-
-    def _named(self, held: int) -> int | None:
-        return self.voters[held] if held >= 0 else None
-
-
-def _expanded(runs: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """(term, number) runs as one term for each entry."""
-    terms: tuple[int, ...] = ()
-    for term, number in runs:
-        terms += (term,) * number
-    return terms
-
-
-def _log(memory: RaftState) -> tuple[int, ...]:
-    """The term of each entry."""
-    terms: tuple[int, ...] = ()
-    ends = [*(first for _, first in memory.history[1:]), memory.last + 1]
-    for place, (term, first) in enumerate(memory.history):
-        terms += (term,) * (ends[place] - first)
-    return terms
-
-
-def _runs_text(log: tuple[int, ...]) -> str:
-    """A log for people: how many entries of which terms."""
-    if not log:
-        return "an empty log"
-    runs: list[list[int]] = []
-    for term in log:
-        if runs and runs[-1][0] == term:
-            runs[-1][1] += 1
-        else:
-            runs.append([term, 1])
-    return f"{len(log)} entries (" + ", ".join(f"{number} of term {term}" for term, number in runs) + ")"

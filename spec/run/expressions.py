@@ -29,6 +29,8 @@ RUNTIME = """
 from bisect import bisect_left
 
 def put(values, position, value):
+    if values[position] is value:
+        return values
     return values[:position] + (value,) + values[position + 1:]
 
 def set_add(members, item):
@@ -74,6 +76,8 @@ RUNTIME_SPARSE = """
 def put(values, position, value):
     if isinstance(values, Sparse):
         return values.put(position, value)
+    if values[position] is value:
+        return values
     return values[:position] + (value,) + values[position + 1:]
 """
 """Instead, where functions may be held as Sparse."""

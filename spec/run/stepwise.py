@@ -80,6 +80,8 @@ class Stepper:
         ):
             self._formulas[found.name] = Definition(found.name, found.doc, [], found.body)
         self._steps: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
+        self._wanted: dict[str, int] = {}
+        """By action that has been used: how many parameters it takes."""
         self._values: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
         self._first: State | None = None
         self.sources: dict[str, str] = {}
@@ -96,7 +98,11 @@ class Stepper:
         function = self._steps.get(action)
         if function is None:
             function = self._steps[action] = self._load(action, _step_source, self._action(action))
-        given = self._given(action, parameters)
+            self._wanted[action] = len(_chosen(self._action(action)))
+        if type(parameters) is tuple and len(parameters) == self._wanted[action]:
+            given = parameters
+        else:
+            given = self._given(action, parameters)
         try:
             found = function(state, given)
         except (IndexError, KeyError, TypeError, ValueError) as error:

@@ -44,7 +44,7 @@ def test_a_clean_sweep_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = ["sim", "sweep", "--seeds", "0:2", "--jobs", "1", "--duration", "5", "--record", str(path)]
     assert main(arguments) == 0
     record = read_record(path)
-    assert (record.seeds, record.options) == ("0:2", "--duration 5 --faults all")
+    assert (record.seeds, record.options) == ("0:2", "--duration 5 --faults all --refine")
     assert record.sources == sources_hash()
     assert record.simulated_s > 10 and record.checks > 0
     assert main([*arguments[:-1], str(tmp_path)]) == 2

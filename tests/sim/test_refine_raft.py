@@ -58,9 +58,11 @@ def test_a_planted_bug_is_found_before_it_does_harm(mutant: str) -> None:
 
 
 def test_what_no_state_shows_is_seen_in_the_step() -> None:
-    """A follower commits more than the request shows to be equal: harmless in this seed, and still wrong."""
-    options = Options(seed=16, profile="reorder", duration_s=20, mutant="raft_commit_unclamped")
-    assert run_seed(options).good
-    refined = run_seed(msgspec.structs.replace(options, refine=True))
-    assert refined.invariant == "Refinement"
-    assert "after Accept: commit is" in refined.finding
+    """A follower commits more than the request shows to be equal: harmless in a seed, and still wrong."""
+    for seed in range(40):
+        options = Options(seed=seed, profile="reorder", duration_s=20, mutant="raft_commit_unclamped")
+        refined = run_seed(msgspec.structs.replace(options, refine=True))
+        if refined.invariant == "Refinement" and run_seed(options).good:
+            assert "after Accept: commit is" in refined.finding
+            return
+    raise AssertionError("never")

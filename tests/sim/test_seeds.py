@@ -17,7 +17,7 @@ from sim.runner import Options, run_seed
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
     for seed in range(3):
-        result = run_seed(Options(seed=seed, profile=profile))
+        result = run_seed(Options(seed=seed, profile=profile, refine=True))
         assert result.good, f"{result.finding}\nreplay with: {result.replay}"
         assert result.simulated_s >= 60
 
@@ -25,7 +25,7 @@ def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
-    result = run_seed(Options(seed=100, profile=profile, gear="trio"))
+    result = run_seed(Options(seed=100, profile=profile, gear="trio", refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     assert result.counters["elections"] > 0
 

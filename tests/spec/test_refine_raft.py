@@ -6,6 +6,7 @@ line of the trace, which `RaftChecker` has to explain at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -23,7 +24,8 @@ from liftlog.core.raft_steps import (
 )
 from liftlog.messages import AppendRequest, Durable, Event, Received, VoteReply
 from liftlog.types import NO_MUTANTS, Mutants
-from spec.refine.raft import Disagreement, RaftChecker
+from spec.lang.types import SpecError
+from spec.refine.raft import Disagreement, RaftChecker, _stepper
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_raft_mutants import NAMES, TABLE, Schedule
 from tests.core.test_raft_random import FAULTS, FAULTS_AND_WIPES, RANDOM, Action, play, schedules
@@ -314,3 +316,16 @@ def test_lines_may_be_written_and_read_as_json() -> None:
     for line in again:
         checker.step(line)
     assert checker.actions["Commit"] == 2
+
+
+def test_what_is_remembered_of_a_line_depends_on_its_node_alone() -> None:
+    """The checker takes a line that changed nothing for explained when it comes again: every action that can
+    change nothing reads the values of its own node and nothing else.
+    """
+    stepper = _stepper(3)
+    for action in ("Replicate", "Accept", "GrantVote"):
+        with pytest.raises(SpecError):
+            stepper.apply(action, (), stepper.first())  # Generates the code.
+        source = stepper.sources[action].partition("= state\n")[2]
+        read = re.findall(r"v_(\w+)\[(\w+)\]", source)
+        assert read and {place for _, place in read} == {"p0"}, action
