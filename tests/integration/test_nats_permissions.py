@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -22,7 +21,7 @@ USERS = ("publisher", "reader", "operator", "node")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The page's nats-server with a node and the stream `orders`: a URL for each user."""
     page = (ROOT / "docs" / "security.md").read_text()
-    (config,) = re.findall(r"```\n(.*?)```", page, re.DOTALL)
+    (config,) = (block for block in page.split("```\n") if "authorization: {" in block)
     folder = tmp_path_factory.mktemp("permissions")
     with pytest.MonkeyPatch.context() as patch:
         for user in USERS:
