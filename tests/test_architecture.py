@@ -103,7 +103,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "trio": ("liftlog.driver*", "liftlog.real*", "liftlog.bench.stall", "sim.*"),
     "zstandard": ("liftlog.codec",),
     "lz4": ("liftlog.codec",),
-    "cryptography": ("liftlog.storage.sealing",),
+    "cryptography": ("liftlog.storage.sealing", "liftlog.api.tags"),
     "nkeys": ("liftlog.nats_login",),
 }
 

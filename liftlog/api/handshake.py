@@ -1,8 +1,8 @@
 """Who is on the other end of a TCP connection: both sides prove that they know a secret, without IO.
 
     caller                                             answerer
-      | hello: version, role, ids, cluster, nonce  ->  |
-      |  <-  challenge: id, nonce                      |
+      | hello: version, role, ids, cluster, nonce, which tags I can make  ->
+      |  <-  challenge: id, nonce, which tags we use   |
       | proof: an HMAC for each secret I know  ->      |  nothing was proved to a stranger so far
       |  <-  welcome: an HMAC of the same secret       |  or `refused`, with a reason that helps no guesser
 
@@ -20,7 +20,9 @@ secret. Both may hold several secrets, the present one and those before or after
 for each, and the first one of the answerer's that fits is used. That is how a secret is changed while the
 cluster runs (docs/security.md).
 
-Out of the same secret and conversation come keys for the frames that follow (`liftlog/api/tags.py`).
+Out of the same secret and conversation come keys for the frames that follow (`liftlog/api/tags.py`). How
+their tags are made is agreed on in passing; nobody can talk two nodes into the slower way, since the hello
+and the choice are covered as well.
 
 All messages have a fixed layout and are at most `FRAME_MAX_BYTES` long: there is nothing to nest and nothing
 to grow before somebody is known. A machine is used for one connection; after an error it is of no more use.
@@ -46,14 +48,16 @@ CLIENT_NODE = 0
 """The id of every client; also what a caller names who does not know which node it reaches."""
 PEER, CLIENT = 1, 2
 """Roles of a caller."""
+HMAC_TAGS, GMAC_TAGS = 1, 2
+"""Ways to make tags, as bits; everybody can the first."""
 
 NO_SECRET = bytes(32)
 """What everybody knows: stands for the secret where none is asked for (`insecure = true`)."""
 
 _MAGIC = b"LLOG"
 _START = Layout(">4sH")
-_HELLO = Layout(">4sHBHH32sB")
-_CHALLENGE = Layout(">BH32s")
+_HELLO = Layout(">4sHBBHH32sB")
+_CHALLENGE = Layout(">BBH32s")
 _WELCOME = Layout(">B32s")
 _REFUSED = Layout(">BB")
 _CHALLENGE_KIND, _PROOF_KIND, _WELCOME_KIND, _REFUSED_KIND = 2, 3, 4, 5
@@ -103,6 +107,8 @@ class Session(msgspec.Struct, frozen=True):
     node: int
     caller_key: bytes
     answerer_key: bytes
+    tags: int
+    """One of the *_TAGS."""
 
     def __repr__(self) -> str:
         return f"Session(node={self.node})"
@@ -111,8 +117,11 @@ class Session(msgspec.Struct, frozen=True):
 class Caller:
     """The side that connected. `hello()` goes first; then each received message to `receive`."""
 
-    def __init__(self, me: Party, role: int, to: int, nonce: bytes) -> None:
-        """`to`: the node that must answer; a client that does not know it says 0. `nonce` is random."""
+    def __init__(self, me: Party, role: int, to: int, nonce: bytes, tags: int = HMAC_TAGS) -> None:
+        """`to`: the node that must answer; a client that does not know it says 0. `nonce` is random.
+
+        `tags`: the ways that we can, HMAC_TAGS among them.
+        """
         if len(nonce) != NONCE_BYTES:
             raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
         check_secrets(me.secrets)
@@ -120,16 +129,16 @@ class Caller:
         self._role = role
         self._to = to
         self._nonce = nonce
+        self._tags = tags
+        self._chosen = HMAC_TAGS
         self._said = b""
         self._node = to
         self.session: Session | None = None
 
     def hello(self) -> bytes:
         cluster = self._me.cluster.encode()
-        return (
-            _HELLO.pack(_MAGIC, VERSION, self._role, self._me.node, self._to, self._nonce, len(cluster))
-            + cluster
-        )
+        head = (_MAGIC, VERSION, self._role, self._tags, self._me.node, self._to, self._nonce, len(cluster))
+        return _HELLO.pack(*head) + cluster
 
     def receive(self, message: bytes) -> bytes:
         """Take a message; returns the next one to send, empty when `session` is there. Raises
@@ -145,21 +154,24 @@ class Caller:
         for secret in self._me.secrets:
             agreed = _Agreed(secret, self._said)
             if hmac.compare_digest(agreed.answerer_proof(), proof) and self.session is None:
-                self.session = agreed.session(self._node)
+                self.session = agreed.session(self._node, self._chosen)
         if self.session is None:
             raise HandshakeError("who answers does not know the secret")
         return b""
 
-    def _prove(self, challenge: tuple[int, int, bytes]) -> bytes:
-        _, node, nonce = challenge
+    def _prove(self, challenge: tuple[int, int, int, bytes]) -> bytes:
+        _, chosen, node, nonce = challenge
+        if chosen not in (HMAC_TAGS, GMAC_TAGS) or not chosen & self._tags:
+            raise HandshakeError("who answers chose tags that were not offered")
         if self._to not in (CLIENT_NODE, node):
             raise HandshakeError(f"node {node} answers where node {self._to} should be")
         if node == self._me.node:
             raise HandshakeError("who answers claims to be this node itself")
         self._node = node
+        self._chosen = chosen
         me = self._me
         self._said = _conversation(
-            self._role, me.cluster, me.node, node, self._nonce, nonce, self.hello()
+            self._role, chosen, me.cluster, me.node, node, self._nonce, nonce, self.hello()
         )
         proofs = [_Agreed(secret, self._said).caller_proof() for secret in self._me.secrets]
         return bytes((_PROOF_KIND, len(proofs))) + b"".join(proofs)
@@ -169,7 +181,12 @@ class Answerer:
     """The side that was connected to. Each received message goes to `receive`, from the hello on."""
 
     def __init__(
-        self, me: Party, role: int, may_call: Callable[[int], bool], nonce: Callable[[], bytes]
+        self,
+        me: Party,
+        role: int,
+        may_call: Callable[[int], bool],
+        nonce: Callable[[], bytes],
+        tags: int = HMAC_TAGS,
     ) -> None:
         """`role`: whom this port is for. `may_call` says of a peer's id whether it is one of ours."""
         check_secrets(me.secrets)
@@ -177,6 +194,8 @@ class Answerer:
         self._role = role
         self._may_call = may_call
         self._make_nonce = nonce
+        self._tags = tags
+        self._chosen = HMAC_TAGS
         self._said = b""
         self._caller = CLIENT_NODE
         self._claims = ""
@@ -199,7 +218,7 @@ class Answerer:
             raise HandshakeError(f"it speaks protocol version {version}, we {VERSION}", REFUSED_VERSION)
         if len(message) < _HELLO.size:
             raise HandshakeError("a greeting that is cut off")
-        _, _, role, caller, to, nonce, length = _HELLO.unpack_from(message)
+        _, _, role, tags, caller, to, nonce, length = _HELLO.unpack_from(message)
         cluster = message[_HELLO.size :]
         if len(cluster) != length or not _CLUSTER.fullmatch(cluster):
             raise HandshakeError("a greeting with a malformed name of the cluster")
@@ -217,8 +236,9 @@ class Answerer:
         self._caller = caller
         mine = self._make_nonce()
         me = self._me
-        self._said = _conversation(self._role, me.cluster, caller, me.node, nonce, mine, message)
-        return _CHALLENGE.pack(_CHALLENGE_KIND, me.node, mine)
+        self._chosen = chosen = GMAC_TAGS if tags & self._tags & GMAC_TAGS else HMAC_TAGS
+        self._said = _conversation(self._role, chosen, me.cluster, caller, me.node, nonce, mine, message)
+        return _CHALLENGE.pack(_CHALLENGE_KIND, chosen, me.node, mine)
 
     def _welcome(self, message: bytes) -> bytes:
         count = message[1] if len(message) > 1 else 0
@@ -236,7 +256,7 @@ class Answerer:
             raise HandshakeError(f"{self._claims} did not prove that it knows our secret", REFUSED_PROOF)
         if self._role == PEER and (self._caller == self._me.node or not self._may_call(self._caller)):
             raise HandshakeError(f"node {self._caller} is not one of our [peers]", REFUSED_NODE)
-        self.session = found.session(self._caller)
+        self.session = found.session(self._caller, self._chosen)
         return _WELCOME.pack(_WELCOME_KIND, found.answerer_proof())
 
 
@@ -261,8 +281,9 @@ class _Agreed:
     def answerer_proof(self) -> bytes:
         return self._derive(b"answerer proves")
 
-    def session(self, other: int) -> Session:
-        return Session(other, self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
+    def session(self, other: int, tags: int) -> Session:
+        keys = (self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
+        return Session(other, *keys, tags)
 
     def _derive(self, label: bytes) -> bytes:
         # HMAC itself takes a short key and the same key with zeros behind it for one.
@@ -272,6 +293,7 @@ class _Agreed:
 
 def _conversation(
     role: int,
+    tags: int,
     cluster: str,
     caller: int,
     answerer: int,
@@ -281,7 +303,7 @@ def _conversation(
 ) -> bytes:
     """What one side believes, and the hello as it came over the wire, written in one way only."""
     name = cluster.encode()
-    head = _HELLO.pack(_MAGIC, VERSION, role, caller, answerer, caller_nonce, len(name))
+    head = _HELLO.pack(_MAGIC, VERSION, role, tags, caller, answerer, caller_nonce, len(name))
     return head + name + answerer_nonce + hello
 
 

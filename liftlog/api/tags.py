@@ -2,19 +2,23 @@
 
     frame  =  u32 length (of what follows)  |  tag, 16 bytes  |  u64 number of the frame  |  msgpack
 
-The tag is a cut HMAC-SHA256 of number and message under a key that belongs to this direction of this
-connection. A frame that was changed, left out, repeated, moved, or brought over from another connection ends
-the connection. Nothing is hidden: who listens on the wire reads along (docs/security.md).
+The tag covers number and message under a key that belongs to this direction of this connection. It is a cut
+HMAC-SHA256, or, where both nodes have the library cryptography, GMAC: AES-256-GCM that encrypts nothing, with
+the number as its nonce, at a tenth of the cost. A frame that was changed, left out, repeated, moved, or
+brought over from another connection ends the connection. Nothing is hidden: who listens on the wire reads
+along (docs/security.md).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from struct import Struct as Layout
 
 import msgspec
 
+from liftlog.api.handshake import GMAC_TAGS, HMAC_TAGS
 from liftlog.api.wire import WireError
 
 TAG_BYTES = 16
@@ -51,14 +55,33 @@ class _Mac:
         return outer.digest()[:TAG_BYTES]
 
 
+def possible_tags() -> int:
+    """The ways of making tags that this process can."""
+    try:
+        import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
+    except ImportError:
+        return HMAC_TAGS
+    return HMAC_TAGS | GMAC_TAGS
+
+
+def _tagger(key: bytes, tags: int) -> Callable[[int, memoryview], bytes]:
+    """Makes the tag of a frame out of its number and what it covers. `key`: 32 bytes."""
+    if tags == HMAC_TAGS:
+        mac = _Mac(key)
+        return lambda number, covered: mac.tag(covered)
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    encrypt = AESGCM(key).encrypt
+    return lambda number, covered: encrypt(number.to_bytes(12, "big"), b"", covered)
+
+
 class FrameSealer:
     """The sending end of one direction."""
 
-    __slots__ = ("_mac", "_number")
+    __slots__ = ("_number", "_tag")
 
-    def __init__(self, key: bytes) -> None:
-        """`key`: up to 64 bytes."""
-        self._mac = _Mac(key)
+    def __init__(self, key: bytes, tags: int = HMAC_TAGS) -> None:
+        self._tag = _tagger(key, tags)
         self._number = 0
 
     def seal(self, message: object) -> bytes:
@@ -72,26 +95,26 @@ class FrameSealer:
         return self._seal(bytearray(4 + HEAD_BYTES))
 
     def take_back(self) -> None:
-        """The frame that was sealed last will not be sent."""
+        """The frame that was sealed last will not be sent: nobody sees two tags under one number."""
         self._number -= 1
 
     def _seal(self, frame: bytearray) -> bytes:
         _LENGTH.pack_into(frame, 0, len(frame) - 4)
-        _NUMBER.pack_into(frame, 4 + TAG_BYTES, self._number)
+        number = self._number
+        _NUMBER.pack_into(frame, 4 + TAG_BYTES, number)
         self._number += 1
         with memoryview(frame) as view, view[4 + TAG_BYTES :] as covered:
-            frame[4 : 4 + TAG_BYTES] = self._mac.tag(covered)
+            frame[4 : 4 + TAG_BYTES] = self._tag(number, covered)
         return bytes(frame)
 
 
 class FrameOpener:
     """The receiving end of one direction."""
 
-    __slots__ = ("_mac", "_number")
+    __slots__ = ("_number", "_tag")
 
-    def __init__(self, key: bytes) -> None:
-        """`key`: up to 64 bytes."""
-        self._mac = _Mac(key)
+    def __init__(self, key: bytes, tags: int = HMAC_TAGS) -> None:
+        self._tag = _tagger(key, tags)
         self._number = 0
 
     def open(self, frame: memoryview) -> memoryview:
@@ -101,11 +124,11 @@ class FrameOpener:
         """
         if len(frame) < HEAD_BYTES:
             raise WireError("a frame without a tag")
+        (number,) = _NUMBER.unpack_from(frame, TAG_BYTES)
         with frame[TAG_BYTES:] as covered:
-            tag = self._mac.tag(covered)
+            tag = self._tag(number, covered)
         if not hmac.compare_digest(tag, frame[:TAG_BYTES]):
             raise WireError("a frame that was changed on its way")
-        (number,) = _NUMBER.unpack_from(frame, TAG_BYTES)
         if number != self._number:
             raise WireError(f"frame {number} where frame {self._number} is due")
         self._number += 1

@@ -17,6 +17,7 @@ import trio
 
 from liftlog.api.handshake import (
     FRAME_MAX_BYTES,
+    HMAC_TAGS,
     NONCE_BYTES,
     Answerer,
     Caller,
@@ -82,6 +83,7 @@ class Reception:
         serve: Serve,
         limits: NetworkLimits,
         counters: dict[str, int],
+        tags: int = HMAC_TAGS,
     ) -> None:
         """`admit` may refuse who has proved who he is: it raises HandshakeError."""
         self._me = me
@@ -91,6 +93,7 @@ class Reception:
         self._serve = serve
         self._limits = limits
         self._counters = counters
+        self._tags = tags
         self._rare = RareLog(log)
         self._pending: dict[Incoming, None] = {}
 
@@ -109,7 +112,9 @@ class Reception:
             log.debug("connection from %s ended", one.name)
         except* HandshakeError as group:
             counters["network.refused"] += 1
-            rare.warning("refused", f"refused a connection from {one.name}: {group.exceptions[0]}")
+            error = group.exceptions[0]
+            code = error.code if isinstance(error, HandshakeError) else 0
+            rare.warning(f"refused {code}", f"refused a connection from {one.name}: {error}")
         except* intake.InputRefused as group:
             counters["network.refused"] += 1
             rare.warning("closed", f"closed a connection from {one.name}: {group.exceptions[0]}")
@@ -124,7 +129,9 @@ class Reception:
             del self._pending[oldest]
             oldest.cut(f"{PENDING_MAX} newer ones wait for a handshake too")
         self._pending[one] = None
-        answerer = Answerer(self._me, self._role, self._may_call, lambda: os.urandom(NONCE_BYTES))
+        answerer = Answerer(
+            self._me, self._role, self._may_call, lambda: os.urandom(NONCE_BYTES), self._tags
+        )
         try:
             with trio.move_on_after(self._limits.handshake_ms / 1000):
                 return await self._converse(one.stream, answerer)

@@ -19,7 +19,7 @@ import trio
 
 from liftlog.api import wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, Session
-from liftlog.api.tags import FrameOpener, FrameSealer
+from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
 from liftlog.messages import Event, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
@@ -66,6 +66,7 @@ class PeerNetwork:
         self._queues: dict[int, tuple[SendQueue, FrameSealer]] = {}
         self._incoming: dict[int, Incoming] = {}
         self._readers = trio.CapacityLimiter(1)
+        self._tags = possible_tags()
         self._rare = {peer: RareLog(log) for peer in peers}
         self._reception = Reception(
             me,
@@ -75,6 +76,7 @@ class PeerNetwork:
             serve=self._serve_incoming,
             limits=limits,
             counters=counters,
+            tags=self._tags,
         )
 
     def send(self, to: int, message: PeerMessage) -> None:
@@ -131,7 +133,9 @@ class PeerNetwork:
                 backoff_s = REFUSED_BACKOFF_S
                 self._counters["network.refused_by_peers"] += 1
                 self._rare[peer].warning(
-                    "refused", f"no connection to node {peer} at {host}:{port}: {group.exceptions[0]}"
+                    "refused",
+                    f"no connection to node {peer} at {host}:{port}: {group.exceptions[0]}; "
+                    "compare cluster, [peers] and [security] of both nodes",
                 )
             await trio.sleep(backoff_s)
 
@@ -139,10 +143,11 @@ class PeerNetwork:
         no_delay(stream)
         async with stream:
             with trio.fail_after(self._limits.handshake_ms / 1000):
-                session = await introduce(stream, Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES)))
+                caller = Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES), self._tags)
+                session = await introduce(stream, caller)
             self._counters["network.connects"] += 1
             queue = SendQueue(self._limits.connection_bytes, self._budget)
-            sealer = FrameSealer(session.caller_key)
+            sealer = FrameSealer(session.caller_key, session.tags)
             self._queues[peer] = (queue, sealer)
             try:
                 async with trio.open_nursery() as nursery:
@@ -165,7 +170,7 @@ class PeerNetwork:
         self._incoming[peer] = one
         splitter = wire.FrameSplitter()
         counted = 0
-        opener, decode = FrameOpener(session.caller_key), intake.peer_message
+        opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message
         try:
             while data := await one.stream.receive_some(READ_BYTES):
                 one.heard = True

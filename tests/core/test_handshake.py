@@ -14,6 +14,8 @@ from liftlog.api.handshake import (
     CLIENT,
     CLIENT_NODE,
     FRAME_MAX_BYTES,
+    GMAC_TAGS,
+    HMAC_TAGS,
     NO_SECRET,
     PEER,
     REASONS,
@@ -30,7 +32,7 @@ from liftlog.api.handshake import (
     Session,
     refusal,
 )
-from liftlog.api.tags import FrameOpener, FrameSealer
+from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 
 SECRET, OTHER, THIRD = b"s" * 32, b"o" * 32, b"t" * 32
 NODES = (1, 2, 3)
@@ -164,6 +166,37 @@ def test_every_refusal_is_explained_to_the_caller_and_an_unknown_one_named() -> 
         caller().receive(refusal(77))
 
 
+@given(st.sampled_from((1, 3)), st.sampled_from((1, 3)))
+def test_the_faster_tags_are_used_where_both_can_make_them(theirs: int, mine: int) -> None:
+    one = Caller(Party("c", 1, (SECRET,)), PEER, 2, MINE(), theirs)
+    other = Answerer(Party("c", 2, (SECRET,)), PEER, NODES.__contains__, THEIRS, mine)
+    sessions = converse(one, other)
+    assert {session.tags for session in sessions} == {GMAC_TAGS if theirs == mine == 3 else HMAC_TAGS}
+
+
+@pytest.mark.parametrize("where", ["hello", "challenge"])
+def test_nobody_talks_two_nodes_into_other_tags(where: str) -> None:
+    one = Caller(Party("c", 1, (SECRET,)), PEER, 2, MINE(), 3)
+    other = Answerer(Party("c", 2, (SECRET,)), PEER, NODES.__contains__, THEIRS, 3)
+    hello = bytearray(one.hello())
+    assert hello[7] == 3
+    hello[7] = HMAC_TAGS if where == "hello" else 3
+    challenge = bytearray(other.receive(bytes(hello)))
+    challenge[1] = HMAC_TAGS
+    with pytest.raises(HandshakeError) as caught:
+        other.receive(one.receive(bytes(challenge)))
+    assert caught.value.code == REFUSED_PROOF
+
+
+@pytest.mark.parametrize("chosen", [0, GMAC_TAGS, 3, 4])
+def test_tags_that_were_not_offered_are_refused(chosen: int) -> None:
+    one = caller()
+    challenge = bytearray(answerer().receive(one.hello()))
+    challenge[1] = chosen
+    with pytest.raises(HandshakeError, match="not offered"):
+        one.receive(bytes(challenge))
+
+
 def test_the_list_of_secrets_is_bounded() -> None:
     for secrets in ((), (SECRET,) * (SECRETS_MAX + 1)):
         with pytest.raises(ValueError, match="accepted: 1 to 4"):
@@ -204,7 +237,7 @@ def test_messages_sent_back_to_their_author_prove_nothing() -> None:
     # Node 1 calls node 2; whoever answers in its place calls node 1 and passes on what that says.
     one, door = caller(1, 2), answerer(1)
     challenge = bytearray(door.receive(caller(2, 1).hello()))
-    challenge[1:3] = (2).to_bytes(2, "big")
+    challenge[2:4] = (2).to_bytes(2, "big")
     proof = one.receive(bytes(challenge))
     with pytest.raises(HandshakeError) as caught:
         door.receive(proof)
@@ -218,7 +251,7 @@ def test_messages_sent_back_to_their_author_prove_nothing() -> None:
 def test_a_challenge_with_the_caller_s_own_id_is_refused() -> None:
     one = caller(1, 0, role=PEER)
     challenge = bytearray(answerer(2).receive(caller(1, 2).hello()))
-    challenge[1:3] = (1).to_bytes(2, "big")
+    challenge[2:4] = (1).to_bytes(2, "big")
     with pytest.raises(HandshakeError, match="itself"):
         one.receive(bytes(challenge))
 
@@ -228,7 +261,7 @@ def test_the_proof_of_one_role_is_worth_nothing_in_the_other() -> None:
     one, other = caller(CLIENT_NODE, 0, role=CLIENT), answerer(role=PEER)
     hello = bytearray(one.hello())
     hello[6] = PEER
-    hello[9:11] = (2).to_bytes(2, "big")
+    hello[10:12] = (2).to_bytes(2, "big")
     with pytest.raises(HandshakeError) as caught:
         other.receive(one.receive(other.receive(bytes(hello))))
     assert caught.value.code == REFUSED_PROOF
@@ -243,10 +276,10 @@ def test_who_passes_messages_on_to_another_node_than_was_meant_gets_nobody_in(
     one, other = caller(node, to), answerer(reached)
     hello = bytearray(one.hello())
     if hello_changed:
-        hello[9:11] = reached.to_bytes(2, "big")
+        hello[10:12] = reached.to_bytes(2, "big")
     challenge = bytearray(other.receive(bytes(hello)))
     if challenge_changed:
-        challenge[1:3] = to.to_bytes(2, "big")
+        challenge[2:4] = to.to_bytes(2, "big")
     with pytest.raises(HandshakeError):
         other.receive(one.receive(bytes(challenge)))
     assert one.session is None and other.session is None
@@ -323,9 +356,16 @@ def frames_of(data: bytes) -> list[bytes]:
     return [bytes(frame) for frame in wire.FrameSplitter().feed(data)]
 
 
-@given(st.lists(st.one_of(st.binary(max_size=50), st.none()), max_size=20))
-def test_frames_arrive_as_they_were_sent(messages: list[bytes | None]) -> None:
-    sealer, opener = FrameSealer(b"k" * 32), FrameOpener(b"k" * 32)
+WAYS = st.sampled_from((HMAC_TAGS, GMAC_TAGS))
+
+
+def test_both_ways_of_making_tags_are_there_for_these_tests() -> None:
+    assert possible_tags() == HMAC_TAGS | GMAC_TAGS
+
+
+@given(st.lists(st.one_of(st.binary(max_size=50), st.none()), max_size=20), WAYS)
+def test_frames_arrive_as_they_were_sent(messages: list[bytes | None], tags: int) -> None:
+    sealer, opener = FrameSealer(b"k" * 32, tags), FrameOpener(b"k" * 32, tags)
     data = b"".join(sealer.empty() if one is None else sealer.seal(one) for one in messages)
     opened = [bytes(opener.open(memoryview(frame))) for frame in frames_of(data)]
     assert opened == [b"" if one is None else msgspec.msgpack.encode(one) for one in messages]
@@ -348,10 +388,12 @@ def test_a_frame_that_was_taken_back_leaves_no_gap() -> None:
     assert opener.open(memoryview(sealer.seal("sent"))[4:]) == msgspec.msgpack.encode("sent")
 
 
-@given(st.data())
+@given(st.data(), WAYS)
 @settings(max_examples=300)
-def test_a_frame_that_was_changed_repeated_left_out_or_moved_is_refused(data: st.DataObject) -> None:
-    sealer, opener = FrameSealer(b"k" * 32), FrameOpener(b"k" * 32)
+def test_a_frame_that_was_changed_repeated_left_out_or_moved_is_refused(
+    data: st.DataObject, tags: int
+) -> None:
+    sealer, opener = FrameSealer(b"k" * 32, tags), FrameOpener(b"k" * 32, tags)
     frames = [sealer.seal(one)[4:] for one in (b"a", b"bb", b"ccc")]
     what = data.draw(st.sampled_from(("flip", "cut", "repeat", "skip", "key")))
     good = data.draw(st.integers(0, 1))
@@ -369,6 +411,7 @@ def test_a_frame_that_was_changed_repeated_left_out_or_moved_is_refused(data: st
     elif what == "skip":
         frame = frames[good + 1]
     else:
-        frame = FrameSealer(b"j" * 32).seal(b"a")[4:]
+        other = FrameSealer(b"j" * 32, tags)
+        frame = [other.seal(one)[4:] for one in (b"a", b"bb")][good]
     with pytest.raises(wire.WireError):
         opener.open(memoryview(frame))

@@ -277,6 +277,16 @@ async def test_secrets_change_while_everybody_stays_connected() -> None:
             await eventually(lambda f=first, s=second: f.count("peers") == s.count("peers") == 1, "both")  # type: ignore[misc]
 
 
+async def test_without_secrets_nodes_and_clients_that_have_none_understand_each_other() -> None:
+    peers = addresses(1, 2)
+    first, second = Node(1, peers, secrets=Secrets()), Node(2, peers, secrets=Secrets())
+    async with running(first, second):
+        await eventually(lambda: first.count("peers") == second.count("peers") == 1, "connections")
+        client = await call(first.ports.client_address, secrets=(NO_SECRET,))
+        await ask(first, client, 1)
+        await refused(REFUSED_PROOF, first.ports.client_address)
+
+
 async def test_a_wrong_secret_is_told_on_both_sides_once_in_a_while(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
