@@ -9,6 +9,7 @@
     address = "10.0.0.1:4701"        # what clients are told; the default is `listen`
     peer_listen = "0.0.0.0:4801"     # for the other nodes; the default is this node's line in [peers]
     trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/tracing.py
+    log_format = "text"              # or "json": one object a line, see docs/operating.md
 
     [nats]
     url = "nats://127.0.0.1:4222"    # or tls://…; user and password, or a token, may stand in it
@@ -57,6 +58,7 @@ from typing import Any
 
 import msgspec
 
+from liftlog import eventlog
 from liftlog.api.handshake import NO_SECRET
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import how_to_make, read_secrets
@@ -115,7 +117,8 @@ NATS_FILES = NatsLogin.__struct_fields__
 
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
-    "node": {"id": int, "data": str, "listen": str, "address": str, "peer_listen": str, "trace": str},
+    "node": {"id": int}
+    | dict.fromkeys(("data", "listen", "address", "peer_listen", "trace", "log_format"), str),
     "nats": {"url": str, "wait_at_start_ms": int} | dict.fromkeys(NATS_FILES, str),
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
@@ -161,6 +164,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     protocol: dict[str, int]
     encryption_key_file: Path | None = None
     trace: Path | None = None
+    log_format: str = "text"
     nats_login: NatsLogin = NO_LOGIN
     peer_listen: str = ""
     """Empty: there are no peers."""
@@ -191,6 +195,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
             lines += [f"peer_listen = {_quote(self.peer_listen)}"]
         if self.trace is not None:
             lines += [f"trace = {_quote(str(self.trace))}"]
+        if self.log_format != "text":
+            lines += [f"log_format = {_quote(self.log_format)}"]
         lines += ["", "[nats]", f"url = {_quote(self.nats_url)}"]
         lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}"]
         files = msgspec.structs.asdict(self.nats_login)
@@ -329,6 +335,9 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
     cluster = settings.get(("", "cluster"), DEFAULT_CLUSTER)
     if not CLUSTER_NAME.fullmatch(cluster):
         raise LiftlogError(f"{source}: cluster = {cluster!r}; use 1 to 64 letters, digits, '_' or '-'")
+    log_format = settings.get(("node", "log_format"), "text")
+    if log_format not in eventlog.FORMATS:
+        raise LiftlogError(f"{source}: [node] log_format = {log_format!r}; use 'text' or 'json'")
     peers = peers or {node: listen}
     if node not in peers:
         raise LiftlogError(f"{source}: [peers] lacks this node ({node}); list every voter, this node too")
@@ -356,6 +365,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         protocol=protocol,
         encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),
         trace=_path_or_none(settings.get(("node", "trace"))),
+        log_format=log_format,
         nats_login=NatsLogin(**{key: _path_or_none(settings.get(("nats", key))) for key in NATS_FILES}),
         peer_listen=peer_listen,
         secret_file=_path_or_none(settings.get(("security", "secret_file"))),

@@ -34,6 +34,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     "liftlog.format": ("liftlog.types", "liftlog.codec"),
     "liftlog.epochs": ("liftlog.types",),
     "liftlog.checkout": ("liftlog.types",),
+    "liftlog.eventlog": (),
     "liftlog.nats_login": ("liftlog.types",),
     "liftlog.headers": ("liftlog.types", "liftlog.messages"),
     "liftlog.core": (
@@ -52,6 +53,7 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
         "liftlog.epochs",
     ),
     "liftlog.real": (
+        "liftlog.eventlog",
         "liftlog.headers",
         "liftlog.types",
         "liftlog.messages",

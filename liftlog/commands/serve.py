@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from liftlog import config as configuration
+from liftlog import eventlog
 from liftlog.client import Client, Unreachable
 from liftlog.commands.common import (
     add_json_option,
@@ -31,8 +32,9 @@ from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.tracing import TracedNode, TraceFile
-from liftlog.types import LiftlogError
+from liftlog.types import LiftlogError, Recovered, TailState
 from liftlog.version import VERSION
+from liftlog.watching import Steps, WatchedNode
 
 log = logging.getLogger("liftlog.server")
 
@@ -53,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
+    serve.add_argument("--log-format", choices=eventlog.FORMATS, help="of the log on standard error")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
     add_json_option(serve)
     serve.set_defaults(run=_serve)
@@ -81,16 +84,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _serve(args: argparse.Namespace) -> int:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     flags = {
         ("", "cluster"): args.cluster,
         ("node", "id"): args.id,
         ("node", "data"): args.data,
         ("node", "listen"): args.listen,
         ("node", "trace"): args.trace,
+        ("node", "log_format"): args.log_format,
         ("nats", "url"): args.nats,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
+    sparing = eventlog.set_up(config.log_format, config.node)
     key = configuration.encryption_key(config.encryption_key_file, os.environ)
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
@@ -102,11 +106,13 @@ def _serve(args: argparse.Namespace) -> int:
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
+        tell_start(config, recovered)
         node = Node(config.node_config(), recovered)
-        if config.trace is None:
-            return node, engine
-        disk_id = recovered.identity.disk_id
-        return TracedNode(node, config.cluster, disk_id, TraceFile(config.trace)), engine
+        steps: Steps = node
+        if config.trace is not None:
+            disk_id = recovered.identity.disk_id
+            steps = TracedNode(node, config.cluster, disk_id, TraceFile(config.trace))
+        return WatchedNode(steps, node, sparing), engine
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
@@ -116,8 +122,31 @@ def _serve(args: argparse.Namespace) -> int:
             print(f"node {line['node']} serves {where}")
         sys.stdout.flush()
 
-    run_server(config, build, announce, VERSION, args.with_parent)
+    try:
+        run_server(config, build, announce, VERSION, args.with_parent)
+    finally:
+        sparing.tell(time.time(), everything=True)
     return 0
+
+
+def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None:
+    """What was found on the disk."""
+    identity = recovered.identity
+    before = f"incarnation {identity.incarnation}" if identity.incarnation else "no earlier run"
+    how = "after a clean stop" if recovered.clean else "not after a clean stop"
+    text = f"node {config.node} starts: liftlog {VERSION}, {before} on this disk, {how}, {config.data}"
+    logs = len(recovered.logs)
+    fields = {"version": VERSION, "incarnation": identity.incarnation, "clean": recovered.clean, "logs": logs}
+    eventlog.say(logging.INFO, "start", f"{text}, {logs} logs", **fields)
+    for summary in recovered.logs:
+        place = {"log": str(summary.log), "leo": summary.leo, "tail": summary.tail.value}
+        if summary.tail in (TailState.SUSPECT, TailState.DAMAGED):
+            text = f"log {summary.log} (stream id/partition) is good up to {summary.leo}; what followed is"
+            what = "damaged" if summary.tail is TailState.DAMAGED else "perhaps incomplete"
+            eventlog.say(logging.WARNING, "damage", f"{text} {what}, a copy of it in quarantine/", **place)
+        for found in summary.damage:
+            text = f"log {summary.log} (stream id/partition): offsets {found} cannot be read"
+            eventlog.say(logging.WARNING, "damage", text, **place)
 
 
 # -- dev ---------------------------------------------------------------------------------------------------

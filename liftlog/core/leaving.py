@@ -57,7 +57,9 @@ class Leaving:
 
     def tick(self) -> None:
         """Once per tick; nobody is waited for whom nobody hears."""
-        self._silent_ticks = 0 if self._raft.leader else self._silent_ticks + 1
+        age_ms = self._raft.quorum_age_ms()
+        heard = age_ms is not None and age_ms <= self._ctx.config.election_max_ms
+        self._silent_ticks = 0 if heard else self._silent_ticks + 1
 
     def advance(self) -> None:
         """Take the next step. To be called after every event once the stop has begun."""
@@ -103,5 +105,5 @@ class Leaving:
         is_live = self._ctx.metadata.is_live
         others = [voter for voter in config.voters if voter != config.node and is_live(voter)]
         voting = len(others) + (config.node in config.voters)
-        silent = self._silent_ticks > self._ctx.ticks_of(config.election_max_ms)
+        silent = self._silent_ticks > self._ctx.ticks_of(config.election_min_ms)
         return not others or voting < raft.quorum or silent

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import trio
 
+from liftlog.eventlog import say
 from liftlog.headers import asks_full_ack, counted_bytes
 from liftlog.messages import (
     ERR_TOO_LARGE,
@@ -44,8 +45,6 @@ from liftlog.real.nats_handshake import ConnectionLost, log_in
 from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
 from liftlog.real.nats_wire import NatsAddress
 from liftlog.types import LiftlogError, Message, PartitionId
-
-log = logging.getLogger("liftlog.bus")
 
 READ_BYTES = 256 * 1024
 CONNECT_TIMEOUT_S = 5.0
@@ -214,10 +213,12 @@ class NatsBus:
                 stream, rest = await self._connect(address)
             except ConnectionLost as error:
                 self.last_error = f"{address}: {error}"
+                say(logging.WARNING, "nats", f"cannot connect to NATS at {self.last_error}", up=False)
                 await trio.sleep(backoff_s)
                 backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
                 continue
             backoff_s = BACKOFF_MIN_S
+            say(logging.INFO, "nats", f"connected to NATS at {address}", up=True, server=str(address))
             try:
                 await self._serve(stream, rest)
             except* (
@@ -228,7 +229,7 @@ class NatsBus:
                 trio.ClosedResourceError,
             ) as group:
                 self.last_error = f"{address}: {group.exceptions[0]}"
-                log.warning("lost NATS at %s", self.last_error)
+                say(logging.WARNING, "nats", f"lost NATS at {self.last_error}", up=False)
             self._forget_connection()
             await self._put(BusDown())
             await trio.sleep(backoff_s)
@@ -246,7 +247,10 @@ class NatsBus:
         except trio.TooSlowError:
             raise ConnectionLost("no answer within 5 s") from None
         except (OSError, trio.BrokenResourceError, ssl.SSLError, LiftlogError) as error:
-            raise ConnectionLost(str(error.__cause__ or error)) from None
+            cause: BaseException = error.__cause__ or error
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            raise ConnectionLost(str(cause)) from None
 
     async def _serve(self, stream: trio.abc.Stream, rest: bytes) -> None:
         """Use one connection until it breaks (raises) or the task is cancelled."""
@@ -366,7 +370,7 @@ class NatsBus:
                 "the inboxes of publishers and clients"
             )
         else:
-            log.error("NATS says: %s", text)
+            say(logging.ERROR, "nats", f"NATS says: {text}", error=text)
 
     def _subscription_meant(self, text: str) -> bytes:
         """The sid of the subscription that an error is about; empty if it is about none.
@@ -433,7 +437,7 @@ class NatsBus:
         now_s = trio.current_time()
         after_s, kept = self._complaints.get(what, (0.0, 0))
         if now_s >= after_s:
-            log.warning("%s%s", text, f" (and {kept} more)" if kept else "")
+            say(logging.WARNING, "nats", f"{text} (and {kept} more)" if kept else text, refused=what)
             self._complaints[what] = (now_s + COMPLAINT_INTERVAL_S, 0)
         else:
             self._complaints[what] = (after_s, kept + 1)

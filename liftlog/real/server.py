@@ -21,6 +21,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
 from liftlog.config import ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver, NodeStopped, StepNode
+from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
@@ -68,6 +69,7 @@ def run_server(
     try:
         trio.run(server.main, build, addresses, version)
     except* NodeStopped as group:
+        say(logging.ERROR, "stop", f"the node ends: {_first_text(group)}", reason=_first_text(group))
         raise LiftlogError(f"node {config.node} stopped: {_first_text(group)}") from None
 
 
@@ -80,6 +82,7 @@ class Server:
         self._with_parent = with_parent
         self._failure: BaseException | None = None
         self._stop = trio.Event()
+        self._stopped_by = ""
 
     async def main(self, build: Build, addresses: list[NatsAddress], version: str) -> None:
         config = self._config
@@ -140,18 +143,32 @@ class Server:
                 if config.open_to:
                     log.warning("insecure: whoever can connect may %s; see [security]", config.open_to)
                 self._announce(self._ready_line())
+                where = f"clients at {config.listen}, peers at {config.peer_listen or '-'}"
+                say(logging.INFO, "start", f"serves {where}", listen=config.listen)
                 await self._stop.wait()
                 if self._failure is not None:
+                    say(logging.ERROR, "stop", f"the storage thread died: {self._failure}")
                     raise self._failure
+                by = self._stopped_by
+                say(logging.INFO, "stop", f"asked to stop by {by}: hands over", by=by)
                 driver.post(StopRequested())
                 with trio.move_on_after(HANDOVER_S):
                     while not node.handed_over:
                         await trio.sleep(0.005)
                     await bus.flushed()
+                self._tell_handover(node.handed_over)
                 nursery.cancel_scope.cancel()
             clean = True
         finally:
             await storage.close(clean)
+
+    @staticmethod
+    def _tell_handover(done: bool) -> None:
+        if done:
+            say(logging.INFO, "stop", "everything is handed over, the process ends", handed_over=True)
+        else:
+            text = f"not everything could be handed over within {HANDOVER_S:g} s: others wait for the session"
+            say(logging.WARNING, "stop", text, handed_over=False)
 
     async def _reach_nats(self, bus: NatsBus) -> None:
         """Wait for the first connection. Raises LiftlogError if it does not come in time."""
@@ -167,7 +184,8 @@ class Server:
 
     async def _watch_signals(self) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
+            async for number in signals:
+                self._stopped_by = signal.Signals(number).name
                 self._stop.set()
 
     async def _watch_parent(self) -> None:
@@ -176,6 +194,7 @@ class Server:
         async with trio.lowlevel.FdStream(os.dup(0)) as stdin:
             while await stdin.receive_some(64):
                 pass
+        self._stopped_by = "the end of its parent"
         self._stop.set()
 
     def _fail(self, error: BaseException) -> None:

@@ -1,0 +1,273 @@
+"""What changes at a node, told to its log. The node does not know that it is watched.
+
+After a step the watcher compares what it knew with what is: offices, in-sync sets, sessions, the controller,
+the fence, disks and damage. It looks at everything once a tick, and at once after what is rare and matters; a
+step that carries messages costs it two comparisons. Before the node is registered the metadata that it reads
+is history, which is not told again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from logging import ERROR, INFO, WARNING
+from typing import Protocol
+
+from liftlog.core.commands import Command
+from liftlog.core.metadata import EXPIRED, LEFT, LIVE, Result
+from liftlog.core.node import Node
+from liftlog.core.replica import FAILED, READY
+from liftlog.eventlog import Sparing, say
+from liftlog.messages import Effect, Event, LogOpened, StorageFailed, TimerFired
+from liftlog.types import RAFT_LOG, PartitionId
+
+TELL_EVERY_TICKS = 10
+NO_VOTE = ("withheld", "wiped")
+
+
+class Steps(Protocol):
+    """What is watched: the node, or what wraps it already."""
+
+    @property
+    def handed_over(self) -> bool: ...
+
+    def start(self, now_ms: float) -> list[Effect]: ...
+
+    def step(self, event: Event) -> list[Effect]: ...
+
+
+class WatchedNode:
+    """A node whose changes are told; the driver takes it for the node itself."""
+
+    def __init__(self, steps: Steps, node: Node, sparing: Sparing) -> None:
+        self._steps = steps
+        self._node = node
+        self._sparing = sparing
+        self._ticks = 0
+        self._applied = 0
+        self._controller: int | None = None
+        self._incarnation = 0
+        self._fenced = True
+        self._vote = node.raft.standing
+        self._sessions: dict[int, tuple[str, int]] = {}
+        self._in_sync: dict[PartitionId, tuple[tuple[int, ...], int]] = {}
+        self._offices: dict[PartitionId, tuple[str, int, int]] = {}
+        self._states: dict[PartitionId, str] = {}
+        self._damage: dict[PartitionId, tuple[str, ...]] = {}
+        self._touched: dict[PartitionId, None] = {}
+        self._names: dict[int, str] = {}
+        self._tell_applied = node.on_applied
+        node.on_applied = self._on_applied
+
+    @property
+    def handed_over(self) -> bool:
+        return self._steps.handed_over
+
+    def start(self, now_ms: float) -> list[Effect]:
+        effects = self._steps.start(now_ms)
+        self._look()
+        return effects
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = self._steps.step(event)
+        kind = type(event)
+        if kind is TimerFired:
+            self._look()
+            self._ticks += 1
+            if self._ticks % TELL_EVERY_TICKS == 0:
+                self._sparing.tell(time.time())
+        elif kind is StorageFailed:
+            self._storage_failed(event)  # type: ignore[arg-type]
+            self._look()
+        elif kind is LogOpened or self._node.metadata.applied != self._applied:
+            self._look()
+        return effects
+
+    def _on_applied(self, index: int, command: Command, result: Result) -> None:
+        self._touched.update(self._node.metadata.changed)
+        if self._tell_applied is not None:
+            self._tell_applied(index, command, result)
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        node = self._node
+        self._applied = node.metadata.applied
+        self._look_at_group()
+        if not node.incarnation:
+            self._touched.clear()
+            return
+        if not self._incarnation:
+            self._registered()
+        self._look_at_sessions()
+        for partition in self._touched:
+            self._look_at_in_sync(partition)
+        self._touched.clear()
+        for partition in node.replicas:
+            self._look_at_copy(partition)
+        for partition in [known for known in self._offices if known not in node.replicas]:
+            del self._offices[partition]
+            self._states.pop(partition, None)
+            self._damage.pop(partition, None)
+            self._in_sync.pop(partition, None)
+            say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _look_at_group(self) -> None:
+        node = self._node
+        contact = node.standing.contact()
+        controller = node.raft.leader if contact.has_controller else 0
+        if controller != self._controller:
+            known, self._controller = self._controller, controller
+            fields = {"controller": controller, "term": node.raft.term}
+            if controller == node.config.node:
+                say(INFO, "controller", f"this node is the controller, in term {node.raft.term}", **fields)
+            elif controller:
+                text = f"node {controller} is the controller, in term {node.raft.term}"
+                say(INFO, "controller", text, **fields)
+            elif known:
+                voters = ", ".join(map(str, node.config.voters))
+                text = f"no controller is heard, the last one was node {known}: nothing is created or elected"
+                say(WARNING, "controller", f"{text} until most of nodes {voters} meet", **fields)
+        if contact.vote != self._vote:
+            before, self._vote = self._vote, contact.vote
+            if contact.vote in NO_VOTE and before not in NO_VOTE:
+                text = "this disk was found empty or set back: this node does not vote any more"
+                say(ERROR, "quorum", text, vote=contact.vote)
+            elif contact.vote == "born":
+                say(INFO, "quorum", "this node's vote counts", vote=contact.vote)
+        if contact.fenced != self._fenced and node.incarnation and self._incarnation:
+            self._fenced = contact.fenced
+            if contact.fenced:
+                text = f"the controller answered {contact.session_ms} ms ago: this node takes no messages"
+                say(WARNING, "fence", text, fenced=True, session_ms=contact.session_ms)
+            else:
+                say(INFO, "fence", "the controller answers: this node takes messages", fenced=False)
+
+    def _registered(self) -> None:
+        """From here on the metadata is news."""
+        node = self._node
+        self._incarnation = node.incarnation
+        say(INFO, "session", f"registered as incarnation {node.incarnation}", incarnation=node.incarnation)
+        for state in node.metadata.nodes.values():
+            self._sessions[state.node] = (state.state, state.incarnation)
+        for partition in node.replicas:
+            record = node.metadata.partitions[partition]
+            self._in_sync[partition] = (record.isr, record.leader)
+
+    def _look_at_sessions(self) -> None:
+        for state in self._node.metadata.nodes.values():
+            now = (state.state, state.incarnation)
+            before = self._sessions.get(state.node)
+            if now == before:
+                continue
+            self._sessions[state.node] = now
+            mine = state.node == self._node.config.node
+            who = "this node" if mine else f"node {state.node}"
+            level, text = INFO, f"{who} is live as incarnation {state.incarnation}"
+            if state.state == EXPIRED:
+                level, text = WARNING, f"the session of {who} is lost: it is in no in-sync set any more"
+            elif state.state == LEFT:
+                text = f"{who} stops in an orderly way and is in no in-sync set any more"
+            elif state.state != LIVE:
+                text = f"{who} has started as incarnation {state.incarnation}"
+                if state.reset:
+                    level = WARNING
+                    text += ", with a disk that was found empty or set back: its copies are fetched anew"
+            say(level, "session", text, about=state.node, state=state.state, incarnation=state.incarnation)
+
+    def _look_at_in_sync(self, partition: PartitionId) -> None:
+        record = self._node.metadata.partitions.get(partition)
+        if record is None or partition not in self._node.replicas:
+            return
+        now = (record.isr, record.leader)
+        before = self._in_sync.get(partition, ((), 0))
+        if now == before:
+            return
+        self._in_sync[partition] = now
+        fields = _fields(partition, self) | {"isr": list(record.isr), "leader": record.leader}
+        name = self._name(partition)
+        if not record.leader:
+            say(ERROR, "isr", f"{name}: no leader; in sync: {_listed(record.isr)}", **fields)
+            return
+        if record.isr == before[0]:
+            return
+        text = f"{name}: in sync {_listed(record.isr)}"
+        gone = [node for node in before[0] if node not in record.isr]
+        come = [node for node in record.isr if node not in before[0]]
+        if gone or (come and before[0]):
+            moves = [f"{_listed(gone)} left"] * bool(gone) + [f"{_listed(come)} joined"] * bool(come)
+            text += f" ({', '.join(moves)})"
+        if len(record.isr) < record.min_insync:
+            say(WARNING, "isr", f"{text}: below the minimum of {record.min_insync}, no acks", **fields)
+        else:
+            say(INFO, "isr", text, **fields)
+
+    def _look_at_copy(self, partition: PartitionId) -> None:
+        replica = self._node.replicas[partition]
+        following = replica.following
+        office = (replica.role, replica.epoch, following.leader if following is not None else 0)
+        if office != self._offices.get(partition) and replica.state == READY:
+            self._offices[partition] = office
+            role, epoch, leader = office
+            text = {
+                "leader": f"leads epoch {epoch}, from offset {replica.leo}",
+                "follower": f"follows node {leader} in epoch {epoch}",
+            }.get(role, f"neither leads nor follows in epoch {epoch}")
+            fields = _fields(partition, self) | {"role": role, "epoch": epoch, "leo": replica.leo}
+            say(INFO, "role", f"{self._name(partition)}: {text}", **fields)
+        before = self._states.get(partition)
+        if replica.state != before:
+            self._states[partition] = replica.state
+            if before == FAILED and replica.state == READY:
+                text = f"{self._name(partition)}: open again, from offset {replica.leo}"
+                say(INFO, "disk", text, **_fields(partition, self), leo=replica.leo)
+        damage = tuple(str(found) for found in replica.repairs.ranges)
+        if damage != self._damage.get(partition, ()):
+            known, self._damage[partition] = self._damage.get(partition, ()), damage
+            self._tell_damage(partition, [found for found in damage if found not in known], bool(damage))
+
+    def _tell_damage(self, partition: PartitionId, found: Sequence[str], left: bool) -> None:
+        fields = _fields(partition, self) | {"ranges": list(found)}
+        name = self._name(partition)
+        if found:
+            text = f"{name}: offsets {', '.join(found)} cannot be read; the leader is asked for them"
+            say(ERROR, "damage", text, **fields)
+        elif not left:
+            say(INFO, "damage", f"{name}: repaired, every offset can be read", **fields)
+
+    def _storage_failed(self, event: StorageFailed) -> None:
+        if event.log == RAFT_LOG:
+            say(ERROR, "disk", f"the metadata cannot be stored: {event.error}", error=event.error)
+            return
+        replica = self._node.replicas.get(event.log)
+        if replica is None:
+            return
+        name, fields = self._name(event.log), _fields(event.log, self) | {"error": event.error}
+        if event.sync:
+            text = f"{name}: a sync failed ({event.error}): this copy is out of sync until it is fetched anew"
+            say(ERROR, "disk", text, **fields, sync=True)
+        elif replica.state == FAILED:
+            text = f"{name}: a write was refused ({event.error}): reads go on, writes are tried every second"
+            say(ERROR, "disk", text, **fields, sync=False)
+        else:
+            say(WARNING, "disk", f"{name}: housekeeping was put off ({event.error})", **fields, sync=False)
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    def stream(self, partition: PartitionId) -> str:
+        """The stream's name, also when it has just been deleted."""
+        stream = self._node.metadata.by_id.get(partition.stream)
+        if stream is not None:
+            self._names[partition.stream] = stream.config.name
+        return self._names.get(partition.stream, f"id {partition.stream}")
+
+    def _name(self, partition: PartitionId) -> str:
+        return f"'{self.stream(partition)}' partition {partition.index}"
+
+
+def _fields(partition: PartitionId, watched: WatchedNode) -> dict[str, object]:
+    return {"stream": watched.stream(partition), "partition": partition.index}
+
+
+def _listed(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes)) or "none"
