@@ -56,8 +56,7 @@ class WatchedNode:
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
         self._touched: dict[PartitionId, None] = {}
         self._names: dict[int, str] = {}
-        self._tell_applied = node.on_applied
-        node.on_applied = self._on_applied
+        node.on_applied.append(self._on_applied)
 
     @property
     def handed_over(self) -> bool:
@@ -85,8 +84,6 @@ class WatchedNode:
 
     def _on_applied(self, index: int, command: Command, result: Result) -> None:
         self._touched.update(self._node.metadata.changed)
-        if self._tell_applied is not None:
-            self._tell_applied(index, command, result)
 
     # -- looking ---------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ async def why_not_stored(client: Client, subject: str) -> str:
                 f"stream '{name}' listens on it otherwise" if name else "no stream is known to listen on it"
             )
             return f"{problem} ({known}); see 'liftlog cluster status'"
-    return f"stream '{name}' listens on it now; try again"
+    return f"stream '{name}' has a leader that may listen on it by now; try again"
 
 
 def _headers(args: argparse.Namespace) -> dict[str, str] | None:
