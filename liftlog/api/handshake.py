@@ -1,4 +1,4 @@
-"""Who is on the other end of a TCP connection: both sides prove that they know a secret, without IO.
+"""Who is on the other end of a TCP connection: both sides prove that they know a secret (V6), without IO.
 
     caller                                             answerer
       | hello: version, role, ids, cluster, nonce, which tags I can make  ->

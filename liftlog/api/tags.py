@@ -1,4 +1,4 @@
-"""Frames that only who took part in the handshake can have written, each once and in order. Without IO.
+"""Frames that only who took part in the handshake can have written, each once and in order (V6). Without IO.
 
     frame  =  u32 length (of what follows)  |  tag, 16 bytes  |  u64 number of the frame  |  msgpack
 

@@ -1,4 +1,4 @@
-"""What connections may occupy in memory: all of a listener so much, and all listeners together so much.
+"""What connections may occupy in memory (V7): all of a listener so much, and all listeners together so much.
 
 Counted is what lies with us for as long as the other side likes: messages half received, requests in work,
 frames that wait to be sent. What does not fit is not taken: the caller drops it or hangs up on somebody.

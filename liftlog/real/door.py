@@ -1,8 +1,8 @@
 """The TCP door for clients: requests in, answers out, in any order.
 
-A client proves first that it knows the clients' secret. What it may then occupy is bounded three times: by
-itself, by what all clients may have together, and by what all connections may have. When all clients together
-reach their bound, the one that occupies most is hung up on: it asks and does not read.
+A client proves first that it knows the clients' secret (V6). What it may then occupy is bounded three times
+(V7): by itself, by what all clients may have together, and by what all connections may have. When all clients
+together reach their bound, the one that occupies most is hung up on: it asks and does not read.
 """
 
 from __future__ import annotations

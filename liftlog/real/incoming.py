@@ -1,4 +1,4 @@
-"""Connections that others opened: who they are, how many there may be, and when they are hung up on.
+"""Connections that others opened: who they are (V6), how many there may be, and when they end (V7).
 
 Before the handshake is over nobody is known, and so nothing is given: a message of at most 256 bytes is read
 at a time, the whole must be done within `handshake_ms`, and of those who are not done yet only the newest

@@ -3,7 +3,7 @@
 Each node opens one connection to every other and only sends on it; what it receives comes in on the
 connections that the others opened. A half-open connection then blocks one direction, never both, and there is
 no question of who may close what. Both ends prove that they know the cluster's secret before anything else,
-and every frame carries a tag that only the other end of this connection can have made.
+and every frame carries a tag that only the other end of this connection can have made (V6).
 
 Best effort, as the `Network` port says: while a peer is not connected or its queue is full, messages to it
 are dropped and counted. The protocol repeats whatever matters, and old messages are the least useful ones.

@@ -26,7 +26,7 @@ NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, t
 
 
 class SendQueue:
-    """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files."""
+    """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files (V7)."""
 
     def __init__(self, limit_bytes: int, budget: Budget) -> None:
         """`budget`: what the queues of all connections like this one share."""

@@ -1,4 +1,4 @@
-"""Where a data folder with an encryption key may hold open batches: below which offset of which log.
+"""Where a data folder with an encryption key may hold open batches (V8): below which offset of which log.
 
 Theory. Whoever may write to the folder can put an open batch with good checksums into a log. With a key, open
 batches are believed only where they can be from before the key: a log that was there when the key came is

@@ -16,7 +16,7 @@ key is a node's own affair, since what travels is open; two nodes need not have 
 
 Not sealed are names, counts, offsets, epochs and times in headers and indexes, and the state files. Whoever
 may write to the folder can still cut a log off or put an older file back, but not put in a batch of his own:
-where everything should be sealed, what is not is refused (`liftlog.storage.openlogs`).
+where everything should be sealed, what is not is refused (V8, `liftlog.storage.openlogs`).
 """
 
 from __future__ import annotations

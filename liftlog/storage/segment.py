@@ -152,7 +152,7 @@ class Segment:
         return self.base_offset <= offset < self.end_offset
 
     def refuse_open(self, header: Header) -> None:
-        """A good batch that lies open where all should be encrypted was written by somebody without the key.
+        """V8: a good batch that lies open where all should be encrypted comes from somebody without the key.
 
         Raises CorruptBatch: it is believed no more than flipped bits are.
         """

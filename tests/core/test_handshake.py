@@ -107,7 +107,7 @@ SECRETS = st.binary(min_size=32, max_size=64)
 
 @given(st.sampled_from((PEER, CLIENT)), SECRETS, SECRETS)
 @example(PEER, SECRET, SECRET + b"\0")
-def test_who_has_another_secret_does_not_get_in_and_is_told_no_more(
+def test_v6_who_has_another_secret_does_not_get_in_and_is_told_no_more(
     role: int, theirs: bytes, mine: bytes
 ) -> None:
     if theirs == mine:
@@ -390,7 +390,7 @@ def test_a_frame_that_was_taken_back_leaves_no_gap() -> None:
 
 @given(st.data(), WAYS)
 @settings(max_examples=300)
-def test_a_frame_that_was_changed_repeated_left_out_or_moved_is_refused(
+def test_v6_a_frame_that_was_changed_repeated_left_out_or_moved_is_refused(
     data: st.DataObject, tags: int
 ) -> None:
     sealer, opener = FrameSealer(b"k" * 32, tags), FrameOpener(b"k" * 32, tags)

@@ -102,7 +102,7 @@ async def _message(reader: asyncio.StreamReader) -> bytes:
         return await reader.readexactly(length)
 
 
-def test_forged_progress_makes_no_leader_acknowledge_while_its_followers_stand_still(tmp_path: Path) -> None:
+def test_v6_forged_progress_makes_no_leader_acknowledge_while_followers_stand_still(tmp_path: Path) -> None:
     async def story(harness: Harness) -> None:
         client, cluster = harness.client, harness.cluster
         config = StreamConfig("orders", "orders", replication_factor=3, min_insync_replicas=2)
@@ -139,7 +139,7 @@ def test_forged_progress_makes_no_leader_acknowledge_while_its_followers_stand_s
     with_cluster(tmp_path, 3, story)
 
 
-def test_a_forged_deletion_deletes_nothing_and_strangers_read_nothing(tmp_path: Path) -> None:
+def test_v6_a_forged_deletion_deletes_nothing_and_strangers_read_nothing(tmp_path: Path) -> None:
     async def story(harness: Harness) -> None:
         client, cluster = harness.client, harness.cluster
         info = await client.create_stream(StreamConfig("orders", "orders", replication_factor=3))
@@ -180,7 +180,7 @@ def _rss_mib(pid: int) -> float:
     raise AssertionError("no VmRSS")
 
 
-def test_connections_of_strangers_cost_a_node_little_memory(tmp_path: Path) -> None:
+def test_v7_connections_of_strangers_cost_a_node_little_memory(tmp_path: Path) -> None:
     """Fifteen that announced large frames took a node from 37 to 943 MiB; here it is two hundred a port."""
 
     async def story(harness: Harness) -> None:

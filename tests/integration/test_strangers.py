@@ -375,7 +375,7 @@ async def ask(node: Node, client: Known, count: int) -> list[ClientRef]:
     return node.asked[before:]
 
 
-async def test_who_asks_and_does_not_read_is_hung_up_on_before_all_clients_occupy_too_much() -> None:
+async def test_v7_who_asks_and_does_not_read_is_hung_up_on_before_all_clients_occupy_too_much() -> None:
     node = Node(limits=NetworkLimits(connection_bytes=24 * MIB, clients_bytes=48 * MIB))
     async with running(node):
         greedy = await call(node.ports.client_address)

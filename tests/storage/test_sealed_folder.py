@@ -213,7 +213,7 @@ def read_any(engine: StorageEngine) -> tuple[list[bytes], list[LogRead]]:
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 10, 11])
 @pytest.mark.parametrize("clean", [False, True], ids=["killed", "stopped"])
-def test_D2_an_open_batch_in_a_sealed_log_is_damage_and_nobody_gets_it(clean: bool, offset: int) -> None:
+def test_V8_an_open_batch_in_a_sealed_log_is_damage_and_nobody_gets_it(clean: bool, offset: int) -> None:
     disk = new_disk()
     stored(disk, clean=clean)
     put_in_place_of(disk, offset)
@@ -253,7 +253,7 @@ def test_a_forged_batch_is_found_by_the_scrub_and_mended_from_a_peer() -> None:
     assert not any(FORGED in disk.content(path) for path in segments(disk))
 
 
-def test_a_sealed_folder_whose_note_was_taken_away_or_changed_does_not_start() -> None:
+def test_V8_a_sealed_folder_whose_note_was_taken_away_or_changed_does_not_start() -> None:
     disk = new_disk()
     stored(disk)
     put_in_place_of(disk, 1)
