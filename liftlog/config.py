@@ -91,6 +91,8 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "batch_max_bytes": (1024, 16 * MIB),
     "inflight_max_bytes": (64 * 1024, 1024 * MIB),
     "parked_reads_max": (1, 100_000),
+    "disk_reads_max": (2, 100_000),
+    "log_reads_max": (1, 100_000),
     "raft_append_max_bytes": (1024, 8 * MIB),
     "raft_inflight_proposals_max": (1, 100_000),
     "raft_proposal_span": (256, 65_536),

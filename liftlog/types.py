@@ -344,6 +344,10 @@ class NodeConfig(msgspec.Struct, frozen=True):
     batch_max_bytes: int = 1024 * 1024
     inflight_max_bytes: int = 64 * 1024 * 1024
     parked_reads_max: int = 1024
+    disk_reads_max: int = 1024
+    """Reads of this node that may wait for storage; clients get half of them (L3)."""
+    log_reads_max: int = 128
+    """Reads by clients of one log that may wait for storage."""
     raft_append_max_bytes: int = 256 * 1024
     raft_inflight_proposals_max: int = 1024
     raft_proposal_span: int = 4096
@@ -396,6 +400,7 @@ class Mutants(msgspec.Struct, frozen=True):
     compacted_hole_out_of_range: bool = False  # 44
     session_by_ticks: bool = False  # N2
     lost_folder_is_empty: bool = False  # M4
+    reads_unbounded: bool = False  # L3
     header_ignored: bool = False  # L4
     overlap_answered: bool = False  # N9
     refusal_confirms: bool = False  # N1

@@ -84,6 +84,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     names: int = 0
     """If not 0: most administrative requests create and delete streams, with so many names between them."""
     election_spread_ticks: int = 5
+    disk_reads_max: int = 1024
+    log_reads_max: int = 128
 
     faults: tuple[tuple[str, float], ...] = ()
     """(kind, weight) of what `sim/faults.py` may do."""
@@ -135,6 +137,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             replica_lag_max_ms=self.lag_ticks * tick,
             fetch_wait_ms=self.fetch_wait_ticks * tick,
             fetch_max_bytes=self.fetch_max_bytes,
+            disk_reads_max=self.disk_reads_max,
+            log_reads_max=self.log_reads_max,
             request_timeout_ms=40 * tick,
             hw_checkpoint_ms=20 * tick,
             tail_cache_bytes=self.tail_cache_bytes,

@@ -142,6 +142,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a session ends by a count of ticks, of which a pause is one (N2)",
         ("mixed", "reorder", "shrinking"),
     ),
+    Mutant(
+        "reads_unbounded",
+        "L3",
+        "reads that wait for a slow disk have no limit (L3)",
+        ("disk", "compaction", "mixed"),
+    ),
     Mutant("lost_folder_is_empty", "M4", "a log that is gone is taken for a new one (M4)", ("disk",)),
     Mutant(
         "restarted_leader_keeps_epoch",

@@ -25,7 +25,9 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    LookupTime,
     MoveLogStart,
+    ReadLog,
     RebuildLog,
     Received,
     RefusePublishes,
@@ -34,6 +36,7 @@ from liftlog.messages import (
     Scrubbed,
     Send,
     Subscribe,
+    TimeFound,
     TruncateLog,
 )
 from liftlog.types import (
@@ -51,7 +54,8 @@ from sim.copies import LOG_STATES, NODE_STATES, copy_of, segment_paths, state_pr
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
 from sim.metadata_truth import MetadataTruth
-from sim.silence import Contact
+from sim.silence import Contacts
+from sim.waiting import WaitingReads
 
 if TYPE_CHECKING:
     from sim.machine import Machine
@@ -78,10 +82,9 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "contact", "led_term", "marks", "registered", "replicas")
+    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
 
-    def __init__(self, contact: Contact) -> None:
-        self.contact = contact
+    def __init__(self) -> None:
         self.commit = 0
         self.led_term = 0
         self.marks: dict[str, int] = {}
@@ -108,14 +111,16 @@ class Observer:
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
+        self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
             LogRepaired: self._repaired,
             LogRead: self._read,
+            TimeFound: self._reads.answered,
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
-            Received: self._received,
+            Received: self._contacts.heard,
         }
         self.refining: Refining | None = None
         """Checks each step against the model, if this run is refined."""
@@ -137,7 +142,8 @@ class Observer:
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
-            Send: self._send,
+            Send: self._contacts.sent,
+            **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
         }
 
     # -- bookkeeping ---------------------------------------------------------------------------------------
@@ -182,7 +188,9 @@ class Observer:
 
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
-        self._views[machine.number] = _View(Contact(machine, self.checks))
+        self._views[machine.number] = _View()
+        self._contacts.began(machine)
+        self._reads.began(machine)
         self.count("starts")
         machine.recovered = recovered
         try:
@@ -408,7 +416,7 @@ class Observer:
         (I2).
         """
         view.registered = True
-        view.contact.begin()
+        self._contacts.of(machine).begin()
         if 0 <= machine.damaged_run < machine.restarts and self.world.faults.atlas.registered(machine):
             self.world.faults.repaired(machine)
             self._check_recovered(machine)
@@ -514,6 +522,7 @@ class Observer:
         self.judge_copy(machine, event.log)
 
     def _read(self, machine: Machine, event: LogRead) -> None:
+        self._reads.answered(machine, event)
         if event.damage is not None:
             self._found(machine, event.log, event.damage, "a read")
 
@@ -605,9 +614,7 @@ class Observer:
             self.raft.appended(machine.number, machine.node.raft.log, effect.batches[0].base_offset + 1)
             return
         truth = self.truth(log)
-        replica = machine.node.replicas.get(log) if machine.node is not None else None
-        if replica is not None and replica.leading is not None:
-            self._views[machine.number].contact.check(f"takes messages to {log}")
+        self._contacts.appends(machine, log)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")
@@ -620,20 +627,14 @@ class Observer:
             self._lower_clean_point(machine, effect.log, effect.offset)
             self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
 
-    def _received(self, machine: Machine, event: Received) -> None:
-        self._views[machine.number].contact.heard(event.sender, event.message)
-
-    def _send(self, machine: Machine, effect: Send) -> None:
-        self._views[machine.number].contact.sent(effect.message)
-
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
-        self._views[machine.number].contact.check(f"acknowledges a message to {effect.partition}")
+        self._contacts.of(machine).check(f"acknowledges a message to {effect.partition}")
         end = effect.offsets_from + len(effect.replies)
         self.truth(effect.partition).acknowledged(effect.epoch, effect.offsets_from, end)
         self.count("acks", sum(1 for reply in effect.replies if reply))
 
     def _refuse(self, machine: Machine, effect: RefusePublishes) -> None:
-        self._views[machine.number].contact.check(f"refuses a message to {effect.partition}")
+        self._contacts.of(machine).check(f"refuses a message to {effect.partition}")
         self.count("refusals", len(effect.replies))
 
     def _rebuild(self, machine: Machine, effect: RebuildLog) -> None:
@@ -646,5 +647,4 @@ class Observer:
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
 
     def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
-        self._views[machine.number].contact.check(f"subscribes to {effect.subject}")
         self.count("subscriptions")

@@ -81,8 +81,15 @@ def draw_knobs(
         changes["duration_us"] = int(duration_s * SECOND)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
-    knobs = msgspec.structs.replace(knobs, **changes)
+    knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))
     return msgspec.structs.replace(knobs, streams=with_copy(random.Random(f"{seed}/overlap"), knobs.streams))
+
+
+def _read_limits(draws: random.Random) -> dict[str, int]:
+    """Places for reads that wait for a disk (L3): as in production, or so few that they run out."""
+    if draws.random() < 0.3:
+        return {}
+    return {"disk_reads_max": draws.choice((2, 2, 4, 32)), "log_reads_max": draws.choice((1, 1, 2, 4))}
 
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:

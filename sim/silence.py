@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.messages import AppendReply, AppendRequest, Heartbeat, HeartbeatReply, PeerMessage
+from liftlog.messages import (
+    AppendReply,
+    AppendRequest,
+    Heartbeat,
+    HeartbeatReply,
+    PeerMessage,
+    Received,
+    Send,
+)
+from liftlog.types import PartitionId
 from sim.invariants import Checks, Violation
 
 if TYPE_CHECKING:
@@ -85,3 +94,32 @@ class Contact:
         times = sorted(self._answered.values(), reverse=True)
         others = self._machine.world.knobs.nodes // 2
         return times[others - 1] if len(times) >= others else 0.0
+
+
+class Contacts:
+    """The contact of every running process."""
+
+    __slots__ = ("_checks", "_contacts")
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._contacts: dict[int, Contact] = {}
+
+    def of(self, machine: Machine) -> Contact:
+        return self._contacts[machine.number]
+
+    def began(self, machine: Machine) -> None:
+        """A new process: what another one heard does not count."""
+        self._contacts[machine.number] = Contact(machine, self._checks)
+
+    def appends(self, machine: Machine, log: PartitionId) -> None:
+        """A leader's log grows by messages. Raises Violation if it should be silent."""
+        replica = machine.node.replicas.get(log) if machine.node is not None else None
+        if replica is not None and replica.leading is not None:
+            self._contacts[machine.number].check(f"takes messages to {log}")
+
+    def heard(self, machine: Machine, event: Received) -> None:
+        self._contacts[machine.number].heard(event.sender, event.message)
+
+    def sent(self, machine: Machine, effect: Send) -> None:
+        self._contacts[machine.number].sent(effect.message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from liftlog.core.commands import Command, RequestId
+from liftlog.core.diskreads import DiskReads
 from liftlog.core.metadata import Metadata
 from liftlog.messages import Effect
 from liftlog.types import Mutants, NodeConfig, PartitionId, Ticket
@@ -31,6 +32,7 @@ class Context:
         "nonce",
         "now_ms",
         "owners",
+        "reads",
         "replica_count",
         "request_counter",
         "submit",
@@ -46,6 +48,7 @@ class Context:
         self.metadata = metadata
         self.mutants = mutants
         self.nonce = nonce
+        self.reads = DiskReads(config, mutants)
         self.effects: list[Effect] = []
         self.marks: dict[str, int] = {}
         self.last_refusal = ""

@@ -414,6 +414,7 @@ class Node:
             replica.opened(event.summary)
 
     def _on_log_read(self, event: LogRead) -> None:
+        self.ctx.reads.done(event.request)
         replica = self.replicas.get(event.log)
         if replica is None:
             return
@@ -421,6 +422,7 @@ class Node:
             replica.readers.on_read(event)
 
     def _on_time_found(self, event: TimeFound) -> None:
+        self.ctx.reads.done(event.request)
         replica = self.replicas.get(event.log)
         if replica is not None:
             replica.readers.on_time(event)

@@ -174,11 +174,23 @@ class Readers:
     def _begin(self, reading: Reading, spans: bool) -> None:
         """Have storage read below the HW; a batch that the HW lies in, alone and whole, to be cut here."""
         replica, request = self.replica, reading.request
+        if not self._has_place(reading.client):
+            return
         number = self.ctx.new_ticket()
+        self.ctx.reads.begin(replica.id, number)
         self.reads[number] = reading
         limit, max_bytes = (replica.leo, 1) if reading.whole else (reading.hw, request.max_bytes)
         spans = spans and not request.verify and not reading.whole
         self.ctx.effects.append(ReadLog(replica.id, number, request.offset, limit, max_bytes, spans))
+
+    def _has_place(self, client: ClientRef) -> bool:
+        """L3: whether storage may be asked; else the client is told to ask again."""
+        if self.ctx.reads.has_place(self.replica.id):
+            return True
+        self.ctx.mark("L3.reads")
+        text = "too many reads wait for the disk here; try again"
+        self._reply(client, ErrorReply(ERR_OVERLOAD, text, True))
+        return False
 
     def on_read(self, event: LogRead) -> None:
         reading = self.reads.pop(event.request, None)
@@ -239,7 +251,10 @@ class Readers:
         if request.what == "earliest":
             self._reply(client, OffsetReply(replica.id, replica.log_start, replica.epoch))
             return
+        if not self._has_place(client):
+            return
         number = self.ctx.new_ticket()
+        self.ctx.reads.begin(replica.id, number)
         self.lookups[number] = client
         self.ctx.effects.append(LookupTime(replica.id, number, request.timestamp_ms))
 

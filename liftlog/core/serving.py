@@ -42,15 +42,21 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """Fetches of one leadership. `reads`: those that wait for storage, by the number of the read."""
+    """Fetches of one leadership. `reads`: those that wait for storage, by the number of the read.
 
-    __slots__ = ("ctx", "leadership", "reads", "replica")
+    A follower has one read under way (L3). What it asks meanwhile, again or from elsewhere, takes the place
+    of what it asked before: only the newest answer counts for it (R6).
+    """
+
+    __slots__ = ("ctx", "leadership", "newest", "reads", "replica")
 
     def __init__(self, leadership: Leadership) -> None:
         self.leadership = leadership
         self.replica = leadership.replica
         self.ctx = leadership.ctx
         self.reads: dict[int, tuple[int, Fetch | RangeFetch]] = {}
+        self.newest: dict[tuple[int, bool], Fetch | RangeFetch] = {}
+        """What a follower with a read under way has asked since."""
 
     # -- fetches (R6, R7) -------------------------------------------------------------------------
 
@@ -222,10 +228,27 @@ class Serving:
     # -- reading from storage ---------------------------------------------------------------------
 
     def _read(self, node: int, fetch: Fetch | RangeFetch) -> None:
-        request = self.ctx.new_ticket()
-        self.reads[request] = (node, fetch)
         replica = self.replica
+        is_range = isinstance(fetch, RangeFetch)
+        request = self.ctx.new_ticket()
+        if not self.ctx.reads.begin_for((replica.id, node, is_range), request):
+            under_way = [(who, isinstance(old, RangeFetch)) for who, old in self.reads.values()]
+            if (node, is_range) in under_way:
+                self.ctx.mark("L3.fetch-again")
+                self.newest[node, is_range] = fetch
+            else:
+                self._overloaded(node, fetch)
+            return
+        self.reads[request] = (node, fetch)
         self.ctx.effects.append(ReadLog(replica.id, request, fetch.offset, replica.leo, fetch.max_bytes))
+
+    def _overloaded(self, node: int, fetch: Fetch | RangeFetch) -> None:
+        """L3: no place for this read, or one of an earlier leadership is in it; the follower asks again."""
+        self.ctx.mark("L3.fetches")
+        if isinstance(fetch, RangeFetch):
+            self._send_range(node, fetch, FETCH_UNKNOWN, [])
+        else:
+            self.replica.refuse_fetch(node, fetch, FETCH_UNKNOWN)
 
     def on_read(self, event: LogRead) -> bool:
         """A range came back from storage; False if it was not ours."""
@@ -233,6 +256,12 @@ class Serving:
         if asked is None:
             return False
         node, fetch = asked
+        newest = self.newest.pop((node, isinstance(fetch, RangeFetch)), None)
+        if newest is not None:
+            if newest.offset != fetch.offset or newest.max_bytes < fetch.max_bytes:
+                self._read(node, newest)
+                return True
+            fetch = newest
         status, batches = FETCH_OK, event.batches
         if event.error:
             self.ctx.mark("D2.unreadable")

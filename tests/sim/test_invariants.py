@@ -464,6 +464,7 @@ def test_every_evaluation_is_counted() -> None:
         "CommandAsMeant",
         "CommandOnce",
         "FencedInTime",
+        "ReadsBounded",
         "HeadersHeeded",
         "MetadataReads",
         "NoFalseDamage",

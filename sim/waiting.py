@@ -1,0 +1,54 @@
+"""ReadsBounded: a disk that stands still does not gather reads without end (L3).
+
+Counted from what the node hands to its storage and what that answers, not from the node's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from liftlog.messages import LogRead, LookupTime, ReadLog, TimeFound
+from liftlog.types import PartitionId
+from sim.invariants import Checks, Violation
+
+if TYPE_CHECKING:
+    from sim.machine import Machine
+
+FOLLOWER_READS = 2
+"""A follower reads what comes next and, in a damaged log, what it lacks."""
+
+
+class WaitingReads:
+    """The reads of every running process that its storage has not answered."""
+
+    __slots__ = ("_checks", "_of_log", "_reads")
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._reads: dict[int, dict[int, PartitionId]] = {}
+        self._of_log: dict[tuple[int, PartitionId], int] = {}
+
+    def began(self, machine: Machine) -> None:
+        """A new process; nothing waits."""
+        for log in self._reads.pop(machine.number, {}).values():
+            self._of_log.pop((machine.number, log), None)
+
+    def asked(self, machine: Machine, job: ReadLog | LookupTime) -> None:
+        """One more. Raises Violation if that is one too many."""
+        assert machine.node is not None
+        config = machine.node.config
+        self._checks.counts["ReadsBounded"] += 1
+        reads = self._reads.setdefault(machine.number, {})
+        reads[job.request] = job.log
+        key = (machine.number, job.log)
+        of_log = self._of_log[key] = self._of_log.get(key, 0) + 1
+        others = len(config.voters) + len(config.learners) - 1
+        most = min(config.disk_reads_max, config.log_reads_max + FOLLOWER_READS * others)
+        if len(reads) > config.disk_reads_max or of_log > most:
+            text = f"{len(reads)} reads wait for the disk of node {config.node}, {of_log} of {job.log}"
+            raise Violation("ReadsBounded", f"{text}; {config.disk_reads_max} and {most} are allowed")
+
+    def answered(self, machine: Machine, event: LogRead | TimeFound) -> None:
+        log = self._reads.get(machine.number, {}).pop(event.request, None)
+        if log is not None:
+            self._of_log[machine.number, log] -= 1
