@@ -11,6 +11,22 @@ from rich.console import Console
 from rich.status import Status
 
 
+def printable(data: bytes) -> str:
+    """Somebody else's bytes as text that no terminal takes for a command: what does not print is escaped.
+
+    Escape sequences can rename windows, hide text, and on some terminals type for the user; marks that turn
+    the direction of writing make text look like another. Bytes that are not UTF-8 show as \\xNN.
+    """
+    text = data.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\t" else _escape(one) for one in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
 class Activity:
     """Use as a context manager; call `show` with what is being done now."""
 

@@ -23,7 +23,10 @@ from typing import Any, NamedTuple, NoReturn
 from jepsen.events import BadHistory
 
 DEPTH_MAX = 200
-"""Brackets within brackets. Far more than any history has, and little enough for a recursive writer."""
+"""Brackets and tags within each other. Far more than any history has, and few enough for a recursive writer."""
+NUMBER_BITS_MAX = 13_000
+"""Of a number, or of each half of a fraction: 3,900 digits. Python reads and writes at most 4,300."""
+_DIGITS_MAX = 3_900
 SHOWN_MAX = 40
 
 
@@ -177,6 +180,12 @@ class _Problem(Exception):
         self.expected, self.found = expected, found
 
 
+def _deeper(depth: int) -> int:
+    if depth >= DEPTH_MAX:
+        raise _Problem(f"at most {DEPTH_MAX} brackets within each other")
+    return depth + 1
+
+
 class _Reader:
     def __init__(self, text: str, source: str) -> None:
         self.text, self.source = text, source
@@ -186,18 +195,18 @@ class _Reader:
         while tokens and not tokens[-1]:
             tokens.pop()
         atoms = dict(_CONSTANTS)
-        outer: list[tuple[list[Any], str, int, bool]] = []
+        outer: list[tuple[list[Any], str, int, bool, int]] = []
         items: list[Any] = []
         opener, start, marked, index = "", 0, False, 0
+        depth, tags = 0, 0  # Of this place; of which these stand before the value that comes next.
         try:
             for index, token in enumerate(tokens):
                 value = atoms.get(token, _UNKNOWN)
                 if value is _UNKNOWN:
                     if token in _CLOSED_BY:
-                        outer.append((items, opener, start, marked))
-                        items, opener, start, marked = [], token, index, False
-                        if len(outer) > DEPTH_MAX:
-                            raise _Problem(f"at most {DEPTH_MAX} brackets within each other")
+                        outer.append((items, opener, start, marked, tags))
+                        items, opener, start, marked, tags = [], token, index, False, 0
+                        depth = _deeper(depth)
                         continue
                     if token in _CLOSES:
                         if opener not in _CLOSES[token]:
@@ -205,16 +214,21 @@ class _Reader:
                         if marked:
                             items = self._resolve(tokens, items)
                         value = _collect(opener, items)
-                        items, opener, start, marked = outer.pop()
+                        items, opener, start, marked, tags = outer.pop()
+                        depth -= 1
                     elif token[0] == "#":
                         items.append(_marker(token, index))
                         marked = True
+                        tags += 1
+                        depth = _deeper(depth)
                         continue
                     else:
                         value = _atom(token)
                         if token[0] == ":" or len(token) <= _CACHED_LENGTH:
                             atoms[token] = value
                 items.append(value)
+                if tags:
+                    depth, tags = depth - tags, 0
             if outer:
                 index = len(tokens)
                 raise _Problem(self._closing(tokens, opener, start), "the end")
@@ -398,40 +412,69 @@ def _char(name: str) -> Char:
 
 def _number(token: str) -> Any:
     try:
-        if _INT.fullmatch(token):
-            return int(token)
-        if _OCTAL.fullmatch(token):
-            value = int(token.rstrip("N"), 8)
-            return BigInt(value) if token.endswith("N") else value
-        match = _NUMBER.fullmatch(token)
-        if match is None:
-            raise _Problem("a number")
-        if match["int"]:
-            return BigInt(match["int"])
-        if match["float"]:
-            return Decimal(match["float"]) if match["exact"] else float(match["float"])
-        if match["ratio"]:
-            ratio = Fraction(match["ratio"])
-            return ratio.numerator if ratio.denominator == 1 else ratio
-        digits, base = (match["hex"], 16) if match["hex"] else (match["digits"], int(match["radix"]))
-        value = int(match["sign"] + digits, base)
-        return BigInt(value) if match["bigger"] else value
+        value = _plain_number(token)
     except (ValueError, ArithmeticError):
         raise _Problem("a number that can be read") from None
+    if _is_too_long(value):
+        raise _Problem(f"a number of at most {_DIGITS_MAX} digits")
+    return value
+
+
+def _plain_number(token: str) -> Any:
+    if _INT.fullmatch(token):
+        return int(token)
+    if _OCTAL.fullmatch(token):
+        value = int(token.rstrip("N"), 8)
+        return BigInt(value) if token.endswith("N") else value
+    match = _NUMBER.fullmatch(token)
+    if match is None:
+        raise _Problem("a number")
+    if match["int"]:
+        return BigInt(match["int"])
+    if match["float"]:
+        return Decimal(match["float"]) if match["exact"] else float(match["float"])
+    if match["ratio"]:
+        ratio = Fraction(match["ratio"])
+        return ratio.numerator if ratio.denominator == 1 else ratio
+    digits, base = (match["hex"], 16) if match["hex"] else (match["digits"], int(match["radix"]))
+    value = int(match["sign"] + digits, base)
+    return BigInt(value) if match["bigger"] else value
+
+
+def _is_too_long(value: Any) -> bool:
+    """Whether a number is one that not everybody could read or write again."""
+    if isinstance(value, int):
+        return value.bit_length() > NUMBER_BITS_MAX
+    if isinstance(value, Fraction):
+        return _is_too_long(value.numerator) or _is_too_long(value.denominator)
+    return isinstance(value, Decimal) and len(value.as_tuple().digits) > _DIGITS_MAX
 
 
 def write(value: Any) -> str:
     """`value` as EDN in one line: what `read` gives back unchanged. Sets come in the order of their texts.
 
-    Raises BadHistory for a value that EDN does not have.
+    Raises BadHistory for a value that EDN does not have, or that `read` would refuse: nested deeper than
+    DEPTH_MAX, or with a number of more than NUMBER_BITS_MAX bits.
     """
+    return _write(value, 0)
+
+
+def _write(value: Any, depth: int) -> str:
+    """`depth`: of the containers and tags around the value."""
+    container = _CONTAINERS.get(type(value))
     writer = _WRITERS.get(type(value))
-    if writer is not None:
+    if container is None and writer is None:
+        kinds = [kind for kind in (*_WRITERS, *_CONTAINERS) if isinstance(value, kind)]
+        if not kinds:
+            name = type(value).__name__
+            raise BadHistory(f"EDN: a value of the type {name} cannot be written: {cut(repr(value))}")
+        container, writer = _CONTAINERS.get(kinds[0]), _WRITERS.get(kinds[0])
+    if container is None:
+        assert writer is not None
         return writer(value)
-    for kind, write_kind in _WRITERS.items():
-        if isinstance(value, kind):
-            return write_kind(value)
-    raise BadHistory(f"EDN: a value of the type {type(value).__name__} cannot be written: {cut(repr(value))}")
+    if depth >= DEPTH_MAX:
+        raise BadHistory(f"EDN: at most {DEPTH_MAX} brackets and tags within each other can be written")
+    return container(value, depth + 1)
 
 
 def _write_name(prefix: str) -> Callable[[str], str]:
@@ -471,37 +514,39 @@ def _write_char(value: str) -> str:
     return f"\\{value}" if value.isprintable() else f"\\u{ord(value):04x}"
 
 
-def _write_list(value: Iterable[Any]) -> str:
-    return f"({' '.join(map(write, value))})"
+def _write_list(value: Iterable[Any], depth: int) -> str:
+    return f"({' '.join(_write(each, depth) for each in value)})"
 
 
-def _write_vector(value: Iterable[Any]) -> str:
-    return f"[{' '.join(map(write, value))}]"
+def _write_vector(value: Iterable[Any], depth: int) -> str:
+    return f"[{' '.join(_write(each, depth) for each in value)}]"
 
 
-def _write_set(value: Iterable[Any]) -> str:
-    return f"#{{{' '.join(sorted(map(write, value)))}}}"
+def _write_set(value: Iterable[Any], depth: int) -> str:
+    return f"#{{{' '.join(sorted(_write(each, depth) for each in value))}}}"
 
 
-def _write_map(value: dict[Any, Any]) -> str:
-    return f"{{{', '.join(_pairs(value))}}}"
+def _write_map(value: dict[Any, Any], depth: int) -> str:
+    return f"{{{', '.join(f'{_write(key, depth)} {_write(each, depth)}' for key, each in value.items())}}}"
 
 
-def _pairs(value: dict[Any, Any]) -> Iterator[str]:
-    for key, each in value.items():
-        yield f"{write(key)} {write(each)}"
-
-
-def _write_tagged(value: Tagged) -> str:
+def _write_tagged(value: Tagged, depth: int) -> str:
     if not _TAG.fullmatch(f"#{value.tag}") or _TOKEN.findall(f"#{value.tag}")[0] != f"#{value.tag}":
         raise BadHistory(f"EDN: {cut(repr(value.tag))} cannot be the name of a tag")
-    return f"#{value.tag} {write(value.value)}"
+    return f"#{value.tag} {_write(value.value, depth)}"
 
 
 def _write_decimal(value: Decimal) -> str:
     if not value.is_finite():
         raise BadHistory(f"EDN: {value} cannot be written as an exact number")
-    return f"{value}M"
+    return f"{_checked(value)}M"
+
+
+def _checked(value: Any) -> Any:
+    """A number that can be read again. Raises BadHistory."""
+    if _is_too_long(value):
+        raise BadHistory(f"EDN: a number of more than {_DIGITS_MAX} digits cannot be written")
+    return value
 
 
 _WRITERS: dict[type, Callable[[Any], str]] = {
@@ -510,12 +555,15 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     Keyword: _write_name(":"),
     Symbol: _write_name(""),
     Char: _write_char,
-    BigInt: lambda value: f"{int(value)}N",
-    int: lambda value: str(int(value)),
+    BigInt: lambda value: f"{int(_checked(value))}N",
+    int: lambda value: str(int(_checked(value))),
     str: _write_string,
     float: _write_float,
     Decimal: _write_decimal,
-    Fraction: lambda value: f"{value.numerator}/{value.denominator}",
+    Fraction: lambda value: f"{_checked(value).numerator}/{value.denominator}",
+}
+"""How to write each type; those that are also another type come before that one."""
+_CONTAINERS: dict[type, Callable[[Any, int], str]] = {
     Tagged: _write_tagged,
     Vector: _write_vector,
     list: _write_vector,
@@ -524,4 +572,4 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     set: _write_set,
     tuple: _write_list,
 }
-"""How to write each type; those that are also another type come before that one."""
+"""The same for what holds others."""

@@ -17,6 +17,7 @@ from liftlog.format import Header, SealedBatch, decode_records
 from liftlog.storage.inspect import Stretch, stretches
 from liftlog.storage.layout import log_directory, segment_bases, segment_path
 from liftlog.storage.sealing import Sealer
+from liftlog.terminal import printable
 from liftlog.types import LiftlogError, PartitionId, Record
 
 SHOWN_BYTES = 120
@@ -160,7 +161,7 @@ def _base64(data: bytes | None) -> str | None:
 def _record_text(record: Record) -> str:
     parts = [str(record.offset), _time(record.timestamp_ms)]
     if record.subject:
-        parts.append(record.subject.decode(errors="backslashreplace"))
+        parts.append(printable(record.subject))
     for name in ("reply", "headers"):
         data = getattr(record, name)
         if data:

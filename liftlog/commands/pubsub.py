@@ -33,6 +33,7 @@ from liftlog.commands.common import (
     run,
 )
 from liftlog.core.subjects import matches, partition_subject
+from liftlog.terminal import printable
 from liftlog.types import LiftlogError, Record
 
 WINDOW = 5000
@@ -66,7 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument(
         "--replica", type=positive_count, default=0, metavar="NODE", help="read from this node only"
     )
-    read.add_argument("--raw", action="store_true", help="print values only, one per line")
+    read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
     add_client_options(read)
     read.set_defaults(run=lambda args: run(_subscribe(args)))
 
@@ -267,8 +268,8 @@ def _print_record(args: argparse.Namespace, partition: int, record: Record) -> N
     elif args.json:
         print_json(record_to_plain(partition, record))
     else:
-        subject = record.subject.decode("utf-8", "replace")
-        print(f"{partition}/{record.offset}  {subject}  {value.decode('utf-8', 'replace')}", flush=True)
+        subject = printable(record.subject)
+        print(f"{partition}/{record.offset}  {subject}  {printable(value)}", flush=True)
 
 
 def record_to_plain(partition: int, record: Record) -> dict[str, object]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jepsen.events import BadHistory
 from jepsen.formats.edn import (
     DEPTH_MAX,
+    NUMBER_BITS_MAX,
     BigInt,
     Char,
     FrozenMap,
@@ -170,6 +171,12 @@ def test_forms(text: str, value: Any) -> None:
         ("^{:a 1} b", "expected a value, found ^"),
         (r"\abc", "expected a character such as"),
         ("[" * (DEPTH_MAX + 1), f"expected at most {DEPTH_MAX} brackets within each other"),
+        ("#a " * (DEPTH_MAX + 1) + "1", f"expected at most {DEPTH_MAX} brackets within each other"),
+        ("9" * 4000, "expected a number of at most 3900 digits"),
+        ("9" * 5000, "expected a number that can be read"),
+        ("0x" + "f" * 5000, "expected a number of at most 3900 digits"),
+        ("1/" + "9" * 4000, "expected a number of at most 3900 digits"),
+        ("1." + "1" * 4000 + "M", "expected a number of at most 3900 digits"),
     ],
 )
 def test_what_is_broken_is_named_with_its_place(text: str, words: str) -> None:
@@ -212,6 +219,25 @@ def test_lines_of_elements() -> None:
     assert line_of(text, 0, 0) == 2
 
 
-def test_depth_that_is_allowed_can_be_written() -> None:
-    text = "[" * DEPTH_MAX + "]" * DEPTH_MAX
-    assert write(read(text)) == text
+@pytest.mark.parametrize(
+    "text", ["[" * DEPTH_MAX + "]" * DEPTH_MAX, "[#a " * (DEPTH_MAX // 2) + "1" + "]" * (DEPTH_MAX // 2)]
+)
+def test_depth_that_is_allowed_can_be_written_and_no_more(text: str) -> None:
+    value = read(text)
+    assert write(value) == text
+    assert read(f"[1 #a [2 #b 3] {text[1:-1]}]")
+    for deeper in ([value], {1: value}, Tagged("a", value), (value,)):
+        with pytest.raises(BadHistory, match=f"at most {DEPTH_MAX} brackets and tags"):
+            write(deeper)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", [int, BigInt, Fraction, Decimal])
+def test_numbers_that_are_written_can_be_read_and_no_longer_ones_are(kind: Any, sign: int) -> None:
+    last = kind(sign * (10**3900 - 1)) if kind is Decimal else kind(sign * ((1 << NUMBER_BITS_MAX) - 1))
+    if kind is Fraction:
+        last = Fraction(sign, (1 << NUMBER_BITS_MAX) - 1)
+    assert read(write(last)) == last
+    for longer in (10**5000, Decimal(10**5000 - 1), Fraction(1, 10**5000), BigInt(10**5000)):
+        with pytest.raises(BadHistory, match="more than 3900 digits"):
+            write([longer])

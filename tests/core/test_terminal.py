@@ -1,0 +1,41 @@
+"""What others have published is shown on terminals, and commands nobody's terminal."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from liftlog.commands.pubsub import _print_record
+from liftlog.terminal import printable
+from liftlog.types import Record
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"plain text", "plain text"),
+        ("Grüße, 世界".encode(), "Grüße, 世界"),
+        (b"a\tb", "a\tb"),
+        (b"\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+        (b"\x1b[2Jgone", "\\x1b[2Jgone"),
+        (b"two\nlines\r", "two\\nlines\\r"),
+        ("\x9b31m".encode(), "\\x9b31m"),
+        (b"\x9b31m", "\\x9b31m"),
+        ("a\u202egnp.exe".encode(), "a\\u202egnp.exe"),
+        (b"\xff\xfe", "\\xff\\xfe"),
+        (b"\x00\x7f", "\\x00\\x7f"),
+    ],
+)
+def test_what_does_not_print_is_escaped(data: bytes, shown: str) -> None:
+    assert printable(data) == shown
+
+
+def test_sub_escapes_unless_asked_for_raw_bytes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    record = Record(7, 0, b"a\x1b[2J", b"", b"", None, b"\x1b]0;owned\x07\n")
+    _print_record(argparse.Namespace(raw=False, json=False), 0, record)
+    assert capfdbinary.readouterr().out == b"0/7  a\\x1b[2J  \\x1b]0;owned\\x07\\n\n"
+    _print_record(argparse.Namespace(raw=False, json=True), 0, record)
+    assert b"\x1b" not in capfdbinary.readouterr().out
+    _print_record(argparse.Namespace(raw=True, json=False), 0, record)
+    assert capfdbinary.readouterr().out == b"\x1b]0;owned\x07\n\n"
