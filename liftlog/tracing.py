@@ -104,7 +104,12 @@ class TracedNode:
         return self._told(None, self._node.start(now_ms))
 
     def step(self, event: Event) -> list[Effect]:
-        return self._told(event, self._node.step(event))
+        ctx = self._node.ctx
+        refused = ctx.refused
+        effects = self._node.step(event)
+        if ctx.refused != refused and not effects:
+            return effects  # V3: a message that is refused is as good as lost.
+        return self._told(event, effects)
 
     def _told(self, event: Event | None, effects: list[Effect]) -> list[Effect]:
         lines: list[msgspec.Struct] = []

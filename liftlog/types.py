@@ -414,6 +414,11 @@ class Mutants(msgspec.Struct, frozen=True):
     readindex_of_earlier_terms: bool = False  # M1j
     readindex_of_one: bool = False  # M1j
     retention_counts_what_goes: bool = False  # C3
+    commands_not_validated: bool = False  # V5
+    term_jump_believed: bool = False  # V4
+    contradiction_believed: bool = False  # V3
+    peer_batches_not_verified: bool = False  # D1
+    frame_tag_ignored: bool = False  # V1
 
 
 NO_MUTANTS = Mutants()

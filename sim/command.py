@@ -17,6 +17,7 @@ import msgspec
 
 from liftlog.types import LiftlogError, Mutants
 from sim.covering_command import add_cover
+from sim.fuzz_command import add_fuzz
 from sim.kernel import SECOND
 from sim.refining import summary
 from sim.runner import Options, Result, run_seed
@@ -58,6 +59,7 @@ def add_parser(subparsers: Any) -> None:
     scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
     scenario.set_defaults(run=_scenario)
     add_cover(verbs)
+    add_fuzz(verbs)
 
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:

@@ -26,6 +26,7 @@ from liftlog.types import RAFT_LOG
 from sim.atlas import WHOLE, Atlas, Harm
 from sim.damage import DiskFaults
 from sim.kernel import MILLISECOND, SECOND
+from sim.liars import Liars
 
 if TYPE_CHECKING:
     from sim.disk import FileImage
@@ -90,8 +91,17 @@ KINDS = (
     "lost_folder",
     "wipe",
     "rollback",
+    "stranger",
+    "broken_peer",
+    "wire_flips",
 )
 """Names for `--faults`; what each does stands at its method, or in `sim/damage.py`."""
+
+LIES = (("stranger", 1.0), ("broken_peer", 2.0), ("wire_flips", 1.0))
+LIAR_KINDS = tuple(kind for kind, _ in LIES)
+"""Who is not to be believed (`sim/liars.py`)."""
+FIRST_LIE = 1_000_000
+"""Lies are numbered apart from the other faults."""
 
 DISK_KINDS = (
     "slow_disk",
@@ -115,24 +125,33 @@ TARGETS = (("any", 0.5), ("controller", 0.2), ("leader", 0.2), ("follower", 0.1)
 
 
 def draw_plan(seed: int | str, knobs: Knobs) -> list[Fault]:
-    """The fault plan of a seed: kinds by weight, at random intervals, until the fault phase is over."""
-    kinds = [kind for kind, weight in knobs.faults if weight > 0]
-    weights = [weight for _, weight in knobs.faults if weight > 0]
+    """The fault plan of a seed: kinds by weight, at random intervals, until the fault phase is over.
+
+    Lies have draws of their own: all else in a world is the same with them and without.
+    """
+    weights = {kind: weight for kind, weight in knobs.faults if weight > 0}
+    plan = _drawn(random.Random(f"{seed}/plan"), knobs, weights, knobs.fault_interval_us, 0)
+    lies = dict(LIES) if knobs.lies_interval_us else {}
+    return plan + _drawn(random.Random(f"{seed}/lies"), knobs, lies, knobs.lies_interval_us, FIRST_LIE)
+
+
+def _drawn(
+    draws: random.Random, knobs: Knobs, kinds: dict[str, float], interval_us: int, first: int
+) -> list[Fault]:
     plan: list[Fault] = []
     if not kinds:
         return plan
-    draws = random.Random(f"{seed}/plan")
     now_us = 2 * SECOND
     targets = [name for name, _ in TARGETS]
     shares = [share for _, share in TARGETS]
     while True:
-        now_us += int(draws.expovariate(1.0) * knobs.fault_interval_us)
+        now_us += int(draws.expovariate(1.0) * interval_us)
         if now_us >= knobs.duration_us:
             return plan
-        kind = draws.choices(kinds, weights)[0]
+        kind = draws.choices(list(kinds), list(kinds.values()))[0]
         target = draws.choices(targets, shares)[0]
         duration_us = int(draws.expovariate(1.0) * knobs.fault_duration_us) + 10 * MILLISECOND
-        plan.append(Fault(now_us, kind, target, duration_us, len(plan)))
+        plan.append(Fault(now_us, kind, target, duration_us, first + len(plan)))
 
 
 class Faults:
@@ -148,6 +167,7 @@ class Faults:
         self._snapshots: dict[int, tuple[int, dict[str, FileImage]]] = {}
         self.atlas = Atlas(world)
         self._disks = DiskFaults(self)
+        self.liars = Liars(self)
         self._lossy = any(stream.durability == "os" for stream in world.knobs.streams)
         self._storms = 0
         self._stopping: dict[int, Aftermath] = {}
@@ -167,6 +187,7 @@ class Faults:
     def end(self) -> None:
         """No more faults; everything is healed, everybody runs again."""
         self.active = False
+        self.liars.end()
         world = self.world
         world.network.heal()
         world.network.options = msgspec.structs.replace(
@@ -261,6 +282,17 @@ class Faults:
         if not machine.up:
             self.world.observer.row("start", f"node {machine.number} starts")
             machine.start()
+
+    # -- who is not to be believed -------------------------------------------------------------------------
+
+    def _stranger(self, fault: Fault, draws: random.Random) -> None:
+        self.liars.stranger(fault, draws)
+
+    def _broken_peer(self, fault: Fault, draws: random.Random) -> None:
+        self.liars.broken_peer(self._target(fault, draws), fault, draws)
+
+    def _wire_flips(self, fault: Fault, draws: random.Random) -> None:
+        self.liars.flips(fault, draws)
 
     # -- processes and power -------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
     Refinement           every step of a replica is a step of the model (spec/refine), where a run is refined
+    HonestHeard          what a working peer sends is not refused (V1 to V4)
+    NoInputEndsNode      what a stranger or a broken peer sends ends no node (V5)
     NodeInvariant        no node finds a condition of its own violated
     NodeError            no node raises anything else
 
@@ -84,6 +86,8 @@ STEP_INVARIANTS = (
     "MetadataReads",
     "RetentionKeeps",
     "Refinement",
+    "HonestHeard",
+    "NoInputEndsNode",
 )
 COMPACTION_INVARIANTS = (
     "ReaderSawEveryLastValue",

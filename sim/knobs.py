@@ -91,6 +91,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """(kind, weight) of what `sim/faults.py` may do."""
     fault_interval_us: int = 2 * SECOND
     fault_duration_us: int = 3 * SECOND
+    lies_interval_us: int = 0
+    """How often a stranger comes or a peer breaks (`sim/liars.py`), beside the other faults; 0 = never."""
     hunt_controller: float = 0.0
     """Probability that a node is struck shortly after it became Raft leader."""
     hunt_leader: float = 0.0

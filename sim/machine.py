@@ -264,9 +264,12 @@ class Machine:
             self.kill()
             self.world.faults.terminated(self)
 
-    def failed(self, error: Exception) -> None:
-        """The node raised: an invariant of its own, or a bug."""
-        self.world.observer.node_failed(self, error, isinstance(error, InvariantViolation))
+    def failed(self, error: Exception, event: Event | None = None) -> None:
+        """The node raised, over this event: an invariant of its own, or a bug."""
+        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
+        if self.world.faults.liars.is_lie(event):
+            name = "NoInputEndsNode"
+        self.world.observer.node_failed(self, error, name)
 
     def _died_inside(self) -> None:
         """The planted crash has come, in the storage thread."""

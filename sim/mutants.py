@@ -15,7 +15,7 @@ import msgspec
 
 from liftlog.types import LiftlogError, Mutants
 from sim.invariants import OWN_CHECKS
-from sim.profiles import profile_of
+from sim.profiles import stresses
 from sim.runner import Options, run_seed
 
 SEARCH_SEEDS = 1000
@@ -258,6 +258,28 @@ MUTANTS: tuple[Mutant, ...] = (
         "a failed replica waits for the answer to its report, which may be forgotten by then",
         ("commands",),
     ),
+    Mutant(
+        "commands_not_validated",
+        "V5",
+        "what a peer forwards is proposed, and what a leader sends is stored, without being looked at",
+        ("lies",),
+    ),
+    Mutant("term_jump_believed", "V4", "a term or an index is believed however far it jumps", ("lies",)),
+    Mutant(
+        "contradiction_believed",
+        "V3",
+        "a message that contradicts itself, or what is known, is believed as far as it goes",
+        ("lies",),
+    ),
+    Mutant(
+        "frame_tag_ignored",
+        "V1",
+        "a frame between nodes is opened although its tag does not fit: bits flip on the wire",
+        ("lies",),
+    ),
+    Mutant(
+        "peer_batches_not_verified", "D1", "a follower stores batches without verifying them", ("lies",)
+    ),
 )
 
 
@@ -274,7 +296,7 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
     started = time.monotonic()
     searched = 0
     for seed in seeds:
-        if profile_of(seed) not in mutant.profiles:
+        if not stresses(seed, mutant.profiles):
             continue
         searched += 1
         result = run_seed(Options(seed=seed, mutant=mutant.name, refine=mutant.refine))

@@ -25,6 +25,8 @@ ECHOED = 200
 ECHO_WITHIN_US = 4 * SECOND
 
 PostToNode = Callable[[int, Received], None]
+Tamper = Callable[[int, int, PeerMessage, bytes], list[bytes]]
+"""Frames that are lies are of a class of their own (`sim/liars.py`)."""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True):
@@ -55,7 +57,10 @@ class SimNetwork:
         "delivered",
         "dropped",
         "duplicated",
+        "on_lie",
+        "on_refused",
         "options",
+        "tamper",
     )
 
     def __init__(self, kernel: Kernel, seed: int | str, options: NetworkOptions, post: PostToNode) -> None:
@@ -67,6 +72,10 @@ class SimNetwork:
         self._sent_to: dict[int, deque[tuple[int, bytes]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
         self.options = options
+        self.tamper: Tamper | None = None
+        """What a broken sender, or the wire, makes of a message: the frames that are carried in its place."""
+        self.on_refused: Callable[[tuple[int, int], bytes, intake.InputRefused], None] | None = None
+        self.on_lie: Callable[[Received], None] | None = None
         self.delivered = 0
         self.dropped = 0
         self.duplicated = 0
@@ -123,6 +132,10 @@ class SimNetwork:
         data = _encode(message)
         if options.echo:
             self._sent_to.setdefault(to, deque(maxlen=ECHOED)).append((sender, data))
+        if self.tamper is not None:
+            for frame in self.tamper(sender, to, message, data):
+                self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), frame)
+            return
         if self._held:
             kind, until_us = self._held.get((sender, to), (type(None), 0))
             if type(message) is kind and until_us > self._kernel.now_us:
@@ -158,7 +171,16 @@ class SimNetwork:
             self.dropped += 1
             return
         self.delivered += 1
-        self._post(link[1], Received(link[0], intake.peer_message(data)))
+        try:
+            event = Received(link[0], intake.peer_message(data))
+        except intake.InputRefused as error:
+            if self.on_refused is None:
+                raise
+            self.on_refused(link, data, error)
+            return
+        if type(data) is not bytes and self.on_lie is not None:
+            self.on_lie(event)
+        self._post(link[1], event)
 
 
 class NetworkPort:

@@ -271,9 +271,8 @@ class Observer:
             if number > self.metadata_counts.get(name, 0):
                 self.metadata_counts[name] = number
 
-    def node_failed(self, machine: Machine, error: Exception, own_invariant: bool) -> None:
+    def node_failed(self, machine: Machine, error: Exception, name: str) -> None:
         """A node raised. If the truth is violated already, that is the better explanation."""
-        name = "NodeInvariant" if own_invariant else "NodeError"
         self.checks.counts[name] += 1
         node = machine.node
         if node is not None:
@@ -282,7 +281,7 @@ class Observer:
                 self._look_at(machine)
             except Violation as violation:
                 self.fail(violation)
-        text = str(error) if own_invariant else "".join(traceback.format_exception(error)).strip()
+        text = str(error) if name == "NodeInvariant" else "".join(traceback.format_exception(error)).strip()
         self.fail(Violation(name, f"node {machine.number}: {text}"))
 
     def _exempt(self, machine: Machine) -> bool:
@@ -309,7 +308,8 @@ class Observer:
                 if handler is not None:
                     handler(machine, effect)
             self._look_at(machine)
-            if self.refining is not None:
+            nothing_done = self.world.faults.liars.refusals(machine, event) and not effects
+            if self.refining is not None and not nothing_done:
                 self.refining.stepped(machine, event, effects)
         except Violation as violation:
             self.fail(violation)

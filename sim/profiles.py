@@ -33,6 +33,10 @@ NO_HUNT: dict[str, object] = {
 }
 
 
+LIES_GROUP = "lies"
+"""Among fault kinds: whoever is not to be believed. For mutants: the seeds whose worlds have such."""
+LIES_SHARE = 0.2
+"""In so many worlds, of every profile, strangers come and peers break beside all else."""
 DISK_GROUP = "disk"
 """Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
 
@@ -41,6 +45,16 @@ def profile_of(seed: int) -> str:
     """The profile that a seed draws."""
     draws = random.Random(f"{seed}/knobs")
     return draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
+
+
+def with_lies(seed: int) -> bool:
+    """Whether there are strangers and broken peers in the world of a seed."""
+    return random.Random(f"{seed}/with-lies").random() < LIES_SHARE
+
+
+def stresses(seed: int, profiles: Sequence[str]) -> bool:
+    """Whether the world of a seed is of one of these profiles, or has lies, if that is asked for."""
+    return profile_of(seed) in profiles or (LIES_GROUP in profiles and with_lies(seed))
 
 
 def draw_knobs(
@@ -55,7 +69,8 @@ def draw_knobs(
     """The world of a seed. Arguments that are given replace what the seed would draw.
 
     `faults`: "all", "none", a profile, or a comma-separated list of fault kinds (`sim.faults.KINDS`), in
-    which "disk" stands for all disk faults. Raises LiftlogError for a name that does not exist.
+    which "disk" stands for all disk faults and "lies" for strangers and broken peers. Raises LiftlogError
+    for a name that does not exist.
     """
     draws = random.Random(f"{seed}/knobs")
     names = [name for name, _ in WEIGHTS]
@@ -79,6 +94,8 @@ def draw_knobs(
         changes["streams"] = draw_streams(draws, nodes, len(knobs.streams))
     if duration_s:
         changes["duration_us"] = int(duration_s * SECOND)
+    if with_lies(seed):
+        changes["lies_interval_us"] = random.Random(f"{seed}/liars").choice((1, 2, 5)) * SECOND
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))
@@ -94,18 +111,20 @@ def _read_limits(draws: random.Random) -> dict[str, int]:
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     """Restrict the faults to those named."""
-    from sim.faults import DISK_KINDS, KINDS
+    from sim.faults import DISK_KINDS, KINDS, LIAR_KINDS
 
     if list(wanted) == ["none"]:
-        return {"faults": (), **NO_HUNT}
-    if DISK_GROUP in wanted:
-        wanted = [*(name for name in wanted if name != DISK_GROUP), *DISK_KINDS]
+        return {"faults": (), "lies_interval_us": 0, **NO_HUNT}
+    for group, kinds in ((DISK_GROUP, DISK_KINDS), (LIES_GROUP, LIAR_KINDS)):
+        if group in wanted:
+            wanted = [*(name for name in wanted if name != group), *kinds]
     for name in wanted:
         if name not in KINDS:
             known = ", ".join((*KINDS, *sorted(PROFILES)))
             raise LiftlogError(f"there is no fault '{name}'; choose 'all', 'none' or from {known}")
     return {
         "faults": tuple((kind, 1.0) for kind in KINDS if kind in wanted),
+        "lies_interval_us": 0,
         **NO_HUNT,
     }
 
@@ -180,9 +199,10 @@ def _base(draws: random.Random, **fixed: object) -> Knobs:
 
 def _mixed(draws: random.Random) -> Knobs:
     """A random choice of fault kinds, each with a random weight."""
-    from sim.faults import KINDS
+    from sim.faults import KINDS, LIAR_KINDS
 
-    faults = tuple((kind, draws.random()) for kind in KINDS if draws.random() < 0.5)
+    kinds = [kind for kind in KINDS if kind not in LIAR_KINDS]
+    faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
     return _base(
         draws,
         faults=faults,

@@ -110,7 +110,7 @@ class StepProcess:
         try:
             effects = self._node.step(event)
         except Exception as error:
-            self._machine.failed(error)
+            self._machine.failed(error, event)
             return
         self._observe(self._machine, event, effects)
         self._execute(effects)

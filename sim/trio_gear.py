@@ -107,7 +107,7 @@ class ObservedNode:
         try:
             effects = self._node.start(now_ms) if event is None else self._node.step(event)
         except Exception as error:
-            self._machine.failed(error)
+            self._machine.failed(error, event)
             raise
         self._observe(self._machine, event, effects)
         return effects

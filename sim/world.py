@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from liftlog.api.tags import ignore_tags
 from liftlog.core.metadata import Metadata
 from liftlog.format import forget_place
 from liftlog.messages import Received
@@ -56,6 +57,7 @@ class World:
         self.gear = gear
         self.mutants = mutants
         forget_place(mutants.checksum_without_place)
+        ignore_tags(mutants.frame_tag_ignored)
         self.keep_values = keep_values
         """Whether reads remember the values they saw, for a history."""
         self.kernel = kernel if kernel is not None else Kernel()
@@ -66,6 +68,8 @@ class World:
         self.bus = SimBus(self.kernel, seed, knobs.bus)
         self.clients = ClientHub(self)
         self.faults = Faults(self, draw_plan(seed, knobs) if plan is None else plan)
+        self.network.on_refused = self.faults.liars.refused
+        self.network.on_lie = self.faults.liars.told
         self.hunter = Hunter(self, self.faults)
         self.machines = {number: Machine(self, number) for number in range(1, knobs.nodes + 1)}
         self.workload = Workload(self)

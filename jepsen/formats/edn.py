@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, NoReturn
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 from jepsen.events import BadHistory
 
 DEPTH_MAX = 200
-"""Brackets and tags within each other. Far more than any history has, and few enough for a recursive writer."""
+"""Brackets and tags within each other. Far more than any history has, few enough for a recursive writer."""
 NUMBER_BITS_MAX = 13_000
 """Of a number, or of each half of a fraction: 3,900 digits. Python reads and writes at most 4,300."""
 _DIGITS_MAX = 3_900

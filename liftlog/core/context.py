@@ -33,6 +33,7 @@ class Context:
         "now_ms",
         "owners",
         "reads",
+        "refused",
         "replica_count",
         "request_counter",
         "submit",
@@ -51,6 +52,7 @@ class Context:
         self.reads = DiskReads(config, mutants)
         self.effects: list[Effect] = []
         self.marks: dict[str, int] = {}
+        self.refused = 0
         self.last_refusal = ""
         """Why the newest message that was refused was refused, for people."""
         self.incarnation = 0
@@ -98,6 +100,7 @@ class Context:
 
     def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
         """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""
+        self.refused += 1
         self.mark(f"{rule}.{type(message).__name__}")
         self.last_refusal = f"{type(message).__name__} of node {sender}: {reason}"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import UNSENT, ReportLeader
-from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, slice_batch
+from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header, slice_batch
 from liftlog.messages import (
     FETCH_BELOW_START,
     FETCH_DIVERGED,
@@ -21,7 +21,7 @@ from liftlog.messages import (
     FetchReply,
     Send,
 )
-from liftlog.types import Batch, EpochStart, LiftlogError
+from liftlog.types import Batch, EpochStart, LiftlogError, PartitionId
 
 if TYPE_CHECKING:
     from liftlog.core.replica import Replica
@@ -187,9 +187,10 @@ class Following:
         batches: list[Batch] = []
         expected = replica.leo
         epoch = replica.history.last()
+        parse = _unverified if self.ctx.mutants.peer_batches_not_verified else parse_batch
         try:
             for frame in frames:
-                batch = parse_batch(replica.id, frame)
+                batch = parse(replica.id, frame)
                 if batch.base_offset > expected:
                     break
                 if not epoch <= batch.epoch <= self.epoch and batch.end_offset > expected:
@@ -262,3 +263,9 @@ class Following:
                 UNSENT, replica.id, self.epoch, record.report_round, ctx.node, ctx.incarnation
             )
             ctx.want(report)
+
+
+def _unverified(_log: PartitionId, frame: bytes) -> Batch:
+    """The planted bug `peer_batches_not_verified`: what a leader sends is believed by its header."""
+    header = read_header(frame)
+    return Batch(header.base_offset, header.count, header.epoch, frame)

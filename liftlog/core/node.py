@@ -244,8 +244,9 @@ class Node:
         if reason:
             ctx.refuse("V2", sender, message, reason)
             return True
-        reason = intake.contradiction(message)
-        if not reason:
+        if not ctx.mutants.contradiction_believed:
+            reason = intake.contradiction(message)
+        if not reason and not ctx.mutants.commands_not_validated:
             try:
                 reason = foreign_command(sender, message)
             except intake.InputRefused as error:

@@ -43,6 +43,8 @@ def believable_start(node: int, term: int) -> int:
 
 def jump(raft: Raft, message: PeerMessage) -> str:
     """V4: why no honest peer can be so far ahead of this node; empty if one can."""
+    if raft.mutants.term_jump_believed:
+        return ""
     term = getattr(message, "term", 0)
     if term > raft.term_at_start + raft.ticks + TERM_ALLOWANCE:
         return f"term {term}, when this run began with {raft.term_at_start}"

@@ -102,9 +102,11 @@ class Leadership:
         progress = self.progress.get(sender)
         if progress is None:
             return
-        # V3: it acknowledges what it was sent, and answers rounds that have begun.
-        beyond = reply.round > self._round or (reply.success and reply.match > progress.sent_index)
-        if beyond:
+        # V3: it acknowledges what it was sent, and answers rounds that have begun. What does not count may be
+        # an answer to a leader of the past, this node perhaps, with a round of then (M1n).
+        ahead = reply.counts and reply.round > self._round
+        beyond = ahead or (reply.success and reply.match > progress.sent_index)
+        if beyond and not self._raft.mutants.contradiction_believed:
             text = f"index {reply.match} or round {reply.round} was never sent to it"
             self._raft.refuse("V3", sender, reply, text)
             return

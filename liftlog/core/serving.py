@@ -79,10 +79,14 @@ class Serving:
         progress = self.leadership.note(
             sender, fetch.incarnation, min(fetch.durable_leo, fetch.offset), fetch.log_start
         )
+        clean_point = min(fetch.clean_point, fetch.offset)
         if fetch.request > progress.request:
             # Only the newest one counts: a clean point goes back when a copy is reset or damaged (C2).
             progress.request = fetch.request
-            progress.clean_point = min(fetch.clean_point, fetch.offset)
+            progress.clean_point = clean_point
+        elif clean_point < progress.clean_point:
+            # Older, or after one with a number that nobody has come to: too low does no harm.
+            progress.clean_point = clean_point
         progress.parked = fetch
         progress.parked_ticks = 0
         if fetch.offset < replica.leo:
