@@ -15,7 +15,8 @@ import msgspec
 
 from liftlog.types import LiftlogError, Mutants
 from sim.invariants import OWN_CHECKS
-from sim.profiles import stresses
+from sim.lying import LIES_GROUP, with_lies
+from sim.profiles import profile_of
 from sim.runner import Options, run_seed
 
 SEARCH_SEEDS = 1000
@@ -296,7 +297,8 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
     started = time.monotonic()
     searched = 0
     for seed in seeds:
-        if not stresses(seed, mutant.profiles):
+        lies = LIES_GROUP in mutant.profiles and with_lies(seed)
+        if not lies and profile_of(seed) not in mutant.profiles:
             continue
         searched += 1
         result = run_seed(Options(seed=seed, mutant=mutant.name, refine=mutant.refine))

@@ -18,6 +18,7 @@ from liftlog.types import LiftlogError, StreamConfig
 from sim.bus import BusOptions
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
+from sim.lying import LIES_GROUP, lies_interval_us
 from sim.network import NetworkOptions
 from sim.overlap import with_copy
 from sim.storage import StorageTimes
@@ -33,10 +34,6 @@ NO_HUNT: dict[str, object] = {
 }
 
 
-LIES_GROUP = "lies"
-"""Among fault kinds: whoever is not to be believed. For mutants: the seeds whose worlds have such."""
-LIES_SHARE = 0.2
-"""In so many worlds, of every profile, strangers come and peers break beside all else."""
 DISK_GROUP = "disk"
 """Alone it is the profile; among other kinds it stands for everything that a disk does wrong."""
 
@@ -45,16 +42,6 @@ def profile_of(seed: int) -> str:
     """The profile that a seed draws."""
     draws = random.Random(f"{seed}/knobs")
     return draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
-
-
-def with_lies(seed: int) -> bool:
-    """Whether there are strangers and broken peers in the world of a seed."""
-    return random.Random(f"{seed}/with-lies").random() < LIES_SHARE
-
-
-def stresses(seed: int, profiles: Sequence[str]) -> bool:
-    """Whether the world of a seed is of one of these profiles, or has lies, if that is asked for."""
-    return profile_of(seed) in profiles or (LIES_GROUP in profiles and with_lies(seed))
 
 
 def draw_knobs(
@@ -94,8 +81,7 @@ def draw_knobs(
         changes["streams"] = draw_streams(draws, nodes, len(knobs.streams))
     if duration_s:
         changes["duration_us"] = int(duration_s * SECOND)
-    if with_lies(seed):
-        changes["lies_interval_us"] = random.Random(f"{seed}/liars").choice((1, 2, 5)) * SECOND
+    changes["lies_interval_us"] = lies_interval_us(seed)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))

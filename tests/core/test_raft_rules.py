@@ -22,7 +22,7 @@ RULES = [
     *(f"D{number}" for number in range(1, 6)),
     *(f"C{number}" for number in range(1, 6)),
     *(f"L{number}" for number in range(1, 5)),
-    *(f"V{number}" for number in range(1, 6)),
+    *(f"V{number}" for number in range(1, 9)),
 ]
 
 
