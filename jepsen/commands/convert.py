@@ -93,6 +93,11 @@ def _histories(
             yield from read_converted(path)
         else:
             name, events = read_events(str(path), format, conventions)
+            if find_format(name).timeless:
+                raise LiftlogError(
+                    f"{path}: {name} does not say what ended before what began, and every form that convert "
+                    "writes would: check the file as it is"
+                )
             yield str(path), name, events
 
 

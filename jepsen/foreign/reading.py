@@ -63,4 +63,8 @@ def read_events(file: str, format: str, conventions: Conventions) -> tuple[str, 
 def read_operations(file: str, format: str, conventions: Conventions) -> tuple[str, list[Operation]]:
     """The format's name and the operations of one file. Raises BadHistory."""
     name, events = read_events(file, format, conventions)
-    return name, pair(events, file)
+    operations = pair(events, file)
+    if find_format(name).timeless:
+        # Open for ever, they end before nothing; a process's own order is that of its invocations.
+        operations = [one._replace(end=None) for one in operations]
+    return name, operations

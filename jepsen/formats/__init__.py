@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jepsen.events import BadHistory, Event
-from jepsen.formats import intervals, jepsen_log, limo, maps, porcupine, s2
+from jepsen.formats import intervals, jepsen_log, limo, maps, porcupine, s2, sessions
 from jepsen.formats.detection import HEAD_BYTES, recognize
 from jepsen.formats.maps import write_edn
 from jepsen.formats.options import (
@@ -19,6 +19,7 @@ from jepsen.formats.options import (
     KEY_VALUE,
     LIMO,
     PORCUPINE,
+    SESSIONS,
     Format,
     Options,
     override,
@@ -50,6 +51,13 @@ FORMATS: dict[str, Format] = {
         Format("limo-txt", "LiMo's calls and returns of threads", LIMO, limo.read),
         Format("interval-txt", "begin and end of each operation, as fastlin's", INTERVAL, intervals.read),
         Format("porcupine-json", "Porcupine's Operation or Event as JSON", PORCUPINE, porcupine.read),
+        Format(
+            "sessions-txt",
+            "sessions of transactions, as IsoVista and PolySI have them",
+            SESSIONS,
+            sessions.read,
+            timeless=True,
+        ),
         Format("s2-jsonl", "starts and finishes of the S2 stream store's checks", PORCUPINE, s2.read),
     )
 }

@@ -21,6 +21,7 @@ _FORMATS = (
     (rf"{_RECORD}[^{{}}\"]*:f\s+:(?:get|put|append)\b[^{{}}\"]*:key\b", "kv-edn"),
     (rf'{_RECORD}[^"]*?:type\b', "edn-lines"),
     (rf'[\[(](?:\s|;[^\n]*+)*+{_RECORD}[^"]*?:type\b', "edn-vector"),
+    (rf"[rw]\((?:\s*-?\d+\s*,){{3}}\s*-?\d+\s*\){_END}", "sessions-txt"),
     (r"\[[^\]\s]+\]\s+call\s", "limo-txt"),
     (rf"(?:[^\n]*\n)*?[^\n]*\bjepsen\.util\s+-\s+(?:\d+|:[\w.-]+)\s+:{_TYPE}\s", "jepsen-log"),
     (rf"(?:\d+|:[\w.-]+)\s+:{_TYPE}\s", "jepsen-log"),

@@ -38,12 +38,16 @@ class Options(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A way to write histories. `read(text, source, options)` gives events; `source` names it in errors."""
+    """A way to write histories. `read(text, source, options)` gives events; `source` names it in errors.
+
+    timeless: the order of events is that of each process alone; nothing says what ended before what began.
+    """
 
     name: str
     words: str
     options: Options
     read: Callable[[str, str, Options], list[Event]]
+    timeless: bool = False
 
 
 def override(
@@ -81,3 +85,4 @@ KEY_VALUE = Options(initial="", nil_read=OBSERVED)
 LIMO = Options(nil_read=OBSERVED)
 INTERVAL = Options(nil_read=OBSERVED, intervals=HALF_OPEN)
 PORCUPINE = Options(nil_read=OBSERVED)
+SESSIONS = Options(consistency_model="strong-session-serializable")

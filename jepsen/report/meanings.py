@@ -26,6 +26,8 @@ TRANSACTION_MEANINGS = {
     "duplicate-elements": "one element is in a list twice",
     "incompatible-order": "two reads saw the elements of one list in different orders",
     "cyclic-versions": "the versions of one object follow each other in a circle",
+    "no-serial-order": "no order in which the transactions ran one after the other explains what they read",
+    "no-snapshot-order": "no order of snapshots and commits explains what the transactions read",
     "future-read": "a transaction read what only it wrote later",
     "phantom": "a value was read that nobody wrote",
 }
@@ -78,7 +80,13 @@ def covered(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 "phantom",
                 "future-read",
             ),
-            "rw-register": ("cyclic-versions", "phantom", "future-read"),
+            "rw-register": (
+                "cyclic-versions",
+                "phantom",
+                "future-read",
+                "no-serial-order",
+                "no-snapshot-order",
+            ),
         }[model]
         return (*cycles, "G1a", "G1b", "lost-update", "internal", *listed), TRANSACTION_LIMITS
     if model == "kafka":

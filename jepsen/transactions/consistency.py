@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jepsen.transactions.classify import CYCLES, SUFFIXES, implies
+from jepsen.transactions.orders import FREE, REALTIME, SESSIONS, Rule
 from liftlog.types import LiftlogError
 
 DEFAULT_MODEL = "strict-serializable"
@@ -86,18 +87,36 @@ FORBIDS: Mapping[str, tuple[str, ...]] = {
     "consistent-view": ("G-single",),
     "read-atomic": ("internal", "G1a", "future-read"),
     "update-atomic": ("lost-update",),
-    "snapshot-isolation": ("G-nonadjacent",),
-    "repeatable-read": ("G2-item",),
+    "snapshot-isolation": ("G-nonadjacent", "no-snapshot-order"),
+    "repeatable-read": ("G2-item", "no-serial-order"),
     "serializable": ("G2", "internal"),
     "strong-session-read-uncommitted": ("G0-process",),
     "strong-session-read-committed": ("G1c-process",),
-    "strong-session-snapshot-isolation": ("G1-process", "G-nonadjacent-process"),
-    "strong-session-serializable": ("G2-process",),
+    "strong-session-snapshot-isolation": ("G1-process", "G-nonadjacent-process", "no-snapshot-order-process"),
+    "strong-session-serializable": ("G2-process", "no-serial-order-process"),
     "strong-read-uncommitted": ("G0-realtime",),
     "strong-read-committed": ("G1c-realtime",),
-    "strong-snapshot-isolation": ("G1-realtime", "G-nonadjacent-realtime"),
-    "strict-serializable": ("G2-realtime",),
+    "strong-snapshot-isolation": ("G1-realtime", "G-nonadjacent-realtime", "no-snapshot-order-realtime"),
+    "strict-serializable": ("G2-realtime", "no-serial-order-realtime"),
 }
+
+ORDERS: Mapping[str, Rule] = {
+    "snapshot-isolation": Rule(True, FREE),
+    "repeatable-read": Rule(False, FREE),
+    "serializable": Rule(False, FREE),
+    "strong-session-snapshot-isolation": Rule(True, SESSIONS),
+    "strong-session-serializable": Rule(False, SESSIONS),
+    "strong-snapshot-isolation": Rule(True, REALTIME),
+    "strict-serializable": Rule(False, REALTIME),
+}
+"""Models that ask for an order of the transactions, and what this order has to respect."""
+DECIDED = frozenset(
+    f"{strong}{name}"
+    for strong in ("", "strong-session-", "strong-")
+    for name in ("read-uncommitted", "read-committed")
+)
+"""Models that a history obeys if it shows no anomaly that they forbid: versions can then be put in the order
+of any order of the transactions that respects wr and time."""
 
 
 def _proofs() -> dict[str, tuple[str, ...]]:
@@ -109,6 +128,11 @@ def _proofs() -> dict[str, tuple[str, ...]]:
         found[f"G2{suffix}"] = tuple(f"G2{later}" for later in longer)
         found[f"G1c{suffix}"] += (f"G1{suffix}",)
         found[f"G2-item{suffix}"] += (f"G2{suffix}",)
+        found[f"no-serial-order{suffix}"] = tuple(f"no-serial-order{later}" for later in longer)
+        found[f"no-snapshot-order{suffix}"] = (
+            f"no-serial-order{suffix}",
+            *(f"no-snapshot-order{later}" for later in longer),
+        )
     return found | {
         "G1a": ("G1",),
         "G1b": ("G1",),
@@ -160,6 +184,21 @@ def forbidden(names: Iterable[str], anomalies: Iterable[str] = ()) -> frozenset[
             raise LiftlogError(f"unknown anomaly {name!r}; give some of {', '.join(PROVES)}")
     direct = {each for model in _reach(names, WEAKER) for each in FORBIDS.get(model, ())} | set(anomalies)
     return frozenset(name for name in PROVES if not direct.isdisjoint(_reach((name,), PROVES)))
+
+
+def orders_of(names: Iterable[str]) -> dict[Rule, bool]:
+    """The orders that show that a history obeys these models, and whether it disobeys one if there is none.
+
+    For a model that is weaker than the nearest one with an order, that there is none proves nothing.
+    """
+    found: dict[Rule, bool] = {}
+    for model in names:
+        exact = ORDERS.get(model)
+        if exact is not None:
+            found[exact] = True
+        elif model not in DECIDED:
+            found.setdefault(next(ORDERS[each] for each in ORDERS if model in _reach((each,), WEAKER)), False)
+    return found
 
 
 def impossible(anomalies: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

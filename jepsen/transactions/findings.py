@@ -54,13 +54,15 @@ class Findings:
         key: Any,
         operations: Iterable[int],
         words: Callable[[], str],
+        *,
+        of_all: bool = False,
     ) -> None:
-        """One more anomaly about a key. `words` is called only if it is described."""
+        """One more anomaly about a key, or (`of_all`) none. `words` is called only if it is described."""
         self.totals[anomaly] = self.totals.get(anomaly, 0) + 1
         listed = self.problems.setdefault(anomaly, [])
         if len(listed) < self.options.examples:
             numbers = tuple(dict.fromkeys(operations))
-            listed.append(Problem(anomaly, text(key), numbers, words()))
+            listed.append(Problem(anomaly, None if of_all else text(key), numbers, words()))
 
     def doubt_reused(self, key: Any, reused: Mapping[Any, Sequence[int]], what: str) -> None:
         """Note a key with values that were written more than once, and where several are, only how many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from jepsen.transactions.classify import STEPS
+from jepsen.transactions.orders import STEPS as ORDER_STEPS
 
 
 class Options(NamedTuple):
@@ -19,6 +20,7 @@ class Options(NamedTuple):
     linearizable_keys: each register is linearizable: versions follow real time.
     examples: problems of one kind that are described; the others are counted.
     steps: edges that the search for one kind of cycle in one component may follow.
+    order_steps: steps of z3 in the search for an order of transactions over registers.
     """
 
     consistency_model: str | None = None
@@ -29,3 +31,4 @@ class Options(NamedTuple):
     linearizable_keys: bool = False
     examples: int = 8
     steps: int = STEPS
+    order_steps: int = ORDER_STEPS

@@ -29,10 +29,25 @@ from jepsen.judgement import Judgement
 from jepsen.transactions.classify import RW, WR, WW, Edge
 from jepsen.transactions.collector import collector_paused
 from jepsen.transactions.components import strong_components
+from jepsen.transactions.consistency import orders_of
 from jepsen.transactions.findings import Findings, Reason
 from jepsen.transactions.options import Options
+from jepsen.transactions.orders import (
+    FREE,
+    REALTIME,
+    SESSIONS,
+    Answer,
+    Facts,
+    Rule,
+    find_order,
+    gather,
+)
 from jepsen.transactions.reading import Transaction, freeze, name, names, read_transactions, text
 from jepsen.transactions.time_order import Triple, process_edges, realtime_edges
+
+HARMLESS = ("phantom",)
+WORDS_MAX = 12
+"""Reads that a sentence names."""
 
 
 @collector_paused()
@@ -63,7 +78,8 @@ def check_rw_register(operations: Sequence[Operation], options: Options | None =
         [(places[source], places[target], kind) for source, target, kind in edges],
         lambda edge: _explain(edge, transactions[places[edge.target]], registers),
     )
-    return found.judgement(harmless=("phantom",))
+    _check_order(transactions, freeze(chosen.initial), found)
+    return found.judgement(HARMLESS)
 
 
 class _Touch(NamedTuple):
@@ -361,6 +377,64 @@ def _add_lost(key: Any, value: Any, numbers: list[int], found: Findings) -> None
         key,
         numbers,
         lambda: f"{names(numbers)} each read {text(value)} from {text(key)} and then wrote it",
+    )
+
+
+def _check_order(transactions: Sequence[Transaction], initial: Any, found: Findings) -> None:
+    """Where no anomaly contradicts the models: whether there is an order as they want it."""
+    if any(anomaly in found.forbidden and anomaly not in HARMLESS for anomaly in found.totals):
+        return
+    facts = gather(transactions, lambda value: value is None or value == initial)
+    for rule, exact in orders_of(found.models).items():
+        answer = find_order(facts, rule, found.options.order_steps)
+        wanted = f"{'snapshots' if rule.snapshots else 'one after the other'}{_TIMES[rule.time]}"
+        if answer.found is None:
+            found.unsure.append(
+                f"nothing shows that the history is wrong, and no order of its transactions ({wanted}) shows "
+                f"that it is right: {answer.why}"
+            )
+        elif answer.found is False and exact:
+            _add_no_order(facts, rule, answer, wanted, found)
+        elif answer.found is False:
+            found.unsure.append(
+                f"no order of the transactions ({wanted}) explains what they read; whether "
+                f"{', '.join(found.models)} allows that is not decided here"
+            )
+
+
+_TIMES = {FREE: "", SESSIONS: ", each process in its order", REALTIME: ", in real time"}
+_SUFFIXES = {FREE: "", SESSIONS: "-process", REALTIME: "-realtime"}
+
+
+def _add_no_order(facts: Facts, rule: Rule, answer: Answer, wanted: str, found: Findings) -> None:
+    """The anomaly, by the weakest rule that has no order either."""
+    for time in (FREE, SESSIONS, REALTIME):
+        weaker = rule._replace(time=time)
+        if weaker == rule:
+            break
+        other = find_order(facts, weaker, found.options.order_steps)
+        if other.found is False:
+            rule, answer = weaker, other
+            break
+    numbers = facts.numbers
+    reads = [
+        f"{name(numbers[read.reader])} read {text(read.key)} = {text(read.value)}"
+        + (f" ({name(numbers[read.writers[0]])} wrote it)" if read.writers[0] is not None else "")
+        for read in answer.blamed
+    ]
+    more = f", and {len(reads) - WORDS_MAX} more" if len(reads) > WORDS_MAX else ""
+    listed = [*(numbers[w] for read in answer.blamed for w in read.writers[:1] if w is not None)]
+    kind = "snapshot" if rule.snapshots else "serial"
+    wanted = f"{'snapshots' if rule.snapshots else 'one after the other'}{_TIMES[rule.time]}"
+    found.add(
+        f"no-{kind}-order{_SUFFIXES[rule.time]}",
+        None,
+        sorted({*listed, *(numbers[read.reader] for read in answer.blamed)}),
+        lambda: (
+            f"in every order of the transactions ({wanted}) at least one of these reads is wrong: "
+            f"{'; '.join(reads[:WORDS_MAX])}{more}"
+        ),
+        of_all=True,
     )
 
 

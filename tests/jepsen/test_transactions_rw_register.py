@@ -142,8 +142,10 @@ def test_g0_in_time(one_process: bool, suffix: str) -> None:
 
 def test_writes_follow_reads() -> None:
     operations = at_once("x=1 y=1", "x:1 x=2 y=2", "x:2 y:1", "y:2 x:1")
-    assert anomalies(operations) == []
+    assert anomalies(operations, consistency_model="consistent-view") == []
     assert anomalies(operations, wfr_keys=True) == ["G-single"]
+    (problem,) = judge(operations).problems
+    assert (problem.anomaly, problem.operations) == ("no-serial-order", (0, 1, 2))
 
 
 def test_sequential_keys() -> None:

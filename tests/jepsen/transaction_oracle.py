@@ -127,3 +127,67 @@ def _join(sources: list[Operation], targets: list[Operation], kind: str) -> Iter
         for target in targets:
             if source.number != target.number:
                 yield source.number, target.number, kind
+
+
+def has_order(operations: list[Operation], *, snapshots: bool, time: str) -> bool:
+    """Whether transactions over registers, which start as nil, can have run in some order: by trying all.
+
+    `time`: "free", "sessions" or "realtime". With `snapshots` a transaction reads what was committed when it
+    began, and commits only if nobody has committed to a key since that it writes itself. One that failed
+    does not run; one that is unknown may.
+    """
+    happened = [each for each in operations if each.outcome != FAIL]
+    before = {each.number: _before(each, happened, time) for each in happened}
+
+    def walk(begun: dict[int, dict[Any, Any]], done: frozenset[int], state: dict[Any, Any]) -> bool:
+        left = [each for each in happened if each.number not in done]
+        if not begun and all(each.outcome != OK for each in left):
+            return True
+        for each in left:
+            number = each.number
+            if number not in begun:
+                # One that is unknown and never runs holds up nobody.
+                if not all(first in done for first in before[number]) or not _reads_fit(each, state):
+                    continue
+                if snapshots:
+                    if walk({**begun, number: state}, done, state):
+                        return True
+                elif walk(begun, done | {number}, {**state, **_writes(each)}):
+                    return True
+                continue
+            if any(begun[number].get(key) is not state.get(key) for key in _writes(each)):
+                continue
+            rest = {other: seen for other, seen in begun.items() if other != number}
+            if walk(rest, done | {number}, {**state, **_writes(each)}):
+                return True
+        return False
+
+    return walk({}, frozenset(), {})
+
+
+def _before(operation: Operation, others: list[Operation], time: str) -> list[int]:
+    """What must have ended before this one begins."""
+    found = []
+    for other in others:
+        session = time != "free" and other.process == operation.process and other.start < operation.start
+        ended = time == "realtime" and other.end is not None and other.end < operation.start
+        if other.outcome == OK and (session or ended):
+            found.append(other.number)
+    return found
+
+
+def _writes(operation: Operation) -> dict[Any, Any]:
+    """What it writes last, each an object of its own, so that a value that was written again is another."""
+    return {key: [value] for name, key, value in _parts(operation) if name == "w"}
+
+
+def _reads_fit(operation: Operation, state: dict[Any, Any]) -> bool:
+    if operation.outcome != OK:
+        return True
+    own: dict[Any, Any] = {}
+    for name, key, value in _parts(operation):
+        if name == "w":
+            own[key] = value
+        elif own.get(key, state.get(key, [None])[0]) != value:
+            return False
+    return True
