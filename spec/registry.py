@@ -108,6 +108,14 @@ MODELS: dict[str, Entry] = {
             small={"nodes": 2, "voters": 2, "campaigns": 1},
         ),
         Entry(
+            "commands",
+            "spec.models.commands",
+            "Commands",
+            "commands of the metadata group that come late or twice; names that are used again",
+            {"requests": "Requests", "entries": "Entries", "span": "Span"},
+            small={"requests": 1, "entries": 4},
+        ),
+        Entry(
             "isr",
             "spec.models.isr",
             "Isr",
