@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from liftlog.messages import Forward
 from sim.faults import Fault, Faults
-from sim.kernel import MILLISECOND
+from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from sim.machine import Machine
@@ -49,6 +49,8 @@ class Hunter:
             watched["R10.join"] = self._joining
         if knobs.hunt_follower:
             watched["R6.diverged"] = self._told_to_cut
+        if knobs.hunt_failed:
+            watched["R5.failed"] = self._log_failed
 
     # -- elections -----------------------------------------------------------------------------------------
 
@@ -101,6 +103,15 @@ class Hunter:
         if self._faults.active and draw.random() < self._world.knobs.hunt_follower:
             delay_us = draw.randrange(50, 1500) * MILLISECOND
             self._strike("kill", machine.number, delay_us, draw.randrange(10, 200) * MILLISECOND)
+
+    def _log_failed(self, machine: Machine) -> None:
+        """A log has failed: while its node's report is on its way the node is cut off for a good while, so
+        that it hears late, and with much else, that the report was heard.
+        """
+        draw = self._draw
+        if self._faults.active and draw.random() < self._world.knobs.hunt_failed:
+            delay_us = draw.randrange(1, 40) * MILLISECOND
+            self._strike("isolate", machine.number, delay_us, draw.randrange(3, 9) * SECOND)
 
     def _strike(self, kind: str, number: int, delay_us: int, duration_us: int) -> None:
         self._ordinal += 1

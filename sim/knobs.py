@@ -105,6 +105,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that a node dies shortly after it gave its vote."""
     hunt_follower: float = 0.0
     """Probability that a follower dies shortly after it was told to cut its log, and is back at once."""
+    hunt_failed: float = 0.0
+    """Probability that a node is cut off just after one of its logs has failed."""
     hunt_joiner: float = 0.0
     """Probability that a replica is struck while its return to the ISR is being decided, and that is held
     back.

@@ -27,6 +27,7 @@ NO_HUNT: dict[str, object] = {
     "hunt_controller": 0.0,
     "hunt_leader": 0.0,
     "hunt_voter": 0.0,
+    "hunt_failed": 0.0,
     "hunt_follower": 0.0,
     "hunt_joiner": 0.0,
     "hunt_compaction": 0.0,
@@ -598,6 +599,7 @@ def _commands(draws: random.Random) -> Knobs:
         read_interval_us=3 * SECOND,
         admin_interval_us=draws.choice((150, 400)) * MILLISECOND,
         admin_patience_us=draws.choice((500, 2000, 8000)) * MILLISECOND,
+        hunt_failed=draws.choice((0.0, 0.7)),
         admin_to_controller=draws.choice((0.0, 0.3)),
     )
 
