@@ -23,7 +23,10 @@ def ask(cluster: LocalCluster, question: Callable[[Client], Awaitable[T]]) -> T:
     """Run `question` with a client of this cluster. Raises LiftlogError, naming a node that has ended."""
 
     async def connect_and_ask() -> T:
-        async with await Client.connect(cluster.nats_url, cluster=cluster.cluster) as client:
+        secret = cluster.client_secret_file
+        async with await Client.connect(
+            cluster.nats_url, cluster=cluster.cluster, secret_file=secret
+        ) as client:
             return await question(client)
 
     try:

@@ -110,7 +110,8 @@ def ensure_secret_file(path: Path) -> None:
             fresh.unlink()
     except OSError as error:
         raise LiftlogError(
-            f"cannot write a secret to {path}: {error.strerror}; choose another folder"
+            f"cannot write a secret to {path}: {error.strerror}; make room for it there, or choose another "
+            "folder (XDG_CONFIG_HOME is where a user's own are)"
         ) from None
 
 

@@ -78,7 +78,8 @@ async def _rounds(
     cluster: LocalCluster, number: signal.Signals, rounds: int, activity: Activity
 ) -> list[Stop]:
     stops = []
-    async with await Client.connect(cluster.nats_url, cluster=cluster.cluster) as client:
+    secret = cluster.client_secret_file
+    async with await Client.connect(cluster.nats_url, cluster=cluster.cluster, secret_file=secret) as client:
         await client.create_stream(STREAM, timeout_ms=30_000)
         async with Pulse(client) as pulse:
             for turn in range(rounds):

@@ -225,6 +225,7 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
     print(f"ready: {len(cluster.nodes)} nodes, NATS at {cluster.nats_url}, data in {cluster.folder}")
     for number, node in cluster.nodes.items():
         print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}")
+    print(f"clients find their secret in {cluster.client_secret_file}; other users' need --secret-file")
     print("try, in another terminal:")
     print(f"  liftlog stream create orders 'orders.>'{option}")
     print(f"  liftlog pub orders.new hello{option}")

@@ -238,7 +238,9 @@ class LocalCluster:
             for number, node in self.nodes.items()
         ]
         shown_url = self.nats_url if "@" not in self.nats_url else "nats://" + self.nats_url.rsplit("@", 1)[1]
-        return json.dumps({"event": "ready", "nats": shown_url, "data": str(self.folder), "nodes": nodes})
+        secret = str(self.client_secret_file)
+        ready = {"event": "ready", "nats": shown_url, "data": str(self.folder), "client_secret_file": secret}
+        return json.dumps(ready | {"nodes": nodes})
 
     def __enter__(self) -> LocalCluster:
         self.start()

@@ -69,6 +69,12 @@ def test_a_made_secret_is_its_owner_s_alone_and_stays(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["s"]
 
 
+def test_a_secret_that_cannot_be_written_is_named_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LiftlogError, match=f"cannot write a secret to {tmp_path}/file/s: .*XDG_CONFIG_HOME"):
+        ensure_secret_file(tmp_path / "file" / "s")
+
+
 def test_a_client_s_secret_comes_from_the_option_the_environment_or_the_user_s_own_file(
     tmp_path: Path,
 ) -> None:
