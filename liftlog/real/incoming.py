@@ -35,6 +35,7 @@ log = logging.getLogger("liftlog.network")
 
 PENDING_MAX = 64
 REFUSAL_TIMEOUT_S = 1.0
+UNACKNOWLEDGED_MAX_MS = 10_000
 
 _LENGTH = Layout(">I")
 
@@ -106,7 +107,7 @@ class Reception:
         counters, rare = self._counters, self._rare
         try:
             with one.scope:
-                no_delay(stream)
+                prepare(stream)
                 await self._serve(one, await self._identify(one))
         except* NETWORK_ERRORS:
             log.debug("connection from %s ended", one.name)
@@ -187,8 +188,15 @@ async def _receive_exactly(stream: trio.SocketStream, count: int) -> bytes:
     return data
 
 
-def no_delay(stream: trio.SocketStream) -> None:
+def prepare(stream: trio.SocketStream) -> None:
+    """Send at once, and find out when what was sent is not acknowledged.
+
+    Without the second a connection whose other end is gone takes in what we send until the kernel's buffer is
+    full, which can be an hour.
+    """
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MAX_MS)
 
 
 def peer_name(stream: trio.SocketStream) -> str:

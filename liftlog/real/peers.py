@@ -23,7 +23,7 @@ from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
 from liftlog.messages import Event, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
-from liftlog.real.incoming import Incoming, Reception, introduce, no_delay
+from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS, SendQueue
 
@@ -140,7 +140,7 @@ class PeerNetwork:
             await trio.sleep(backoff_s)
 
     async def _serve_outgoing(self, peer: int, stream: trio.SocketStream) -> None:
-        no_delay(stream)
+        prepare(stream)
         async with stream:
             with trio.fail_after(self._limits.handshake_ms / 1000):
                 caller = Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES), self._tags)
