@@ -121,7 +121,7 @@ KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
     "node": {"id": int}
     | dict.fromkeys(("data", "listen", "address", "peer_listen", "trace", "log_format"), str),
-    "nats": {"url": str, "wait_at_start_ms": int} | dict.fromkeys(NATS_FILES, str),
+    "nats": dict.fromkeys(("url", *NATS_FILES), str),
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
     "network": dict.fromkeys(NETWORK_RANGES, int),
@@ -161,7 +161,6 @@ class ServerConfig(msgspec.Struct, frozen=True):
     listen: str
     address: str
     nats_url: str
-    nats_wait_at_start_ms: int
     peers: dict[int, str]
     protocol: dict[str, int]
     encryption_key_file: Path | None = None
@@ -200,7 +199,6 @@ class ServerConfig(msgspec.Struct, frozen=True):
         if self.log_format != "text":
             lines += [f"log_format = {_quote(self.log_format)}"]
         lines += ["", "[nats]", f"url = {_quote(self.nats_url)}"]
-        lines += [f"wait_at_start_ms = {self.nats_wait_at_start_ms}"]
         files = msgspec.structs.asdict(self.nats_login)
         lines += [f"{key} = {_quote(str(path))}" for key, path in files.items() if path is not None]
         lines += ["", "[peers]"]
@@ -314,7 +312,7 @@ def _typed(table: str, key: str, value: object, source: str) -> object:
         wanted = {int: "a whole number", bool: "true or false"}.get(expected, "a text in quotes")
         raise LiftlogError(f"{source}: {_shown(table, key)} = {value!r}; it must be {wanted}")
     if expected is int and isinstance(value, int):
-        ranges = PROTOCOL_RANGES | NETWORK_RANGES | {"id": (1, 65535), "wait_at_start_ms": (0, 600_000)}
+        ranges = PROTOCOL_RANGES | NETWORK_RANGES | {"id": (1, 65535)}
         low, high = ranges[key]
         if not low <= value <= high:
             raise LiftlogError(f"{source}: {_shown(table, key)} = {value}; accepted: {low} to {high}")
@@ -362,7 +360,6 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         listen=listen,
         address=address,
         nats_url=settings.get(("nats", "url"), DEFAULT_NATS_URL),
-        nats_wait_at_start_ms=settings.get(("nats", "wait_at_start_ms"), 5000),
         peers=peers,
         protocol=protocol,
         encryption_key_file=_path_or_none(settings.get(("storage", "encryption_key_file"))),

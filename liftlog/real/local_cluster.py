@@ -187,7 +187,6 @@ class LocalCluster:
                 listen=address,
                 address=address,
                 nats_url=self.nats_url,
-                nats_wait_at_start_ms=5000,
                 peers=self.peer_addresses,
                 protocol=protocol or {},
                 peer_listen=self.peer_addresses[node] if nodes > 1 else "",

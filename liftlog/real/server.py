@@ -1,8 +1,9 @@
 """One node as a process: ports of the real world around the driver, from start to orderly stop.
 
-    listen -> recover -> reach NATS -> run -> (signal) hand over -> last sync, clean-stop marker
+    listen -> recover -> run -> (signal) hand over -> last sync, clean-stop marker
 
-The TCP port is taken first, so that a second process on the same port does not even look at the disk.
+The TCP port is taken first, so that a second process on the same port does not even look at the disk. NATS is
+sought beside: without it a node votes, replicates and serves reads, and takes no messages (N5).
 """
 
 from __future__ import annotations
@@ -134,7 +135,6 @@ class Server:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(bus.run)
-                await self._reach_nats(bus)
                 nursery.start_soon(driver.run)
                 nursery.start_soon(network.run, peers_at, clients_at)
                 nursery.start_soon(self._watch_signals)
@@ -169,18 +169,6 @@ class Server:
         else:
             text = f"not everything could be handed over within {HANDOVER_S:g} s: others wait for the session"
             say(logging.WARNING, "stop", text, handed_over=False)
-
-    async def _reach_nats(self, bus: NatsBus) -> None:
-        """Wait for the first connection. Raises LiftlogError if it does not come in time."""
-        wait_ms = self._config.nats_wait_at_start_ms
-        with trio.move_on_after(wait_ms / 1000 if wait_ms else float("inf")):
-            while not bus.connected:
-                await trio.sleep(0.01)
-            return
-        reason = bus.last_error or f"{self._config.nats_url}: no answer"
-        raise LiftlogError(
-            f"cannot reach NATS at {reason}; start a nats-server there, or pass another --nats URL"
-        )
 
     async def _watch_signals(self) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -21,7 +21,6 @@ data = "{folder}/data"
 listen = "127.0.0.1:{port}"
 [nats]
 url = "{nats}"
-wait_at_start_ms = 300
 """
 
 
@@ -105,13 +104,6 @@ def test_a_cluster_that_does_not_run_is_named(nats_url: str) -> None:
     line = refused("stream", "ls", "--nats", nats_url, "--cluster", "absent", "--timeout", "0.5")
     assert "'absent'" in line
     assert "liftlog serve" in line
-
-
-def test_serve_refuses_an_unreachable_nats(tmp_path: Path) -> None:
-    url = f"nats://127.0.0.1:{free_port()}"
-    line = refused("serve", "--config", write_config(tmp_path, url))
-    assert url in line
-    assert "--nats" in line
 
 
 def test_serve_refuses_a_taken_port(tmp_path: Path, nats_url: str) -> None:
