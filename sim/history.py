@@ -58,8 +58,8 @@ def _op(number: int, operation: Operation) -> Op:
     key = f"{operation.target.stream}/{operation.target.partition.index}"
     offset = operation.offset if operation.offset >= 0 else None
     if operation.kind == "send":
-        epoch = operation.epoch or None
-        mops: tuple[Mop, ...] = (Mop("send", key, offset, operation.value.decode(), epoch),)
+        epoch, leader = operation.epoch or None, operation.incarnation or None
+        mops: tuple[Mop, ...] = (Mop("send", key, offset, operation.value.decode(), epoch, leader),)
     else:
         mops = tuple(Mop("poll", key, at, value.rstrip(b".").decode()) for at, value in operation.values)
     returned = operation.returned_us * NANOSECONDS_PER_US if operation.returned_us >= 0 else None

@@ -34,11 +34,11 @@ def write_history(
     """Write the history as Parquet into `folder`; returns it (a `jepsen.history.History`)."""
     module = source_module("jepsen.history")
     writer = module.HistoryWriter(name, meta=meta)
-    # One process has one epoch per call: group the attempts of a process by the epoch of their acks.
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    # One process has one epoch per call: group the attempts of a process by epoch and leader of their acks.
+    groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number in range(len(attempts)):
-        groups[attempts.process[number], attempts.epoch[number]].append(number)
-    for (process, epoch), numbers in groups.items():
+        groups[attempts.process[number], attempts.epoch[number], attempts.leader[number]].append(number)
+    for (process, epoch, leader), numbers in groups.items():
         answered = [attempts.outcome[n] in (OK, FAIL) for n in numbers]
         writer.record_sends(
             process,
@@ -49,6 +49,7 @@ def write_history(
             [attempts.offset[n] if attempts.outcome[n] == OK else None for n in numbers],
             [OUTCOMES[attempts.outcome[n]] for n in numbers],
             epoch if epoch >= 0 else None,
+            leader if leader >= 0 else None,
         )
     first_reader = max(attempts.process) + 1
     for process, read in enumerate(reads, start=first_reader):

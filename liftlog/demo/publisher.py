@@ -3,7 +3,7 @@
 One raw connection, at most `WINDOW_MAX` publications in flight, each with a reply subject that carries its
 number. What happens to one attempt:
 
-- an ack arrives: `ok`, with offset and epoch;
+- an ack arrives, the full one: `ok`, with offset, epoch and the incarnation of the leader;
 - NATS answers "no responders": nobody got it, so it certainly was not stored: `fail`;
 - an error answer ("this epoch did not store it", rule N4) or silence for `ACK_TIMEOUT_S`: `info`, unknown.
 
@@ -67,6 +67,8 @@ class Attempts:
         self.t_ret_ns = array("q")
         self.offset = array("q")
         self.epoch = array("q")
+        self.leader = array("q")
+        """Incarnation of the leader that gave the ack."""
         self.outcome = bytearray()
 
     def __len__(self) -> int:
@@ -80,6 +82,7 @@ class Attempts:
         self.t_ret_ns.append(-1)
         self.offset.append(-1)
         self.epoch.append(-1)
+        self.leader.append(-1)
         self.outcome.append(OPEN)
         return len(self.line) - 1
 
@@ -214,6 +217,7 @@ class Publisher:
         attempts.t_ret_ns[number] = now_ns
         attempts.offset[number] = ack.offset
         attempts.epoch[number] = ack.epoch
+        attempts.leader[number] = ack.incarnation
         self._epoch = max(self._epoch, ack.epoch)
         self._free.append(attempts.process[number])
         self.acked += 1

@@ -165,6 +165,7 @@ def test_the_history_holds_every_attempt_poll_and_kill(fake_nats: FakeNats, tmp_
     sends = [op for op in ops if op.f == "send"]
     assert sorted(op.outcome for op in sends) == ["fail"] + ["ok"] * 100
     assert {mop.epoch for op in sends for mop in op.mops if op.outcome == "ok"} == {5, 6}
+    assert {mop.leader for op in sends for mop in op.mops if op.outcome == "ok"} == {7}
     polls = [op for op in ops if op.f == "final-poll"]
     assert len(polls) == 4 and {op.client for op in polls} == {"node 1", "node 2"}
     of_first = [mop.offset for op in polls if op.client == "node 1" for mop in op.mops]
