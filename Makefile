@@ -51,6 +51,8 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant, ev
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --seeds 0:500 --faults lies --jobs $(JOBS)
+	$(BIN)/liftlog sim fuzz --inputs 10M --jobs $(JOBS)
 	$(BIN)/liftlog sim mutants
 	$(BIN)/liftlog sim cover
 	for model in $(MODELS); do $(BIN)/liftlog spec check --model $$model --jobs $(JOBS) || exit 1; done

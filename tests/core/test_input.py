@@ -316,3 +316,28 @@ def test_v3_a_record_behind_damage_has_an_epoch_that_fits_what_is_around_it() ->
         (6, 25, False),
     ):
         assert history.admits(epoch, offset) == fits, (epoch, offset)
+
+
+def test_v3_an_answer_to_a_leader_of_the_past_is_no_lie() -> None:
+    """Found by the simulator: the same node leads again, and has not begun so many rounds yet (M1n)."""
+    world, _ = ready()
+    controller = next(number for number, node in world.nodes.items() if node.raft.is_leader)
+    one = next(number for number in world.nodes if number != controller)
+    node = world.nodes[controller]
+    answer = AppendReply(node.raft.term, one, False, 0, 1 << 20, False)
+    node.step(Received(one, answer))
+    assert node.ctx.refused == 0
+
+
+def test_v3_a_fetch_numbered_beyond_reason_does_not_freeze_a_clean_point() -> None:
+    """Found by the simulator: whatever came later counted as older, and a copy may be reset (C2)."""
+    world, partition = ready()
+    leader, follower = world.leader(partition), others(world, partition)[0]
+    replica = world.replica(leader, partition)
+    incarnation = world.nodes[follower].incarnation
+    for request, clean_point in ((1 << 40, 3), (7, 1)):
+        epoch = replica.epoch
+        fetch = Fetch(partition, epoch, incarnation, request, 3, 3, epoch, 100, 0, clean_point)
+        world.nodes[leader].step(Received(follower, fetch))
+    assert replica.leading is not None
+    assert replica.leading.followers[follower].clean_point == 1
