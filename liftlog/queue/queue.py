@@ -52,7 +52,7 @@ from liftlog.real.disk import RealDisk
 from liftlog.storage.log import Log
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.storage.segment import BadBytes
-from liftlog.types import Batch, LiftlogError, LogOptions, OffsetRange, Record, TailState
+from liftlog.types import NUMBER_MAX, Batch, LiftlogError, LogOptions, OffsetRange, Record, TailState
 
 GROUP_BYTES_MAX = 255
 _BATCH_BYTES = 1024 * 1024
@@ -142,7 +142,7 @@ class BigQueue:
         own = RealDisk(os.fspath(folder)) if folder is not None else None
         used: Disk = own if own is not None else disk  # type: ignore[assignment]  # one of the two is there
         if new_id is None:
-            new_id = int.from_bytes(os.urandom(8), "little") >> 1 or 1
+            new_id = int.from_bytes(os.urandom(8), "little") & NUMBER_MAX or 1
         try:
             log_options = LogOptions(segment_bytes=options.segment_bytes)
             found = open_folder(
