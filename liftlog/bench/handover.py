@@ -150,12 +150,12 @@ class Pulse:
             await asyncio.sleep(0.01)
 
     def longest_gap_s(self, since_s: float, until_s: float = float("inf")) -> float:
-        """The longest time between two acks of which the later one came after `since_s`."""
+        """The longest time between two acks of which the later one came between `since_s` and `until_s`."""
         times = self._acks_s
         return max(
             (after - before)
             for before, after in itertools.pairwise(times)
-            if after >= since_s and before < until_s
+            if since_s <= after <= until_s
         )
 
     async def _beat(self) -> None:

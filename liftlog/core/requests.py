@@ -483,8 +483,10 @@ class Requests:
         elif request.to not in self._ctx.config.voters or request.to == self._ctx.node:
             text = f"node {request.to} is no other voter of this cluster"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
+        elif not raft.transfer(request.to):
+            text = f"node {request.to} cannot take over: its vote does not count, or it is silent"
+            self._reply(client, ErrorReply(ERR_INVALID, f"{text}; see 'liftlog cluster status'", False))
         else:
-            raft.transfer(request.to)
             self._reply(client, DoneReply(f"asked node {request.to} to become controller"))
 
     # -- time -------------------------------------------------------------------------------------

@@ -92,6 +92,7 @@ def test_a_variable_that_looks_like_a_setting_is_not_ignored(
         ("tick_ms = 50", "fence_margin_ms = 1100", ("session_timeout_ms", "5 times tick_ms")),
         ("id = 2", "id = 0", ("id", "1 to 65535")),
         ("id = 2", "", ("id", "missing")),
+        ("id = 2", 'id = 2\nlog_format = "xml"', ("log_format", "'text' or 'json'")),
         ("id = 2", "id = 7", ("[peers]", "7")),
         ('listen = "127.0.0.1:4702"', 'listen = "4702"', ("listen", "host:port")),
         ("[nats]", "[nuts]", ("nuts", "[nats]")),

@@ -6,7 +6,7 @@ import pytest
 
 from liftlog.core.commands import ConfirmNode, LeaveNode
 from liftlog.core.metadata import LEFT, LIVE
-from liftlog.messages import Published, StopRequested
+from liftlog.messages import DoneReply, ErrorReply, Published, StopRequested, TransferControllerRequest
 from liftlog.types import Message, PartitionId
 from tests.core.node_harness import World
 
@@ -144,3 +144,17 @@ def test_M3_a_command_to_leave_means_nothing_to_a_later_run() -> None:
     node.ctx.submit(LeaveNode(node.ctx.new_request(), other, old, since))
     world.run(1.0)
     assert node.metadata.nodes[other].state == LIVE
+
+
+def test_M1_the_office_is_offered_to_nobody_whose_vote_does_not_count() -> None:
+    world, _ = ready()
+    first = controller(world)
+    other = first % 3 + 1
+    leadership = world.nodes[first].raft.leadership
+    assert leadership is not None
+    leadership.progress[other].counts = False
+    assert other not in leadership.successors()
+    refused = world.answer(first, TransferControllerRequest(other), 0.01)
+    assert isinstance(refused, ErrorReply) and "its vote does not count" in refused.description
+    leadership.progress[other].counts = True
+    assert isinstance(world.answer(first, TransferControllerRequest(other), 0.01), DoneReply)
