@@ -168,8 +168,9 @@ MODELS: dict[str, Entry] = {
                 "damages": "Damages",
                 "delays": "Delays",
                 "retains": "Retains",
+                "readers": "Readers",
             },
-            ("given", "shrinks", "wipes", "damages", "delays", "retains"),
+            ("given", "shrinks", "wipes", "damages", "delays", "retains", "readers"),
             small={"epochs": 1, "wipes": 0},
         ),
         Entry(

@@ -98,6 +98,36 @@ ALLOWED_ROOMS: dict[str, tuple[str, ...]] = {
     "liftlog.cli": ("liftlog.types", "liftlog.version", "liftlog.checkout"),
 }
 
+# What the other folders, and rooms in them, may import of other folders: the longest matching prefix decides.
+ACROSS: dict[str, tuple[str, ...]] = {
+    "jepsen": ("liftlog",),
+    "sim": (
+        "liftlog",
+        "jepsen.history",
+        "jepsen.jsonl",
+        "jepsen.parquet",
+        "spec.cover.scenario",
+        "spec.lang.types",
+        "spec.models",
+        "spec.refine",
+    ),
+    "spec": ("liftlog.types", "liftlog.terminal"),
+    "spec.lang": (),
+    "spec.models": (),
+    "spec.run": (),
+    "spec.explore": (),
+    "spec.prover": (),
+    "spec.proofs": (),
+    "spec.refine": (
+        "liftlog.types",
+        "liftlog.terminal",
+        "liftlog.messages",
+        "liftlog.core",
+        "liftlog.tracing",
+        "jepsen.spark.session",
+    ),
+}
+
 # Libraries that only a few places may import: (place, or a prefix that ends in a star).
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "pyspark": ("jepsen.spark*", "spec.refine.spark"),
@@ -184,6 +214,11 @@ def _problems_of_import(module: str, target: str) -> Iterator[str]:
         yield f"liftlog must not import {target}; use liftlog.checkout.source_module"
     if inside(module, "jepsen") and top in ("sim", "spec"):
         yield f"jepsen travels to Spark workers alone; it must not import {target}"
+    folder = module.partition(".")[0]
+    if folder in ("sim", "spec") and top in FOLDERS and top != folder:
+        place = max((each for each in ACROSS if inside(module, each)), key=len)
+        if not any(inside(target, other) for other in ACROSS[place]):
+            yield f"{place} must not import {target}"
     places = ONLY_IN.get(top)
     if places is not None and not any(_in_place(module, place) for place in places):
         yield f"{top} may be imported only in {', '.join(places)}"
@@ -387,6 +422,33 @@ def report(lines: Iterable[str]) -> None:
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
     return project_modules()
+
+
+def import_table() -> list[str]:
+    """The table of docs/ARCHITECTURE.md, as the rules here have it."""
+
+    def row(room: str, allowed: Iterable[str]) -> str:
+        listed = ", ".join(f"`{each.removeprefix('liftlog.')}`" for each in allowed)
+        return f"| `{room.removeprefix('liftlog.')}` | {listed or 'nothing'} |"
+
+    rows = ["| room | may import besides itself |", "|---|---|"]
+    rows += [row(room, allowed) for room, allowed in ALLOWED_ROOMS.items()]
+    rows.append("| other rooms of `liftlog` | all of `liftlog` |")
+    return [*rows, *(row(f"{room}", allowed) for room, allowed in ACROSS.items())]
+
+
+def test_the_table_of_imports_is_the_one_that_is_enforced() -> None:
+    table = "\n".join(import_table())
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert f"\n\n{table}\n\n" in text, f"docs/ARCHITECTURE.md should say:\n{table}"
+
+
+def test_every_room_of_the_table_is_there(modules: dict[str, ast.Module]) -> None:
+    named = {*ALLOWED_ROOMS, *ACROSS}
+    for allowed in (*ALLOWED_ROOMS.values(), *ACROSS.values()):
+        named.update(allowed)
+    rooms = named - {"sim", "spec", "jepsen", "liftlog"}
+    assert sorted(room for room in rooms if not any(inside(module, room) for module in modules)) == []
 
 
 def test_imports_point_downward_and_libraries_stay_in_their_rooms(modules: dict[str, ast.Module]) -> None:

@@ -113,17 +113,19 @@ def check_foreign(arguments: argparse.Namespace) -> int:
     """The command."""
     from jepsen.spark.session import require_spark
 
-    jobs = _jobs(arguments)
+    jobs, refused = _jobs(arguments)
     if arguments.html is not None:
         _require_writable(arguments.html)
-    require_spark(arguments.master)
     logs = [job for job in jobs if job.task.model.name == KAFKA]
+    if refused and (logs or not jobs):
+        raise LiftlogError(refused[0].error or "")
+    require_spark(arguments.master)
     if logs:
         if len(logs) < len(jobs):
             raise LiftlogError(f"--model {KAFKA} is a check of its own: check its files in another call")
         return check_logs(arguments, logs)
     with tempfile.TemporaryDirectory(prefix="liftlog-jepsen-") as temporary, Activity() as activity:
-        results = _judge(arguments, jobs, Path(temporary), activity.show)
+        results = [*_judge(arguments, jobs, Path(temporary), activity.show), *refused]
         if arguments.html is not None:
             from jepsen.report.foreign_page import write_foreign_html
 
@@ -218,37 +220,54 @@ BATCH_KINDS: dict[str, type | tuple[type, ...]] = {
 BATCH_NAMES = frozenset(("file", "format", "model", *CONVENTIONS, *BATCH_KINDS))
 
 
-def _jobs(arguments: argparse.Namespace) -> list[Job]:
-    """What to do, refused before Spark starts if anything about it is wrong."""
+def _jobs(arguments: argparse.Namespace) -> tuple[list[Job], list[ForeignResult]]:
+    """What to do, refused before Spark starts if the command line is wrong; and the files of a batch whose own
+    options are wrong, each with what is: they do not keep the others from being checked.
+    """
     said = vars(arguments)
     jobs = [_job(str(path), said) for path in arguments.history]
+    refused = []
     if arguments.batch is not None:
         for number, line in enumerate(_lines(arguments.batch), 1):
             where = f"{arguments.batch} line {number}"
+            file = where
             try:
-                own = json.loads(line)
-            except ValueError:
-                own = None
-            if not isinstance(own, dict) or not isinstance(own.get("file"), str):
-                raise LiftlogError(f'{where}: expected an object {{"file": …, "format": …, "model": …}}')
-            unknown = sorted(own.keys() - BATCH_NAMES)
-            if unknown:
-                known = ", ".join(sorted(BATCH_NAMES))
-                raise LiftlogError(f"{where}: there is no option {unknown[0]}; there are {known}")
-            wrong = [name for name in own if not isinstance(own[name], BATCH_KINDS.get(name, str))]
-            if wrong:
-                raise LiftlogError(f"{where}: option {wrong[0]} cannot be {json.dumps(own[wrong[0]])}")
-            try:
-                jobs.append(_job(str(arguments.batch.parent / own["file"]), said | own))
+                own = _own_options(line)
+                file = str(arguments.batch.parent / own["file"])
+                _require_known(own)
+                jobs.append(_job(file, said | own))
             except LiftlogError as error:
-                raise LiftlogError(f"{where}: {error}") from None
-    if not jobs:
+                refused.append(
+                    ForeignResult(file, AUTO, "", Judgement(None), (), 0, 0.0, error=f"{where}: {error}")
+                )
+    if not jobs and not refused:
         raise LiftlogError("which histories? give their files, or a list of them with --batch")
     seen: dict[str, Job] = {}
     for job in jobs:
         if seen.setdefault(job.file, job) != job:
             raise LiftlogError(f"{job.file} is there twice, with different options: check it twice")
-    return jobs
+    return jobs, refused
+
+
+def _own_options(line: str) -> dict[str, Any]:
+    """What a line of a batch says."""
+    try:
+        own = json.loads(line)
+    except ValueError:
+        own = None
+    if not isinstance(own, dict) or not isinstance(own.get("file"), str):
+        raise LiftlogError('expected an object {"file": …, "format": …, "model": …}')
+    return own
+
+
+def _require_known(own: Mapping[str, Any]) -> None:
+    unknown = sorted(own.keys() - BATCH_NAMES)
+    if unknown:
+        known = ", ".join(sorted(BATCH_NAMES))
+        raise LiftlogError(f"there is no option {unknown[0]}; there are {known}")
+    wrong = [name for name in own if not isinstance(own[name], BATCH_KINDS.get(name, str))]
+    if wrong:
+        raise LiftlogError(f"option {wrong[0]} cannot be {json.dumps(own[wrong[0]])}")
 
 
 def _lines(path: Path) -> list[str]:

@@ -106,7 +106,8 @@ def seat(events: list[Event], where: Callable[[int], str]) -> list[Event]:
     """The events with a process for those that say none.
 
     An invocation takes the smallest number that is free. A completion belongs to the one open invocation that
-    has its function and, unless that one only asks, its value. If several have, nobody can tell.
+    has its function and asks what it answers; if none does, to the only one that has its function. If several
+    have, nobody can tell.
     """
     if not any(_nameless(event) for event in events):
         return events
@@ -121,7 +122,8 @@ def seat(events: list[Event], where: Callable[[int], str]) -> list[Event]:
                     process += 1
                 open_ones[process] = event
             else:
-                fitting = [process for process, asked in open_ones.items() if _fits(asked, event)]
+                alike = [process for process, asked in open_ones.items() if _alike(asked, event)]
+                fitting = [process for process in alike if _fits(open_ones[process], event)] or alike
                 if len(fitting) != 1:
                     raise BadHistory(
                         f"{where(number)}: expected one open {event.f} that this {event.type} may belong to, "
@@ -140,12 +142,23 @@ def _nameless(event: Event) -> bool:
     )
 
 
+def _alike(asked: Event, event: Event) -> bool:
+    return asked.f == event.f and asked.key == event.key
+
+
 def _fits(asked: Event, event: Event) -> bool:
-    return (
-        asked.f == event.f
-        and asked.key == event.key
-        and (asked.value is None or event.type != OK or asked.value == event.value)
-    )
+    if event.type != OK and event.value is None:
+        return True
+    return _answers(asked.value, event.value)
+
+
+def _answers(asked: Any, said: Any) -> bool:
+    """Whether a value may answer another, which has nil where it asks: `[[:r x 1]]` to `[[:r x nil]]`."""
+    if asked is None:
+        return True
+    if isinstance(asked, list | tuple) and isinstance(said, list | tuple):
+        return len(asked) == len(said) and all(map(_answers, asked, said))
+    return bool(asked == said)
 
 
 class _Wrong(Exception):

@@ -99,6 +99,29 @@ def test_wrong_lines_of_a_batch_are_named(
     assert expected in refused(capsys, "check", "--batch", files / "list")
 
 
+def test_a_wrong_line_of_a_batch_keeps_no_other_from_being_checked(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (
+        '{"file": "good.edn", "model": "register"}',
+        '{"file": "bad.edn", "model": "register", "speed": 1}',
+        "nonsense",
+        '{"file": "broken.edn", "model": "registers"}',
+    )
+    (files / "list").write_text("\n".join(lines))
+    assert main(["jepsen", "check", "--json", "--batch", str(files / "list")]) == 2
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(Path(one["file"]).name, one["verdict"]) for one in found] == [
+        ("good.edn", True),
+        ("bad.edn", "unknown"),
+        ("list line 3", "unknown"),
+        ("broken.edn", "unknown"),
+    ]
+    assert "list line 2: there is no option speed" in found[1]["error"]
+    assert "list line 3: expected an object" in found[2]["error"]
+    assert "list line 4: --model registers: there is no such model" in found[3]["error"]
+
+
 def test_convert_refuses_what_it_cannot_do(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = files / "good.edn", files / "bad.edn"
     for arguments, expected in (

@@ -108,6 +108,20 @@ def test_events_without_process_find_their_own() -> None:
     assert ":process" not in write_edn(events("edn-lines", text))
 
 
+def test_an_answer_without_process_finds_what_it_answers() -> None:
+    """Transactions say in their answer what they read; what is alone with its function needs no likeness."""
+    text = """{:type :invoke :f :txn :value [[:r x nil] [:w y 1]]}
+    {:type :invoke :f :txn :value [[:r x nil] [:w y 2]]}
+    {:type :invoke :f :add :value 7}
+    {:type :ok :f :txn :value [[:r x 5] [:w y 2]]} {:type :fail :f :txn :value [[:r x nil] [:w y 1]]}
+    {:type :ok :f :add :value true}"""
+    assert [(at, f, outcome) for at, f, _, _, outcome in short(operations("edn-lines", text))] == [
+        (0, "txn", "fail"),
+        (1, "txn", "ok"),
+        (2, "add", "ok"),
+    ]
+
+
 def test_two_open_reads_without_process_are_refused() -> None:
     text = "{:type :invoke :f :read}\n{:type :invoke :f :read}\n{:type :ok :f :read :value 1}\n"
     with pytest.raises(BadHistory, match=r"h line 3: expected one open read .* found 2; name the process"):
