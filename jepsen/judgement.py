@@ -1,7 +1,7 @@
 """What a check of one history found, in the shape that objects, transactions and tallies share.
 
 Plain data, small enough to bring home: the checks name operations by their numbers, and whoever reports joins
-them with the history again. docs/checks.md lists every anomaly.
+them with the history again. docs/checking.md says where every anomaly is described.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ batch with a flipped bit, a message in another node's name. What an honest peer 
 altered, since a node believes it (spec/README.md, Malice): a vote is not granted instead of refused, and a
 copy is not said to be durable at some offset that it could have reached.
 
-Used by the faults of `sim/liars.py` and by the fuzzer (`sim/fuzz_targets.py`).
+Used by the faults of `sim/liars.py` and by the fuzzer (`sim/fuzzing.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The simulated storage thread; mirrors `liftlog/real/storage.py`.
+"""The simulated storage thread; mirrors `liftlog/real/storage_runner.py`.
 
 The real thread takes every job that is queued, writes the group, syncs the touched files once, and reports.
 Here the write phase happens at one instant, the sync phase at a later one, and the completions reach the node

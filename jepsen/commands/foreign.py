@@ -221,8 +221,8 @@ BATCH_NAMES = frozenset(("file", "format", "model", *CONVENTIONS, *BATCH_KINDS))
 
 
 def _jobs(arguments: argparse.Namespace) -> tuple[list[Job], list[ForeignResult]]:
-    """What to do, refused before Spark starts if the command line is wrong; and the files of a batch whose own
-    options are wrong, each with what is: they do not keep the others from being checked.
+    """What to do, refused before Spark starts if the command line is wrong; and the files of a batch whose
+    own options are wrong, each with what is: they do not keep the others from being checked.
     """
     said = vars(arguments)
     jobs = [_job(str(path), said) for path in arguments.history]
