@@ -402,7 +402,8 @@ class Requests:
         if stream is None:
             return
         if not 0 <= request.partition < len(stream.partitions):
-            text = f"stream {request.name!r} has partitions 0 to {len(stream.partitions) - 1}"
+            last = len(stream.partitions) - 1
+            text = f"stream {request.name!r} has partitions 0 to {last}, not {request.partition}"
             self._reply(waiting.client, ErrorReply(ERR_NOT_FOUND, text, False))
             return
         partition = stream.partitions[request.partition]
