@@ -2,7 +2,7 @@
 # Rewrites constraints.txt from the versions that are installed in .venv now, with the hashes of all their files.
 #
 # Run it after an update that passed `make test`:
-#   .venv/bin/python -m pip install -U -e '.[nats,nkeys,compression,encryption,spec,spark,dev]' && make test && scripts/constraints.sh
+#   .venv/bin/python -m pip install -U -e '.[nats,nkeys,compression,encryption,spec,spark,fuzz,dev]' && make test && scripts/constraints.sh
 #
 # The hashes are those that the package index tells, for every platform: uv, which is installed into a folder
 # of its own for this, asks for them. What is not what it was then will not be installed (scripts/setup.sh).
