@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_run_is_the_same_with_refinement_and_without(gear: str) -> None:
-    plain = Options(seed=3, gear=gear, duration_s=20)
+    plain = Options(seed=5, gear=gear, duration_s=20)
     result = run_seed(msgspec.structs.replace(plain, refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     assert result.trace_hash == run_seed(plain).trace_hash
