@@ -25,11 +25,20 @@ from liftlog import headers
 from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.api.tags import FrameOpener, FrameSealer
+from liftlog.client.client import decode_answer
+from liftlog.client.publisher import result_of
 from liftlog.core.commands import Command, author, decode_command
 from liftlog.format import CorruptBatch, encode_messages, parse_batch
-from liftlog.messages import ClientMessage, ClientReply, PeerMessage, intake
+from liftlog.messages import (
+    ClientMessage,
+    ClientReply,
+    PeerMessage,
+    StreamInfo,
+    StreamInfoReply,
+    intake,
+)
 from liftlog.real.nats_parser import NatsParser, ProtocolError
-from liftlog.types import LiftlogError, Message, PartitionId
+from liftlog.types import LiftlogError, Message, PartitionId, StreamConfig
 from sim import lies
 from sim.fuzz_drawing import Drawer, encoded
 from sim.fuzz_node import EPISODE_STEPS, Episode
@@ -207,6 +216,32 @@ def _good_api(draws: random.Random) -> bytes:
     return operation.encode() + b" " + msgspec.json.encode(bodies.get(operation, {}))
 
 
+def _api_answer(data: bytes) -> None:
+    decode_answer(data, StreamInfoReply)
+
+
+def _good_api_answer(draws: random.Random) -> bytes:
+    info = StreamInfo(5, StreamConfig("orders", "orders.>", 3), [])
+    return nats_api.answer_payload(draws.choice((StreamInfoReply([info]), StreamInfoReply([]))))
+
+
+class _Ack(NamedTuple):
+    """What an ack is read from."""
+
+    data: bytes
+    headers: None = None
+
+
+def _ack(data: bytes) -> None:
+    result_of(1, _Ack(data))  # type: ignore[arg-type]
+
+
+def _good_ack(draws: random.Random) -> bytes:
+    full = {"stream": "orders", "seq": 8, "offset": 7, "partition": 0, "epoch": 1, "incarnation": 4}
+    error = {"error": {"code": 503, "err_code": 10008, "description": "x"}, "liftlog": {"outcome": "info"}}
+    return msgspec.json.encode(draws.choice((full, error)))
+
+
 def _command(data: bytes) -> None:
     author(decode_command(data))
 
@@ -237,6 +272,8 @@ TARGETS = (
     Target("client-call", _client_call, _refused, _good_call),
     Target("client-answer", wire.client_answer, _refused, _good_answer),
     Target("api", _api, _refused, _good_api),
+    Target("api-answer", _api_answer, (LiftlogError,), _good_api_answer),
+    Target("ack", _ack, (), _good_ack),
     Target("command", _command, _refused, encoded(_commands)),
     Target("batch", _batch, (CorruptBatch, LiftlogError), _good_batch),
 )

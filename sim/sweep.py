@@ -56,6 +56,13 @@ REQUIRED_COUNTERS = (
     "log starts moved",
     "log resets",
     "purges",
+    "frames flipped",
+    "lies refused",
+    "lies refused as bytes",
+    "strangers heard",
+    "strangers refused at the greeting",
+    "strangers refused by a client's door",
+    "strangers refused by the API",
 )
 
 DISK_FAULTS = "disk"
@@ -142,6 +149,20 @@ REQUIRED_MARKS = (
     "D2.shortfall",
     "D2.unreadable",
     "D5.refused",
+    "V2.AppendReply",
+    "V2.AppendRequest",
+    "V2.VoteReply",
+    "V2.VoteRequest",
+    "V3.AppendReply",
+    "V3.AppendRequest",
+    "V3.Fetch",
+    "V3.FetchReply",
+    "V3.Forward",
+    "V3.HeartbeatReply",
+    "V4.AppendReply",
+    "V4.AppendRequest",
+    "V4.VoteReply",
+    "V4.VoteRequest",
 )
 """Cases of the rules (Node.marks) that a full sweep must have reached."""
 

@@ -405,5 +405,5 @@ def decode_answer(payload: bytes, kind: type[T]) -> T:
             error = ErrorReply(ours["code"], body["error"]["description"], ours["retryable"], ours["leader"])
             raise RequestFailed(error.code, error.description, error.retryable, error.leader)
         return from_plain(kind, body)
-    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
         raise LiftlogError(f"a server's answer is not understood ({error}); do the versions match?") from None

@@ -215,9 +215,11 @@ def result_of(tag: int, message: Msg) -> PublishResult:
     try:
         body = json.loads(message.data)
         if "error" in body:
-            outcome = body.get("liftlog", {}).get("outcome", INFO)
-            return PublishResult(tag, outcome, error=body["error"]["description"])
+            ours = body.get("liftlog", {})
+            return PublishResult(tag, ours.get("outcome", INFO), error=str(body["error"]["description"]))
         numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])
+        if not all(type(number) is int for number in numbers):
+            raise TypeError(numbers)
         return PublishResult(tag, OK, body["stream"], *numbers)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return PublishResult(tag, INFO, error=f"an answer that is not liftlog's: {message.data[:100]!r}")
