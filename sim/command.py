@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError, Mutants
+from sim.coverage import table
 from sim.covering_command import add_cover
 from sim.fuzz_command import add_fuzz
 from sim.kernel import SECOND
@@ -42,6 +43,9 @@ def add_parser(subparsers: Any) -> None:
         default=None,
         metavar="FILE",
         help="write down that this sweep was clean, and of which code",
+    )
+    sweep.add_argument(
+        "--coverage", action="store_true", help="also print how often each guard of a rule was decisive"
     )
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
@@ -275,6 +279,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         _print_json(result)
     else:
         _print_sweep(result)
+        if arguments.coverage:
+            print("\n".join(table(result.marks)))
     if arguments.record is not None and result.good:
         write_record(arguments.record, arguments.seeds, options[0], result, sources)
     return 0 if result.good else 1

@@ -42,6 +42,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     fetch_max_bytes: int = 1024 * 1024
     tail_cache_bytes: int = 8 * 1024 * 1024
     inflight_max_bytes: int = 64 * 1024 * 1024
+    parked_reads_max: int = 1024
     proposals_max: int = 1024
     proposal_span: int = 4096
 
@@ -147,6 +148,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             hw_checkpoint_ms=20 * tick,
             tail_cache_bytes=self.tail_cache_bytes,
             inflight_max_bytes=self.inflight_max_bytes,
+            parked_reads_max=self.parked_reads_max,
             raft_append_max_bytes=self.raft_append_max_bytes,
             raft_inflight_proposals_max=self.proposals_max,
             raft_proposal_span=self.proposal_span,

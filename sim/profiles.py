@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from sim.knobs import Knobs
 from sim.lying import LIES_GROUP, lies_interval_us
 from sim.network import NetworkOptions
 from sim.overlap import with_copy
+from sim.settings import draw_streams, small_stream, squeezed
 from sim.storage import StorageTimes
 
 NO_HUNT: dict[str, object] = {
@@ -41,8 +41,13 @@ DISK_GROUP = "disk"
 
 def profile_of(seed: int) -> str:
     """The profile that a seed draws."""
-    draws = random.Random(f"{seed}/knobs")
-    return draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
+    return _profile_of(seed, random.Random(f"{seed}/knobs"))
+
+
+def _profile_of(seed: int, draws: random.Random) -> str:
+    drawn = draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
+    # Drawn apart, so that the other seeds stay what they are.
+    return "rejoins" if random.Random(f"{seed}/swarm").random() < REJOINS_SHARE else drawn
 
 
 def draw_knobs(
@@ -61,8 +66,7 @@ def draw_knobs(
     for a name that does not exist.
     """
     draws = random.Random(f"{seed}/knobs")
-    names = [name for name, _ in WEIGHTS]
-    drawn = draws.choices(names, [weight for _, weight in WEIGHTS])[0]  # As in `profile_of`.
+    drawn = _profile_of(seed, draws)
     wanted = [part.strip() for part in faults.split(",") if part.strip()]
     if not profile and len(wanted) == 1 and wanted[0] in PROFILES:
         profile = wanted[0]
@@ -71,7 +75,7 @@ def draw_knobs(
         raise LiftlogError(
             f"there is no fault profile '{profile}'; choose from {', '.join(sorted(PROFILES))}"
         )
-    knobs = PROFILES[profile or drawn](draws)
+    knobs = squeezed(seed, PROFILES[profile or drawn](draws))
     knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
     changes: dict[str, object] = {}
     if nodes:
@@ -114,18 +118,6 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
         "lies_interval_us": 0,
         **NO_HUNT,
     }
-
-
-def draw_streams(draws: random.Random, nodes: int, count: int) -> tuple[StreamConfig, ...]:
-    """Streams of the usual shape, now and then with fewer replicas or several partitions."""
-    streams = []
-    for number in range(count):
-        factor = min(nodes, 3)
-        if number and draws.random() < 0.25:
-            factor = draws.randrange(1, factor + 1)
-        partitions = 2 if draws.random() < 0.15 else 1
-        streams.append(StreamConfig(f"s{number}", f"s{number}.in", partitions, factor))
-    return tuple(streams)
 
 
 def _network(draws: random.Random) -> NetworkOptions:
@@ -388,33 +380,6 @@ def _shrinking(draws: random.Random) -> Knobs:
     )
 
 
-def small_stream(draws: random.Random, name: str, *, compact: bool, retention: bool) -> StreamConfig:
-    """A stream whose segments are so small that rolls, compaction and retention happen within seconds."""
-    limits: dict[str, Any] = {}
-    if retention:
-        kind = draws.choice(("retention_ms", "retention_bytes", "retention_messages"))
-        limits[kind] = {
-            "retention_ms": draws.choice((4000, 12_000)),
-            "retention_bytes": draws.choice((2000, 8000)),
-            "retention_messages": draws.choice((20, 100)),
-        }[kind]
-    return StreamConfig(
-        name,
-        f"{name}.in",
-        1,
-        3,
-        compact=compact,
-        min_compaction_lag_ms=draws.choice((0, 0, 1500)),
-        dirty_ratio_percent=draws.choice((1, 20, 50)),
-        tombstone_retention_ms=draws.choice((500, 2000, 8000)),
-        segment_records=draws.choice((0, 10, 30)),
-        segment_bytes=draws.choice((1024, 3000, 8000)),
-        segment_ms=draws.choice((0, 0, 4000)),
-        codec=draws.choice(("none", "none", "zstd", "lz4")),
-        **limits,
-    )
-
-
 def _disk(draws: random.Random) -> Knobs:
     """Disks do everything wrong, and then the power goes.
 
@@ -604,6 +569,34 @@ def _commands(draws: random.Random) -> Knobs:
     )
 
 
+def _rejoins(draws: random.Random) -> Knobs:
+    """Replicas are away, come back and join while logs lose their front by purges and damage is mended."""
+    compact = draws.random() < 0.5
+    return _base(
+        draws,
+        streams=(
+            small_stream(draws, "s0", compact=False, retention=draws.random() < 0.3),
+            small_stream(draws, "s1", compact=compact, retention=not compact),
+        ),
+        lag_ticks=draws.choice((3, 6)),
+        faults=(
+            *(("isolate", 4), ("slow_node", 3), ("kill", 3), ("link", 2), ("pause", 2), ("stop", 1)),
+            *(("flip", 2), ("sector", 3), ("latent", 2), ("misdirect", 1), ("wipe", 0.3), ("power", 1)),
+        ),
+        fault_interval_us=draws.choice((800, 1500)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
+        hunt_joiner=draws.choice((0.0, 0.3)),
+        hunt_joiner_kind="silence",
+        hunt_leader=draws.choice((0.0, 0.2)),
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        front_again=0.1,
+        ask_time=0.05,
+        purge_share=0.6,
+        admin_interval_us=draws.choice((1, 2)) * SECOND,
+        **_storing(draws),
+    )
+
+
 def _calm(draws: random.Random) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return _base(draws, faults=())
@@ -623,9 +616,11 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "retention": _retention,
     "wipes": _wipes,
     "commands": _commands,
+    "rejoins": _rejoins,
     "calm": _calm,
 }
 
+REJOINS_SHARE = 0.06
 WEIGHTS: tuple[tuple[str, float], ...] = (
     ("mixed", 4.0),
     ("kills", 2.0),

@@ -3,7 +3,8 @@
 A sweep proves little if the interesting cases never came up, so it counts them: elections, truncations, ISR
 changes, every fault, and every case of a protocol rule that the node marks as reached. From `FULL_SEEDS`
 seeds on, with all faults, a sweep in which one of the required cases stayed at zero fails; a smaller one
-must have reached the basic ones from `BASIC_SEEDS` seeds on.
+must have reached the basic ones from `BASIC_SEEDS` seeds on, and one of `GUARD_SEEDS` every guard
+(`sim/coverage.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from sim.coverage import GUARD_SEEDS, undecided
 from sim.faults import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.refining import BASIC_ACTIONS, required_actions
@@ -256,6 +258,8 @@ def _unreached(
         missing += _unchecked(checks, (*COMPACTION_INVARIANTS, *FINAL_INVARIANTS))
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
+    if len(options) >= GUARD_SEEDS:
+        missing += [f"guard {name}" for name in undecided(marks)]
     return missing
 
 

@@ -402,7 +402,7 @@ class Admin:
     streams.
     """
 
-    __slots__ = ("_extra", "_random", "_rivals", "_serial", "number", "workload", "world")
+    __slots__ = ("_beyond", "_extra", "_random", "_rivals", "_serial", "number", "workload", "world")
 
     def __init__(self, workload: Workload, number: int) -> None:
         self.workload = workload
@@ -410,6 +410,7 @@ class Admin:
         self.number = number
         self._random = random.Random(f"{self.world.seed}/admin")
         self._rivals = random.Random(f"{self.world.seed}/rivals")
+        self._beyond = random.Random(f"{self.world.seed}/beyond").random
         self._extra = ""
         self._serial = 0
 
@@ -457,6 +458,10 @@ class Admin:
         if self._random.random() < 0.7:
             before = min(before, truth.purged + 20)
         leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else self.workload.random_node()
+        if self._beyond() < 0.05:
+            # Nobody commits so much before it arrives: it is refused (C3).
+            request = PurgeRequest(partition, truth.hw + 100_000)
+            self.world.clients.request(leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
         truth.purge_asked = max(truth.purge_asked, before)
 
         def answered(reply: object) -> None:

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
+from liftlog.core.guards import GUARDS, decides
+from sim.coverage import EXPLAINED
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "spec" / "README.md"
 SOURCES = ("core", "storage", "driver", "real", "api", "messages")
@@ -123,6 +126,78 @@ def test_the_source_names_no_rule_that_does_not_exist() -> None:
         for name in sorted(ids_in(path.read_text()) - set(EXPECTED))
     ]
     assert unknown == []
+
+
+# Rules that hold and say no to nothing in the core: what they forbid is done by a shape, not by a condition.
+WITHOUT_GUARD = {
+    "R4": "an ack is made where the commit is, and names what it is for",
+    "N8": "a switch of the stream",
+    "N9": "kept where N7 is: one question to the group when a stream is created",
+    "D1": "a checksum, in liftlog/format.py",
+    "D4": "storage: tests/storage/ stops it after every call to the disk",
+    "V1": "decoding, before the core: tests/core/test_input.py",
+    "V2": "the same",
+    "V3": "refusals are counted by kind of message (`Context.refuse`)",
+    "V4": "the same",
+    "V5": "bounds of what is stored, asked when a command is made",
+    "V6": "the door, before the core: liftlog/api/handshake.py",
+    "V7": "the same: liftlog/real/budget.py",
+    "V8": "storage: liftlog/storage/openlogs.py",
+    "L1": "limits of the bus, in liftlog/real",
+}
+GUARD_NAME = re.compile(r'"([A-Z]\d{1,2}\.[a-z-]+)"')
+
+
+def guards_of_source() -> dict[str, list[str]]:
+    """Every name of a guard that the core counts, with the files."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "liftlog" / "core").glob("*.py")):
+        if path.name != "guards.py":
+            for name in GUARD_NAME.findall(path.read_text()):
+                found.setdefault(name, []).append(path.name)
+    return found
+
+
+def test_every_guard_is_counted_somewhere_and_belongs_to_a_rule() -> None:
+    counted = guards_of_source()
+    assert [name for name in GUARDS if name not in counted] == []
+    assert [name for name in GUARDS if name.partition(".")[0] not in EXPECTED] == []
+    assert [name for name in EXPLAINED if name not in GUARDS] == []
+
+
+def test_what_decides_is_declared() -> None:
+    """Every condition that is given to `decides` is one of the guards."""
+    unknown = []
+    for path in sorted((ROOT / "liftlog" / "core").glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call):
+                continue
+            function = call.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            conditions = [each for each in call.args if name == "decides" and isinstance(each, ast.Tuple)]
+            asked = [condition.elts[0] for condition in conditions]
+            unknown += [
+                f"{path.name}: {ast.unparse(guard)}"
+                for guard in asked
+                if not isinstance(guard, ast.Constant) or guard.value not in GUARDS
+            ]
+    assert unknown == []
+
+
+def test_each_rule_that_holds_has_a_guard_or_says_why_not(rules: list[Rule]) -> None:
+    guarded = {name.partition(".")[0] for name in GUARDS}
+    holding = [rule.id for rule in rules if rule.status != "later"]
+    assert [rule for rule in holding if rule not in guarded and rule not in WITHOUT_GUARD] == []
+    assert [rule for rule in WITHOUT_GUARD if rule in guarded] == []
+
+
+def test_only_a_condition_that_stands_alone_has_decided() -> None:
+    counted: list[str] = []
+    assert decides(counted.append, ("one", True), ("two", True))
+    assert not decides(counted.append, ("one", False), ("two", False))
+    assert counted == []
+    assert not decides(counted.append, ("one", True), ("two", False))
+    assert counted == ["two"]
 
 
 # --- the checker catches what it should ---------------------------------------------------------------------

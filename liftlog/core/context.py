@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from liftlog.core.commands import Command, RequestId
 from liftlog.core.diskreads import DiskReads
+from liftlog.core.guards import decides
 from liftlog.core.metadata import Metadata
 from liftlog.messages import Effect
 from liftlog.types import Mutants, NodeConfig, PartitionId, Ticket
@@ -97,6 +98,10 @@ class Context:
     def mark(self, name: str) -> None:
         """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""
         self.marks[name] = self.marks.get(name, 0) + 1
+
+    def decides(self, *conditions: tuple[str, bool]) -> bool:
+        """Whether all hold; a guard that alone says no is counted (`liftlog/core/guards.py`)."""
+        return decides(self.mark, *conditions)
 
     def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
         """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""

@@ -33,7 +33,9 @@ class Controller:
         soon as it has applied that, and is answered from then on.
         """
         state = self.ctx.metadata.nodes.get(sender)
-        if state is None or state.incarnation != message.incarnation or not in_contact:
+        if state is None or not self.ctx.decides(
+            ("I2.stale-heartbeat", state.incarnation == message.incarnation), ("N2.unsure", in_contact)
+        ):
             return
         self.session_ages[sender] = 0
         if state.state != LIVE:

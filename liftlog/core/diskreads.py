@@ -34,7 +34,9 @@ class DiskReads:
         """Whether a client's read of this log may begin."""
         config = self._config
         return self._mutants.reads_unbounded or (
-            self._of_log.get(log, 0) < config.log_reads_max and self._by_clients < config.disk_reads_max // 2
+            self._of_log.get(log, 0) < config.log_reads_max
+            and self._by_clients < config.disk_reads_max // 2
+            and len(self._owners) < config.disk_reads_max
         )
 
     def begin(self, log: PartitionId, request: int) -> None:

@@ -76,11 +76,14 @@ class Following:
             replica.log_start,
             min(replica.clean_point, replica.trusted_leo),
         )
+        if replica.trusted_leo < replica.leo:
+            ctx.mark("R7.reported-durable" if not replica.repairs.ranges else "D2.hole")
         ctx.effects.append(Send(self.leader, message))
 
     def durable_moved(self) -> None:
         """R7: tell the leader how far we are, without disturbing the fetch that it holds."""
         if not self.verified:
+            self.ctx.mark("R7.unverified")
             return
         replica = self.replica
         message = FetchProgress(
@@ -95,8 +98,8 @@ class Following:
         self.ctx.effects.append(Send(self.leader, message))
 
     def on_reply(self, sender: int, reply: FetchReply) -> None:
-        if sender != self.leader or reply.epoch != self.epoch or reply.request != self.request:
-            self.ctx.mark("R6.late-answer")
+        ours = sender == self.leader and reply.epoch == self.epoch
+        if not self.ctx.decides(("R6.other-leader", ours), ("R6.late-answer", reply.request == self.request)):
             return
         if reply.incarnation != self.ctx.incarnation and not self.ctx.mutants.answer_to_earlier_run:
             self.ctx.mark("R6.answer-to-earlier-run")
@@ -161,6 +164,7 @@ class Following:
         unclean = record.unclean_epochs if record is not None else ()
         if offset >= replica.hw or excused or any(epoch > replica.hw_epoch for epoch in unclean):
             return ""
+        self.ctx.mark("R6.committed")
         return f"partition {replica.id} would be cut to {offset}, below the committed offset {replica.hw}"
 
     def _accept(self, reply: FetchReply) -> None:
@@ -170,6 +174,8 @@ class Following:
         batches = self._continuation(reply.batches)
         if batches:
             replica.append(batches, replica.copied(batches, reply.dropped_below))
+        if reply.hw > replica.leo:
+            self.ctx.mark("R8.beyond-own-log")
         hw = min(reply.hw, replica.leo)
         if hw > replica.hw:
             replica.raise_hw(hw)

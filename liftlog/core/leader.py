@@ -8,6 +8,7 @@ record before it commits, a pending removal still must. Answers to followers' fe
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from liftlog import headers
@@ -150,6 +151,8 @@ class Leadership:
 
     def stop(self) -> None:
         """N3: nothing in flight is answered."""
+        if any(inflight.replies is not None and any(inflight.replies) for inflight in self.inflight):
+            self.ctx.mark("N3.unanswered")
         self.inflight.clear()
         self.purges.stop()
         self.unsubscribe()
@@ -169,7 +172,10 @@ class Leadership:
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
         ctx = self.ctx
-        if self.subscribed or ctx.fenced or ctx.leaving or not ctx.bus_up or self.retry_ticks > 0:
+        if self.subscribed or ctx.leaving or not ctx.bus_up or self.retry_ticks > 0:
+            return
+        if ctx.fenced:
+            ctx.mark("N2.fenced-subscribe")
             return
         stream = ctx.metadata.by_id.get(self.replica.id.stream)
         if stream is None:
@@ -212,6 +218,8 @@ class Leadership:
         self.ctx.mark("N2.fenced")
         self.unsubscribe()
         for inflight in self.inflight:
+            if inflight.replies is not None and any(inflight.replies):
+                self.ctx.mark("N2.fenced-ack")
             inflight.replies = None
 
     def bus_lost(self) -> None:
@@ -256,9 +264,12 @@ class Leadership:
         """Give messages their offsets and hand them to storage and followers."""
         ctx, replica = self.ctx, self.replica
         if ctx.fenced or not self.subscribed:
+            if ctx.fenced:
+                ctx.mark("N2.fenced-publish")
             return
         messages = event.messages
         if len(self.record.isr) < self.record.min_insync:
+            ctx.mark("N4.too-few")
             messages = self._refuse(
                 messages,
                 ERR_TOO_FEW_INSYNC,
@@ -358,16 +369,12 @@ class Leadership:
         record, replica = self.record, self.replica
         if len(record.isr) < record.min_insync and not self.ctx.mutants.commit_below_minimum:
             self.ctx.mark("R13.below-minimum")
+            if self._least_durable(record.isr) > replica.hw:
+                self.ctx.mark("R2.below-minimum")
             return
-        lowest = replica.durable_leo
-        for node in self._maximal_isr():
-            if node != self.ctx.node:
-                progress = self.followers.get(node)
-                if progress is None:
-                    return
-                if progress.durable < lowest:
-                    lowest = progress.durable
+        lowest = self._least_durable(self._maximal_isr())
         if lowest <= replica.hw:
+            self._weigh()
             return
         replica.raise_hw(lowest)
         inflight = self.inflight
@@ -376,6 +383,34 @@ class Leadership:
             self.inflight_bytes -= done.size
             if done.replies is not None:
                 self._acknowledge(done.base, done.replies, done.full)
+
+    def _least_durable(self, members: Iterable[int], unheard: int = -1) -> int:
+        """The least durable LEO of these; `unheard` of one that was not heard of in this epoch."""
+        lowest = self.replica.durable_leo
+        for node in members:
+            if node != self.ctx.node:
+                progress = self.followers.get(node)
+                durable = progress.durable if progress is not None else unheard
+                if durable < lowest:
+                    lowest = durable
+        return lowest
+
+    def _weigh(self) -> None:
+        """Nothing more is committed: count which guard alone is why."""
+        replica, record, pending = self.replica, self.record, self.pending
+        if replica.leo == replica.hw:
+            return
+        heard = [node for node in self._maximal_isr() if node == self.ctx.node or node in self.followers]
+        if replica.durable_leo <= replica.hw:
+            others = [self.followers[node].durable for node in heard if node != self.ctx.node]
+            if others and min(others) > replica.hw:
+                self.ctx.mark("R2.own-sync")
+        elif len(heard) < len(self._maximal_isr()) and self._least_durable(heard) > replica.hw:
+            self.ctx.mark("R2.unheard")
+        elif pending is not None:
+            without = record.isr if pending.joiner else pending.isr
+            if self._least_durable(without) > replica.hw:
+                self.ctx.mark("R2.pending-addition" if pending.joiner else "R2.pending-removal")
 
     def _maximal_isr(self) -> tuple[int, ...]:
         """Committed ISR plus pending additions; pending removals still count (R2)."""
@@ -402,6 +437,9 @@ class Leadership:
             progress.log_start = log_start
             self.purges.check()
         if progress.durable >= progress.mark:
+            limit = self.ctx.ticks_of(self.ctx.config.replica_lag_max_ms)
+            if progress.lag_ticks >= limit and durable < self.replica.leo:
+                self.ctx.mark("R11.caught-up")
             progress.lag_ticks = 0
             progress.mark = self.replica.leo
         if sender not in self.record.isr:
@@ -446,12 +484,12 @@ class Leadership:
         And with our log start: an election must not bring back what was purged (C3).
         """
         replica = self.replica
-        if (
-            self.pending is None
-            and progress.durable >= replica.hw
-            and progress.durable >= self.epoch_start
-            and progress.log_start >= replica.log_start
-            and self.ctx.metadata.is_live(node)
+        if self.ctx.decides(
+            ("R10.one-pending", self.pending is None),
+            ("R10.hw", progress.durable >= replica.hw),
+            ("R10.epoch-start", progress.durable >= self.epoch_start),
+            ("R10.log-start", progress.log_start >= replica.log_start),
+            ("R10.live", self.ctx.metadata.is_live(node)),
         ):
             self.ctx.mark("R10.join")
             isr = [member for member in self.record.replicas if member in self.record.isr or member == node]
@@ -528,7 +566,8 @@ class Leadership:
             self._watch_refusal()
             return
         self.bus_down_ticks += 1
-        if self.bus_down_ticks >= ctx.ticks_of(RESIGN_AFTER_MS) and not ctx.fenced:
+        overdue = self.bus_down_ticks >= ctx.ticks_of(RESIGN_AFTER_MS)
+        if overdue and ctx.decides(("N5.still-fenced", not ctx.fenced)):
             self.resign()
 
     def _watch_refusal(self) -> None:

@@ -35,8 +35,10 @@ from liftlog.core.commands import (
     Resign,
     TailReport,
 )
+from liftlog.core.guards import decides
 from liftlog.core.limits import with_defaults
 from liftlog.core.placement import choose_replicas
+from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known, least_loaded
 from liftlog.core.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig, TailState, invariant
@@ -213,6 +215,12 @@ class Metadata:
         if command.replaces != (before.incarnation if before is not None else 0):
             self._count("I2.stale-registration")
             return STALE
+        if before is not None:
+            decides(
+                self._count,
+                ("I2.other-disk", before.disk_id == command.disk_id),
+                ("I2.rolled-back", command.remembered >= before.confirmed),
+            )
         reset = before is not None and (
             before.disk_id != command.disk_id or command.remembered < before.confirmed
         )
@@ -253,8 +261,8 @@ class Metadata:
             if report.state == TailState.LOST.value:
                 self._count("M4.lost")
                 self._demote(partition, node, LastKnown(0, 0, lost=True))
-            elif report.state in self._doubtful_tails(partition):
-                self._count("R14.suspect")
+            elif report.state in doubtful_tails(self.by_id.get(partition.id.stream)):
+                self._count("R14.unsynced" if report.state == TailState.INTACT.value else "R14.suspect")
                 self._demote(partition, node, found)
             elif node in partition.last_known and not partition.last_known[node].lost:
                 partition.last_known[node] = found
@@ -267,17 +275,6 @@ class Metadata:
             self._elect(partition, avoid=node)
         elif partition.leader == 0:
             self._elect(partition)
-
-    def _doubtful_tails(self, partition: PartitionState) -> tuple[str, ...]:
-        """R14: after which finds a copy may lack something that it had reported durable.
-
-        With durability "os" after every unclean stop: what was never synced can vanish without a bad byte.
-        """
-        doubtful = (TailState.SUSPECT.value, TailState.DAMAGED.value)
-        stream = self.by_id.get(partition.id.stream)
-        if stream is not None and stream.config.durability == "os":
-            return (*doubtful, TailState.INTACT.value)
-        return doubtful
 
     def _confirm(self, index: int, command: ConfirmNode) -> Result:
         node = self.nodes.get(command.node)
@@ -338,6 +335,8 @@ class Metadata:
             problem = problem or collision(config, other.config)
             if not self._mutants.overlap_answered:
                 problem = problem or rivalry(config, other.config)
+        if problem:
+            self._count("N7.collision")
         if not problem and len(self.streams) >= self._streams_max:
             problem = f"the cluster holds its maximum of {self._streams_max} streams: remove one first"
         if not problem and config.replication_factor > len(self.nodes):
@@ -359,6 +358,8 @@ class Metadata:
             # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them,
             # since an empty ISR could never elect anybody, and an empty log is on all of them.
             partition.isr = tuple(node for node in replicas if node in live) or tuple(replicas)
+            if not all(node in live for node in replicas):
+                self._count("R12.not-live" if any(node in live for node in replicas) else "R12.none-live")
             stream.partitions.append(partition.id)
             self.partitions[partition.id] = partition
             self._elect(partition)
@@ -385,6 +386,8 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None or partition.version != command.version:
             self._count("R9.stale")
+            if partition is not None and fits_record(partition, command):
+                self._count("R9.version")
             return STALE
         joiner = self.nodes.get(command.joiner)
         joiner_ok = command.joiner == 0 or (
@@ -392,14 +395,8 @@ class Metadata:
         )
         if self._mutants.late_addition_of_old_incarnation:
             joiner_ok = True
-        fits = (
-            partition.leader == command.leader
-            and partition.epoch == command.epoch
-            and command.leader in command.isr
-            and all(node in partition.replicas for node in command.isr)
-            and all(node in partition.isr or node == command.joiner for node in command.isr)
-        )
-        if not (fits and joiner_ok):
+        fits = fits_record(partition, command)
+        if not decides(self._count, ("R9.leader", fits), ("R9.joiner", joiner_ok)):
             # The answer to a change is always a higher version: only that ends the leader's wait (R2).
             self._count("R9.rejected")
             self._touch(partition)
@@ -414,6 +411,8 @@ class Metadata:
     def _after_isr_change(self, partition: PartitionState, removed: list[int]) -> None:
         """R13: below the minimum the removed stay eligible; at or above it nobody outside is."""
         if len(partition.isr) >= partition.min_insync:
+            if partition.eligible or partition.last_known:
+                self._count("R13.eligibility-ends")
             partition.eligible = ()
             partition.last_known = {}
         else:
@@ -463,6 +462,8 @@ class Metadata:
             return STALE
         partition.failures = {**partition.failures, command.node: told}
         self._count("R5.failed-sync")
+        if command.node in partition.isr:
+            self._count("R14.failed-log")
         self._demote(partition, command.node, LastKnown(command.epoch, command.leo))
         if partition.leader in (command.node, 0):
             self._elect(partition, avoid=command.node)
@@ -486,6 +487,13 @@ class Metadata:
             or reporter is None
             or reporter.incarnation != command.incarnation
         ):
+            if partition is not None and partition.leader and reporter is not None:
+                current = reporter.incarnation == command.incarnation and command.reporter in partition.isr
+                decides(
+                    self._count,
+                    ("R15.epoch", partition.epoch == command.epoch),
+                    ("R15.reporter", current),
+                )
             return STALE
         partition.reports = {**partition.reports, command.reporter: command.incarnation}
         self.changed[partition.id] = None
@@ -494,6 +502,8 @@ class Metadata:
         if suspicious and len(suspicious) * 2 > len(others):
             self._count("R15.election")
             self._elect(partition, avoid=partition.leader)
+        elif suspicious:
+            self._count("R15.majority")
         return OK
 
     def _expire_reports(self, command: ExpireReports) -> Result:
@@ -504,6 +514,8 @@ class Metadata:
             or partition.report_round != command.round
         ):
             return STALE
+        if partition.reports:
+            self._count("R15.reports-expire")
         partition.reports = {}
         partition.report_round += 1
         return OK
@@ -529,6 +541,7 @@ class Metadata:
             self._count("N5.stale-resignation")
             return STALE
         if all(node == partition.leader or not self.is_live(node) for node in partition.isr):
+            self._count("N5.nobody-else")
             return Result("rejected", "no other live replica is in sync")
         self._count("N5.handover")
         self._elect(partition, avoid=partition.leader)
@@ -555,6 +568,7 @@ class Metadata:
             self._lead(partition, command.node)
             partition.unclean_epochs = (*partition.unclean_epochs, partition.epoch)
         else:
+            self._count("R16.may-lack")
             return Result(
                 ERR_INVALID,
                 f"node {command.node} may lack committed data; only an unclean election can choose it",
@@ -577,17 +591,20 @@ class Metadata:
     def _elect(self, partition: PartitionState, avoid: int = 0) -> None:
         """R16: from the live ISR, else the live eligible, else by R14; else nobody. Ends the old epoch."""
         candidates = [node for node in partition.isr if self.is_live(node)]
+        if len(candidates) < len(partition.isr):
+            self._count("R16.not-live")
         wanted = [node for node in candidates if node != avoid] or candidates
         # N5: whom NATS refused comes last, since nothing would reach it.
-        chosen = self._least_loaded([node for node in wanted if node not in partition.refused] or wanted)
+        wanted = [node for node in wanted if node not in partition.refused] or wanted
+        chosen = least_loaded(self.partitions.values(), wanted)
         if chosen:
             self._lead(partition, chosen)
             return
         eligible = [node for node in partition.eligible if self.is_live(node)]
         if eligible:
-            self._lead_from_eligible(partition, self._least_loaded(eligible))
+            self._lead_from_eligible(partition, least_loaded(self.partitions.values(), eligible))
             return
-        chosen = self._greatest_last_known(partition)
+        chosen = greatest_last_known(partition, self.is_live, self._count)
         if chosen:
             self._count("R14.last-known")
             partition.isr = (chosen,)
@@ -597,6 +614,7 @@ class Metadata:
             partition.last_known = others if partition.min_insync > 1 else {}
             self._lead(partition, chosen)
         elif partition.leader:
+            self._count("R16.nobody")
             self._lead(partition, 0)
 
     def _lead_from_eligible(self, partition: PartitionState, node: int) -> None:
@@ -606,28 +624,6 @@ class Metadata:
         partition.isr = (node,)
         partition.eligible = tuple(m for m in partition.replicas if m in outside and m != node)
         self._lead(partition, node)
-
-    def _greatest_last_known(self, partition: PartitionState) -> int:
-        """R14: with nobody left, the greatest (epoch, LEO), once all have reported and none is lost."""
-        if partition.isr or partition.eligible or not partition.last_known:
-            return 0
-        if any(known.lost for known in partition.last_known.values()):
-            return 0
-        greatest = max((known.epoch, known.leo) for known in partition.last_known.values())
-        for node in partition.replicas:
-            known = partition.last_known.get(node)
-            if known is not None and (known.epoch, known.leo) == greatest and self.is_live(node):
-                return node
-        return 0
-
-    def _least_loaded(self, candidates: list[int]) -> int:
-        if not candidates:
-            return 0
-        led = {node: 0 for node in candidates}
-        for partition in self.partitions.values():
-            if partition.leader in led:
-                led[partition.leader] += 1
-        return min(candidates, key=lambda node: led[node])
 
     def _lead(self, partition: PartitionState, node: int) -> None:
         """Begin a new epoch under `node` (0 = without a leader)."""

@@ -351,6 +351,8 @@ class Node:
         changed = list(self.metadata.changed)
         self.metadata.changed.clear()
         if not self.ctx.incarnation:
+            if any(partition not in self.metadata.partitions for partition in self._found):
+                self.ctx.mark("I1.unknown-kept")
             return
         for partition in changed:
             self._follow_partition(partition)

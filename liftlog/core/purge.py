@@ -56,7 +56,7 @@ class Purges:
             self._fail(client, ERR_INVALID, f"offset {before} is negative", False)
         elif self.ctx.fenced:
             self._fail(client, ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
-        elif before > replica.hw:
+        elif not self.ctx.decides(("C3.purge-above-hw", before <= replica.hw)):
             text = f"offset {before} lies above {replica.hw}, the end of what is committed; purge up to that"
             self._fail(client, ERR_OFFSET_RANGE, text, False)
         elif len(self.waiting) >= PURGES_MAX:
@@ -81,6 +81,8 @@ class Purges:
                 self.ctx.mark("C3.purged")
                 self._reply(purge.client, DoneReply(f"the log begins at or above {purge.before}"))
             else:
+                if purge.before <= self.leadership.replica.log_start:
+                    self.ctx.mark("C3.purge-waits")
                 still.append(purge)
         self.waiting = still
 

@@ -71,9 +71,11 @@ from enum import Enum
 from typing import Any
 
 from liftlog.core.birth import BORN, Birth, asks_at
+from liftlog.core.guards import decides
 from liftlog.core.raft_gate import believable_start, jump, usurpation
 from liftlog.core.raft_leader import Leadership
 from liftlog.core.raft_log import RaftLog
+from liftlog.core.raft_votes import grants, is_up_to_date, may_grant
 from liftlog.core.readindex import FollowerReads, WaitingRead
 from liftlog.messages import (
     TIMER_ELECTION,
@@ -480,12 +482,13 @@ class Raft:
         if sender not in self.other_voters:
             return
         if self._hears_leader() and not request.transfer:
-            self.mark("M1.sticky")
+            if may_grant(self, sender, request) and is_up_to_date(self, request):
+                self.mark("M1.sticky")
             self._answer(sender, VoteReply(self.term, self.node, False, request.pre_vote))
             return
         if request.term > self.term and not request.pre_vote:
             self._become_follower(request.term, NO_NODE)
-        granted = self._may_grant(sender, request) and self._is_up_to_date(request)
+        granted = grants(self, sender, request)
         reply = VoteReply(request.term if granted else self.term, self.node, granted, request.pre_vote)
         if granted and not request.pre_vote:
             self.mark("M1.vote")
@@ -498,47 +501,28 @@ class Raft:
         # M1a: the vote leaves this node only when it cannot be forgotten any more.
         self._answer(sender, reply)
 
-    def _may_grant(self, candidate: int, request: VoteRequest) -> bool:
-        """M1a: one vote per term; a pre-vote is no vote, but only a greater term can win one."""
-        if not self.may_vote:
-            return False
-        if request.pre_vote:
-            return request.term > self.term
-        if request.term < self.term:
-            return False
-        if self.mutants.raft_vote_forgotten:
-            return True
-        return self.voted_for == candidate or (self.voted_for == NO_NODE and self.leader == NO_NODE)
-
-    def _is_up_to_date(self, request: VoteRequest) -> bool:
-        """M1b: whether the candidate's log is at least as up to date as this one."""
-        log = self.raft_log
-        if self.mutants.raft_length_before_term:
-            return (request.last_index, request.last_term) >= (log.last_index, log.last_term)
-        return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
-
     def _on_vote_reply(self, sender: int, reply: VoteReply) -> None:
         if sender not in self.other_voters:
             return
         if reply.term > self.term and not (reply.pre_vote and reply.granted):
             self._become_follower(reply.term, NO_NODE)
         elif reply.granted:
-            if reply.pre_vote:
-                if self.role is PRE_CANDIDATE and reply.term == self.term + 1:
-                    self._count_vote(sender)
-            elif self.role is CANDIDATE and reply.term == self.term:
+            wanted, ours = (PRE_CANDIDATE, self.term + 1) if reply.pre_vote else (CANDIDATE, self.term)
+            if self.role is wanted and decides(self.mark, ("M1.late-vote", reply.term == ours)):
                 self._count_vote(sender)
 
     def _on_timeout_now(self, sender: int, message: TimeoutNow) -> None:
         """M1k: the leader wants this voter to take over; its log is complete, so no pre-vote is needed."""
         from_leader = message.term == self.term and sender == self.leader
-        if from_leader and self.role is FOLLOWER and self.may_vote:
+        able = self.role is FOLLOWER and self.may_vote
+        if able and decides(self.mark, ("M1.late-transfer", from_leader)):
             self._stand(transfer=True)
 
     # -- replication --------------------------------------------------------------------------------------
 
     def _on_append_request(self, sender: int, request: AppendRequest) -> None:
         if request.term < self.term:
+            self.mark("M1.stale-leader")
             # M1n: tell a leader of the past. `match` means nothing to it.
             self._answer(sender, AppendReply(self.term, self.node, False, 0, request.round, False))
             return
@@ -555,6 +539,7 @@ class Raft:
         prev_index = request.prev_index
         # I2: the reply says whether this disk's word counts.
         if log.term_at(prev_index) != request.prev_term:
+            self.mark("M1.mismatch")
             hint = log.retry_hint(prev_index, self.commit)
             reply = AppendReply(self.term, self.node, False, hint, request.round, self.may_vote)
             self._answer(sender, reply)
@@ -567,12 +552,18 @@ class Raft:
         else:
             # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
             acknowledged = min(matched, log.durable_index)
+            if acknowledged < matched:
+                self.mark("M1.ack-synced")
         # M1g: never above what will be durable when the reply leaves.
         after = log.ticket_for(acknowledged)
+        if after != NO_TICKET:
+            self.mark("M1.held-back")
         if self.mutants.raft_ack_before_sync:
             acknowledged, after = matched, NO_TICKET
         # Beyond `matched` this log may differ from the leader's, whatever the leader has committed.
         commit = min(request.commit, matched if not self.mutants.raft_commit_unclamped else log.last_index)
+        if min(request.commit, log.last_index) > max(commit, self.commit):
+            self.mark("M1.commit-beyond-match")
         if commit > self.commit:
             self.commit = commit
         reply = AppendReply(self.term, self.node, True, acknowledged, request.round, self.may_vote)
@@ -594,7 +585,7 @@ class Raft:
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
         if reply.term > self.term:
             self._become_follower(reply.term, NO_NODE)
-        elif reply.term == self.term and self.leadership is not None:
+        elif self.leadership is not None and decides(self.mark, ("M1.late-reply", reply.term == self.term)):
             self.leadership.on_append_reply(sender, reply)
 
     # -- reads from followers (M1j) -----------------------------------------------------------------------

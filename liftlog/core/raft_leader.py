@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from liftlog.core.guards import decides
 from liftlog.core.progress import Progress
 from liftlog.core.readindex import LeaderReads, WaitingRead
 from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
@@ -123,6 +124,8 @@ class Leadership:
         else:
             # I2: a disk that must not vote counts for nothing, yet it is kept up to date.
             self._raft.mark("I2.uncounted")
+            if reply.success and reply.match > progress.counted_index:
+                self._raft.mark("I2.uncounted-ack")
         if reply.success:
             progress.accepted(reply.match)
             if reply.counts and reply.match > progress.counted_index:
@@ -147,9 +150,14 @@ class Leadership:
         indexes.sort(reverse=True)
         index = indexes[raft.quorum - 1]
         if index <= raft.commit:
+            indexes = [self._log.last_index, *(progress.counted_index for progress in self._voters)]
+            unsynced = sorted(indexes, reverse=True)[raft.quorum - 1]
+            if unsynced > raft.commit and self._log.term_at(unsynced) == raft.term:
+                raft.mark("M1.own-sync")
             return
         if self._log.term_at(index) != raft.term and not raft.mutants.raft_commit_old_term:
             # Figure 8 of the paper: an entry of an older term on a quorum may still be overwritten.
+            raft.mark("M1.old-term")
             return
         raft.commit = index
         raft.mark("M1.commit")
@@ -223,7 +231,8 @@ class Leadership:
     def _start_reads(self) -> None:
         """Begin a round for the reads that wait, unless one is under way or no entry of the term is
         committed yet."""
-        if self._reads.waiting and not self._reads.rounds and self._term_is_committed():
+        due = bool(self._reads.waiting) and not self._reads.rounds
+        if due and decides(self._raft.mark, ("M1.read-wait", self._term_is_committed())):
             self._begin_round()
 
     def _confirm_reads(self) -> None:

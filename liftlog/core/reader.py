@@ -97,6 +97,8 @@ class Readers:
         if len(self.parked) >= self.ctx.config.parked_reads_max:
             self._reply(client, ErrorReply(ERR_OVERLOAD, "too many readers wait here; try again", True))
             return
+        if replica.leo > request.offset >= replica.hw:
+            self.ctx.mark("R3.above-hw")
         wait = self.ctx.ticks_of(request.wait_ms) if request.wait_ms > 0 else 0
         parked = Parked(client, request, wait)
         if wait:
@@ -276,10 +278,11 @@ class Readers:
         replica = self.replica
         leading = replica.leading
         if leading is None:
+            self.ctx.mark("R3.not-leader")
             record = replica.record
             leader = record.leader if record is not None else 0
             self._reply(client, ErrorReply(ERR_NOT_LEADER, "ask the partition's leader", True, leader))
-        elif replica.hw < leading.epoch_start:
+        elif not self.ctx.decides(("R3.inherited", replica.hw >= leading.epoch_start)):
             text = f"the new leader has committed {replica.hw} of {leading.epoch_start} records it inherited"
             self._reply(client, ErrorReply(ERR_NOT_READY, text, True, self.ctx.node))
         else:

@@ -262,10 +262,15 @@ class Replica:
         record = self.record
         ctx = self.ctx
         if record is None or self.state != READY or not ctx.incarnation:
+            if record is not None and self.state == FAILED and record.epoch > self.barred_epoch:
+                ctx.mark("R5.failed-log")
             return
         self._configure()
-        if record.leader == ctx.node and record.leader_incarnation == ctx.incarnation:
+        if record.leader == ctx.node and ctx.decides(
+            ("R1.other-incarnation", record.leader_incarnation == ctx.incarnation)
+        ):
             if record.epoch <= self.barred_epoch:
+                ctx.mark("R1.barred")
                 return
             if self.leading is None or self.leading.epoch != record.epoch:
                 self.step_aside()
@@ -424,6 +429,8 @@ class Replica:
         self._stop(self.durable_leo)
         if event.sync or was_leader:
             self.report_failure(self.durable_leo)
+        else:
+            ctx.mark("D5.follower-stays")
 
     def cut_damage(self, offset: int) -> None:
         """D2: give up everything from `offset` on, to be fetched again; for a copy that counts for nothing.
@@ -483,6 +490,8 @@ class Replica:
         ctx = self.ctx
         if ctx.ticks % ctx.ticks_of(ctx.config.hw_checkpoint_ms) == 0:
             hw = min(self.hw, self.durable_leo)
+            if hw < self.hw:
+                ctx.mark("R8.checkpoint")
             if hw != self.checkpointed_hw:
                 self.checkpointed_hw = hw
                 ctx.effects.append(CheckpointHw(self.id, hw))
@@ -495,6 +504,8 @@ class Replica:
             return
         self.reopen_ticks -= 1
         if self.reopen_ticks > 0 or self.reopening:
+            if self.reopen_ticks <= 0:
+                ctx.mark("R5.still-rebuilding")
             return
         # One attempt at a time: a second rebuild would cut what was appended after the first.
         self.reopening = True

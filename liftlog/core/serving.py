@@ -71,7 +71,7 @@ class Serving:
             return
         if not self._matches(fetch.offset, fetch.last_epoch):
             if replica.repairs.blur(fetch.offset, fetch.last_epoch):
-                self.ctx.mark("R6.blurred")
+                self.ctx.mark("D2.blurred")
                 replica.refuse_fetch(sender, fetch, FETCH_DAMAGED)
             else:
                 self._send_divergence(sender, fetch)
@@ -96,7 +96,7 @@ class Serving:
         if (
             self._check(sender, message.epoch, message.incarnation) == FETCH_OK
             and message.offset >= self.replica.log_start
-            and self._matches(message.offset, message.last_epoch)
+            and self.ctx.decides(("R6.progress-mismatch", self._matches(message.offset, message.last_epoch)))
         ):
             durable = min(message.durable_leo, message.offset)
             self.leadership.note(sender, message.incarnation, durable, message.log_start)
@@ -106,13 +106,13 @@ class Serving:
         leadership = self.leadership
         if self.ctx.mutants.fetch_not_fenced:
             return FETCH_OK
-        if epoch != leadership.epoch:
-            return FETCH_FENCED if epoch < leadership.epoch else FETCH_UNKNOWN
         state = self.ctx.metadata.nodes.get(sender)
-        if sender not in leadership.record.replicas or state is None or state.incarnation != incarnation:
-            self.ctx.mark("I2.other-incarnation")
-            return FETCH_UNKNOWN
-        return FETCH_OK
+        known = sender in leadership.record.replicas and state is not None
+        current = known and state is not None and state.incarnation == incarnation
+        present = epoch == leadership.epoch
+        if self.ctx.decides(("R6.fetch-epoch", present), ("I2.other-incarnation", current)):
+            return FETCH_OK
+        return FETCH_FENCED if epoch < leadership.epoch else FETCH_UNKNOWN
 
     def _matches(self, offset: int, last_epoch: int) -> bool:
         """Whether the follower's log up to `offset` is a prefix of ours."""

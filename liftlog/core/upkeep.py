@@ -146,6 +146,8 @@ class Upkeep:
 
     def _move(self) -> StorageJob | None:
         # Who wants it asks again while it has not happened: followers with each reply, a purge at each tick.
+        if self.wanted_start > self.settled:
+            self.ctx.mark("C3.settled")
         target, self.wanted_start = min(self.wanted_start, self.settled), 0
         return MoveLogStart(self.replica.id, target) if target > self.replica.log_start else None
 
@@ -179,6 +181,10 @@ class Upkeep:
         self.compact_credit -= SLICE_BYTES * MS
         leading = self.replica.leading
         below = leading.tombstones_below() if leading is not None else self.replica.tombstones_below
+        if self.settled < self.replica.leo:
+            self.ctx.mark("C1.settled")
+        if below < self.replica.clean_point:
+            self.ctx.mark("C2.tombstones")
         return CompactLog(
             self.replica.id, config.compaction, self.settled, below, self.ctx.wall_ms, SLICE_BYTES
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from liftlog.core.diskreads import DiskReads
 from liftlog.messages import (
     ERR_OVERLOAD,
     FETCH_OK,
@@ -20,7 +21,7 @@ from liftlog.messages import (
     ReplyClient,
     Send,
 )
-from liftlog.types import ClientRef, PartitionId
+from liftlog.types import NO_MUTANTS, ClientRef, NodeConfig, PartitionId
 from tests.core.node_harness import World
 
 
@@ -134,3 +135,12 @@ def test_L3_without_a_place_a_follower_is_told_to_ask_again() -> None:
     (reply,) = [one for one in fetched(world, partition, leader, 1) if isinstance(one, Send)]
     assert isinstance(reply.message, FetchReply) and reply.message.status == FETCH_UNKNOWN
     assert world.nodes[leader].marks["L3.fetches"] == 1
+
+
+def test_L3_followers_that_fill_every_place_leave_none_to_clients() -> None:
+    log = PartitionId(7, 0)
+    reads = DiskReads(NodeConfig(1, (1,), disk_reads_max=2, log_reads_max=2), NO_MUTANTS)
+    assert reads.begin_for((log, 2, False), 1) and reads.begin_for((log, 3, False), 2)
+    assert not reads.has_place(log)
+    reads.done(1)
+    assert reads.has_place(log)

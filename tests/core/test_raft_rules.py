@@ -12,7 +12,7 @@ from sim.invariants import COMPACTION_INVARIANTS, STEP_INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "spec" / "README.md").read_text()
-MODULES = ("raft", "raft_leader", "raft_log", "readindex", "progress", "birth")
+MODULES = ("raft", "raft_votes", "raft_leader", "raft_log", "readindex", "progress", "birth")
 
 RULES = [
     *("I1", "I2"),

@@ -1,0 +1,65 @@
+"""What a partition's record allows: which change of its ISR fits it, and who is elected of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from liftlog.core.commands import ChangeIsr
+from liftlog.types import TailState
+
+if TYPE_CHECKING:
+    from liftlog.core.metadata import PartitionState, StreamState
+
+
+def fits_record(partition: PartitionState, command: ChangeIsr) -> bool:
+    """R9: whether a change of the ISR is by the present leader, and is one."""
+    return (
+        partition.leader == command.leader
+        and partition.epoch == command.epoch
+        and command.leader in command.isr
+        and all(node in partition.replicas for node in command.isr)
+        and all(node in partition.isr or node == command.joiner for node in command.isr)
+    )
+
+
+def greatest_last_known(
+    partition: PartitionState, is_live: Callable[[int], bool], count: Callable[[str], None]
+) -> int:
+    """R14: with nobody left, the greatest (epoch, LEO), once all have reported and none is lost."""
+    if partition.isr or partition.eligible or not partition.last_known:
+        return 0
+    if any(known.lost for known in partition.last_known.values()):
+        if any(is_live(node) for node, known in partition.last_known.items() if not known.lost):
+            count("R14.wait-for-all")
+        return 0
+    greatest = max((known.epoch, known.leo) for known in partition.last_known.values())
+    for node in partition.replicas:
+        known = partition.last_known.get(node)
+        if known is not None and (known.epoch, known.leo) == greatest and is_live(node):
+            return node
+    if any(is_live(node) for node in partition.last_known):
+        count("R14.greatest")
+    return 0
+
+
+def least_loaded(partitions: Iterable[PartitionState], candidates: list[int]) -> int:
+    """R16: the one that leads least, the first of several; 0 if there is none."""
+    if not candidates:
+        return 0
+    led = dict.fromkeys(candidates, 0)
+    for partition in partitions:
+        if partition.leader in led:
+            led[partition.leader] += 1
+    return min(candidates, key=lambda node: led[node])
+
+
+def doubtful_tails(stream: StreamState | None) -> tuple[str, ...]:
+    """R14: after which finds a copy may lack something that it had reported durable.
+
+    With durability "os" after every unclean stop: what was never synced can vanish without a bad byte.
+    """
+    doubtful = (TailState.SUSPECT.value, TailState.DAMAGED.value)
+    if stream is not None and stream.config.durability == "os":
+        return (*doubtful, TailState.INTACT.value)
+    return doubtful
