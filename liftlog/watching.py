@@ -18,7 +18,7 @@ from liftlog.core.metadata import EXPIRED, LEFT, LIVE, Result
 from liftlog.core.node import Node
 from liftlog.core.replica import FAILED, READY
 from liftlog.eventlog import Sparing, say
-from liftlog.messages import Effect, Event, LogOpened, StorageFailed, TimerFired
+from liftlog.messages import Effect, Event, LogOpened, MetadataStalled, StorageFailed, TimerFired
 from liftlog.types import RAFT_LOG, PartitionId
 
 TELL_EVERY_TICKS = 10
@@ -75,6 +75,8 @@ class WatchedNode:
             self._ticks += 1
             if self._ticks % TELL_EVERY_TICKS == 0:
                 self._sparing.tell(time.time())
+        elif kind is MetadataStalled:
+            self._metadata_stalled(event)  # type: ignore[arg-type]
         elif kind is StorageFailed:
             self._storage_failed(event)  # type: ignore[arg-type]
             self._look()
@@ -231,6 +233,13 @@ class WatchedNode:
             say(ERROR, "damage", text, **fields)
         elif not left:
             say(INFO, "damage", f"{name}: repaired, every offset can be read", **fields)
+
+    def _metadata_stalled(self, event: MetadataStalled) -> None:
+        if event.error:
+            text = f"the metadata cannot be stored ({event.error}): for now this node gives no vote"
+            say(ERROR, "disk", f"{text} and leads no group; reads go on", error=event.error, sync=False)
+        else:
+            say(INFO, "disk", "the metadata is stored again")
 
     def _storage_failed(self, event: StorageFailed) -> None:
         if event.log == RAFT_LOG:

@@ -37,6 +37,7 @@ class Context:
         "refused",
         "replica_count",
         "request_counter",
+        "stalled",
         "submit",
         "ticket",
         "ticks",
@@ -61,6 +62,8 @@ class Context:
         self.fenced = False
         """N2: contact to the controller is too old to take messages from NATS."""
         self.bus_up = False
+        self.stalled = ""
+        """D5: why the disk takes no metadata; empty while it does."""
         self.leaving = False
         """An orderly stop is under way: take up no office and no messages any more (`leaving.py`)."""
         self.ticks = 0

@@ -48,11 +48,13 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
+    MetadataStalled,
     PeerMessage,
     Published,
     RangeFetch,
     RangeReply,
     Received,
+    RetryMetadata,
     Scrubbed,
     SetTimer,
     StopNode,
@@ -133,6 +135,7 @@ class Node:
             TimerFired: self._on_timer,
             Durable: self._on_durable,
             StorageFailed: self._on_storage_failed,
+            MetadataStalled: self._on_metadata_stalled,
             LogOpened: self._on_log_opened,
             LogRead: self._on_log_read,
             TimeFound: self._on_time_found,
@@ -276,6 +279,7 @@ class Node:
         ctx.ticks += 1
         ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.on_tick(ctx.now_ms)
+        self._retry_metadata()
         self._after_raft()
         self.session.tick()
         self.standing.tick()
@@ -409,6 +413,19 @@ class Node:
         replica = self.replicas.get(event.log)
         if replica is not None:
             replica.storage_failed(event)
+
+    def _on_metadata_stalled(self, event: MetadataStalled) -> None:
+        """D5, M1: what is not stored is not said: to the others this node is one with a very slow disk."""
+        if event.error:
+            self.ctx.mark("D5.metadata")
+        self.ctx.stalled = event.error
+
+    def _retry_metadata(self) -> None:
+        """Ask whether there is space again; let somebody lead whose disk can follow."""
+        if self.ctx.stalled:
+            self.ctx.effects.append(RetryMetadata())
+            if self.raft.is_leader:
+                self.raft.step_down()
 
     def _on_log_opened(self, event: LogOpened) -> None:
         replica = self.replicas.get(event.summary.log)

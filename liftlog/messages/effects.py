@@ -185,6 +185,10 @@ class SaveIdentity(StorageJob):
     ticket: Ticket
 
 
+class RetryMetadata(StorageJob):
+    """D5: try again to write the metadata that was refused -> `MetadataStalled("")` once all is written."""
+
+
 class TrashLog(StorageJob):
     """I1: move the log's folder to the trash, where it is kept for a time. No answer."""
 
@@ -222,6 +226,7 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     CheckpointHw,
     SaveHardState,
     SaveIdentity,
+    RetryMetadata,
     TrashLog,
     ReadLog,
     LookupTime,

@@ -52,6 +52,15 @@ class StorageFailed(Event):
     error: str
 
 
+class MetadataStalled(Event):
+    """D5: the disk refuses to write metadata, for the reason in `error`; empty: everything is written.
+
+    Until then no ticket of a write that is held back becomes durable, so nothing is said that rests on it.
+    """
+
+    error: str
+
+
 class LogOpened(Event):
     summary: LogSummary
 

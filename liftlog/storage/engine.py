@@ -35,6 +35,7 @@ from liftlog.messages import (
     LogRead,
     LogStartMoved,
     LookupTime,
+    MetadataStalled,
     MoveLogStart,
     OpenLog,
     ReadLog,
@@ -42,6 +43,7 @@ from liftlog.messages import (
     RepairLog,
     ResetLog,
     RetainLog,
+    RetryMetadata,
     SaveHardState,
     SaveIdentity,
     ScrubLog,
@@ -105,6 +107,14 @@ class _Pending:
         self.path = path
 
 
+def is_metadata(job: StorageJob) -> bool:
+    """Whether the metadata group's word rests on this write (M1, I2)."""
+    kind = type(job)
+    if kind in (AppendLog, TruncateLog):
+        return job.log == RAFT_LOG  # type: ignore[attr-defined, no-any-return]
+    return kind in (SaveHardState, SaveIdentity)
+
+
 class StorageEngine:
     """One per node. Call `recover` first; then groups of `write` and `sync`; at the end `close`."""
 
@@ -133,6 +143,8 @@ class StorageEngine:
         self._with_verdicts: list[Log] = []
         """Logs whose tail the metadata group has not heard of yet."""
         self._pending: list[_Pending] = []
+        self._held_back: list[StorageJob] = []
+        """Metadata that the disk refused to write, and what came behind it; bounded by what Raft has out."""
         self._states: dict[str, PreparedState] = {}
         self._state_failures: dict[str, Failure] = {}
         self._hw: dict[PartitionId, int] = {}
@@ -157,6 +169,7 @@ class StorageEngine:
             CheckpointHw: self._checkpoint_hw,
             SaveHardState: self._save_hard_state,
             SaveIdentity: self._save_identity,
+            RetryMetadata: self._retry,
         }
 
     def recover(self, node: int, new_disk_id: str, nonce: int) -> Recovered:
@@ -211,10 +224,32 @@ class StorageEngine:
         events: list[Event] = []
         handlers = self._handlers
         for job in jobs:
+            if self._held_back and is_metadata(job):
+                self._held_back.append(job)
+                continue
             event = handlers[type(job)](job)
+            if type(event) is StorageFailed and event.log == RAFT_LOG and not event.sync:
+                event = self._hold_back(job, event)
             if event is not None:
                 events.append(event)
         return events
+
+    def _hold_back(self, job: StorageJob, refused: StorageFailed) -> Event:
+        """D5: the disk takes no metadata now. What follows waits behind it: the core relies on the order."""
+        self._held_back.append(job)
+        return MetadataStalled(refused.error)
+
+    def _retry(self, job: RetryMetadata) -> Event | None:
+        """Write what was held back, in order, as far as the disk lets us."""
+        waiting, self._held_back = self._held_back, []
+        for number, held in enumerate(waiting):
+            event = self._handlers[type(held)](held)
+            if event is not None:
+                if isinstance(event, StorageFailed) and not event.sync:
+                    self._held_back = waiting[number:]
+                    return None
+                return event
+        return MetadataStalled("") if waiting else None
 
     def sync(self) -> list[Event]:
         """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""
@@ -535,10 +570,9 @@ class StorageEngine:
     def _save(self, path: str, content: bytes, ticket: Ticket) -> Event | None:
         """The last of several contents of one group wins; all their tickets are durable with it."""
         try:
-            self._states[path] = PreparedState(self._disk, path, content)
+            self._states[path] = PreparedState(self._disk, path, content, self._states.get(path))
         except OSError as error:
-            self._states.pop(path, None)
-            self._state_failures[path] = Failure(False, str(error))
+            return StorageFailed(RAFT_LOG, ticket, False, str(error))
         self._pending.append(_Pending(ticket, None, path))
         return None
 

@@ -23,6 +23,7 @@ from liftlog.storage.sectors import read_sturdily
 
 _MAGIC = b"LIFTSTA1"
 _HEAD = struct.Struct("<8sII")
+OTHER_SUFFIX = ".other" + TEMPORARY_SUFFIX
 
 
 class CorruptState(ValueError):
@@ -32,13 +33,19 @@ class CorruptState(ValueError):
 class PreparedState:
     """New content that lies in the temporary file, not yet synced: the write phase of a group is over."""
 
-    __slots__ = ("_disk", "_path")
+    __slots__ = ("_disk", "_path", "_temporary")
+    _temporary: str
 
-    def __init__(self, disk: Disk, path: str, content: bytes) -> None:
-        """Write the temporary file. Raises DiskError."""
+    def __init__(self, disk: Disk, path: str, content: bytes, earlier: PreparedState | None = None) -> None:
+        """Write the temporary file, instead of an `earlier` one, which stays if that fails.
+
+        Raises DiskError.
+        """
         self._disk = disk
         self._path = path
-        temporary = path + TEMPORARY_SUFFIX
+        names = (path + TEMPORARY_SUFFIX, path + OTHER_SUFFIX)
+        temporary: str = names[earlier is not None and earlier._temporary == names[0]]
+        self._temporary = temporary
         if disk.exists(temporary):
             disk.remove(temporary)
         file = disk.open(temporary, create=True)
@@ -46,10 +53,12 @@ class PreparedState:
             file.append([_HEAD.pack(_MAGIC, len(content), _checksum(path, content)), content])
         finally:
             file.close()
+        if earlier is not None:
+            disk.remove(earlier._temporary)
 
     def commit(self) -> None:
         """Sync it and put it in place, durably. Raises DiskError, SyncFailed."""
-        temporary = self._path + TEMPORARY_SUFFIX
+        temporary = self._temporary
         file = self._disk.open(temporary)
         try:
             file.sync()

@@ -249,3 +249,26 @@ def test_a_folder_that_is_lost_in_the_run_that_made_the_stream_is_not_an_empty_l
     assert (state.leader, state.last_known[machine.number].lost) == (0, True)
     assert newest.counts["M4.lost"] == 1
     assert "no ready leader" in unhealed(world)
+
+
+def test_a_full_disk_under_the_metadata_does_not_end_a_node() -> None:
+    """D5: it votes for nobody, acknowledges nothing that is not stored, and goes on when there is space."""
+    world = new_world(11, faults=(), plan=[])
+    run(world, 8 * SECOND)
+    newest = world.newest_metadata()
+    assert newest is not None
+    leads = next(one for one in world.machines.values() if one.node and one.node.raft.is_leader)
+    process = leads.process
+    strike(world, "full_disk", leads.number, 12 * SECOND)
+    strike(world, "kill", next(number for number in world.machines if number != leads.number), SECOND)
+    run(world, 10 * SECOND)
+    assert leads.process is process and leads.node is not None and leads.node.ctx.stalled
+    assert leads.node.marks["D5.metadata"] >= 1 and not leads.node.raft.is_leader
+    others = [machine.node for machine in world.machines.values() if machine is not leads]
+    assert any(node is not None and node.raft.is_leader for node in others)
+    held = leads.node.raft.durable_index
+    assert held < leads.node.raft.raft_log.last_index or leads.node.raft.commit > held
+    run(world, 6 * SECOND)
+    assert leads.process is process and leads.node is not None and not leads.node.ctx.stalled
+    assert leads.node.raft.durable_index > held
+    finish(world)

@@ -29,6 +29,7 @@ from liftlog.messages import (
     Event,
     LogOpened,
     LogRead,
+    MetadataStalled,
     ReadLog,
     RebuildLog,
     SaveHardState,
@@ -87,7 +88,7 @@ class Script:
 
     def do(self, *jobs: StorageJob) -> list[Event]:
         events = run(self.engine, *jobs)
-        if any(isinstance(event, StorageFailed) for event in events):
+        if any(isinstance(event, StorageFailed | MetadataStalled) for event in events):
             raise Stopped
         return events
 
@@ -274,7 +275,8 @@ def test_a_failure_amid_changes_of_complete_segments_loses_nothing_durable(opera
         def stopping(*jobs: StorageJob, group: Group = group, disk: FailingDisk = disk) -> list[Event]:
             before = disk.failed
             events = group(*jobs)
-            if disk.failed and not before and any(isinstance(event, StorageFailed) for event in events):
+            failed = any(isinstance(event, StorageFailed | MetadataStalled) for event in events)
+            if disk.failed and not before and failed:
                 raise _Refused
             return events
 
