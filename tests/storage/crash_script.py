@@ -22,6 +22,7 @@ from liftlog.messages import (
     LogOpened,
     LogRead,
     LogStartMoved,
+    MetadataStalled,
     MoveLogStart,
     OpenLog,
     ReadLog,
@@ -330,7 +331,8 @@ class Life:
                 assert event.log_start == moves[event.log].offset
                 self.promises.logs[event.log].starts = {event.log_start}
             else:
-                assert isinstance(event, StorageFailed) and "simulated" in event.error, event
+                assert isinstance(event, StorageFailed | MetadataStalled), event
+                assert "simulated" in event.error, event
         return events
 
     def ticket(self) -> Ticket:
