@@ -44,6 +44,7 @@ class WatchedNode:
         self._node = node
         self._sparing = sparing
         self._ticks = 0
+        self._refused = 0
         self._applied = 0
         self._controller: int | None = None
         self._incarnation = 0
@@ -92,6 +93,8 @@ class WatchedNode:
     def _look(self) -> None:
         node = self._node
         self._applied = node.metadata.applied
+        if node.ctx.refused != self._refused:
+            self._look_at_refusals()
         self._look_at_group()
         if not node.incarnation:
             self._touched.clear()
@@ -110,6 +113,13 @@ class WatchedNode:
             self._damage.pop(partition, None)
             self._in_sync.pop(partition, None)
             say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _look_at_refusals(self) -> None:
+        """V2 to V4: a peer is broken, of another version, or not who it says."""
+        ctx = self._node.ctx
+        count, self._refused = ctx.refused - self._refused, ctx.refused
+        last = ctx.last_refusal.encode("unicode_escape").decode()
+        say(WARNING, "refused", f"{count} messages of nodes were refused, the last: {last}", refused=count)
 
     def _look_at_group(self) -> None:
         node = self._node

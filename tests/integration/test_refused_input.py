@@ -111,7 +111,12 @@ def test_what_once_ended_a_node_is_refused_and_counted(tmp_path: Path) -> None:
         async def counted() -> bool:
             return all([_is_counted((await client.status(node)).counters) for node in nodes])
 
+        async def told() -> bool:
+            logs = [cluster.nodes[node].log_path.read_text() for node in nodes]
+            return all("messages of nodes were refused, the last: " in log for log in logs)
+
         await until(counted, "the refusals in the counters")
+        await until(told, "the refusals in the nodes' logs")
         assert all(cluster.nodes[node].running for node in nodes)
         assert (await client.status(nodes[0])).term < term + 100
         assert (await client.publish("orders", b"after")).outcome == "ok"
