@@ -65,6 +65,7 @@ def answer(history: EpochHistory, leo: int, damage: OffsetRange, follower: Epoch
     """What a leader says to a follower's first fetch; None if it agrees."""
     late = (damage.end,) if damage.start < damage.end else ()
     ctx: Any = SimpleNamespace(mutants=Mutants(), effects=[], mark=lambda mark: None)
+    ctx.decides = lambda *conditions: all(holds for _, holds in conditions)
     ctx.metadata = SimpleNamespace(nodes={2: SimpleNamespace(incarnation=1)})
     replica: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0)
     replica.dropped_below = 0

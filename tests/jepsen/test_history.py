@@ -132,6 +132,7 @@ def test_batches_of_unequal_length_are_refused() -> None:
 
 numbers = st.integers(0, 2**62)
 epochs = st.none() | numbers
+leaders = st.none() | st.integers(0, 2**62)
 values = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=8))
 names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6)
 
@@ -152,8 +153,9 @@ def operations(draw: st.DrawFn, op_id: int, positions: list[int]) -> Op:
                 st.none() | numbers,
                 st.none() | values,
                 st.none() | numbers,
+                st.none(),
             )
-            | st.builds(Mop, st.just("send"), names, epochs, values, epochs, epochs),
+            | st.builds(Mop, st.just("send"), names, epochs, values, epochs, leaders),
             max_size=4,
         )
     )
