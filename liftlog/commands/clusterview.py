@@ -159,6 +159,11 @@ class View:
                 self.remarks.append(f"node {node} has no session with the controller")
             if contact.leaving:
                 self.remarks.append(f"node {node} is stopping")
+            if contact.metadata_refused:
+                self.remarks.append(
+                    f"node {node}'s disk takes no metadata ({contact.metadata_refused}): it serves reads and "
+                    "leads nothing new until there is space; make room on it"
+                )
             for replica in answer.replicas:
                 name = self.name(replica.partition.stream)
                 where = f"node {node}'s copy of '{name}' partition {replica.partition.index}"

@@ -43,5 +43,6 @@ class Standing:
             fenced=ctx.fenced or not ctx.incarnation,
             nats=ctx.bus_up,
             leaving=ctx.leaving,
+            metadata_refused=ctx.stalled,
             voters=ctx.config.voters,
         )

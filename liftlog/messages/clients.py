@@ -197,6 +197,8 @@ class Contact(Struct):
     """It is connected to NATS."""
     leaving: bool = False
     """An orderly stop is under way."""
+    metadata_refused: str = ""
+    """Why its disk takes no metadata (D5); empty = it does."""
     voters: tuple[int, ...] = ()
     """Who votes, by this node's configuration."""
 

@@ -40,6 +40,16 @@ def stream(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), eligible: tuple[in
     return StreamInfo(8, StreamConfig("orders", "orders.>", 1, 3), [partition])
 
 
+def test_D5_a_disk_that_takes_no_metadata_is_said_with_what_to_do() -> None:
+    full = answer(2, contact(metadata_refused="No space left on device"))
+    view = View({1: answer(1, contact()), 2: full, 3: answer(3, contact())}, [stream()])
+    assert view.takes_messages
+    assert [remark for remark in view.remarks if "make room" in remark] == [
+        "node 2's disk takes no metadata (No space left on device): it serves reads and leads nothing new "
+        "until there is space; make room on it"
+    ]
+
+
 def test_a_whole_cluster_takes_messages() -> None:
     view = View({node: answer(node, contact()) for node in VOTERS}, [stream()])
     assert view.takes_messages and not view.remarks
