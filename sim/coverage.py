@@ -14,6 +14,7 @@ GUARD_SEEDS = 3000
 """From so many seeds on, with all faults, a sweep fails for a guard that never decided, unexplained."""
 
 EXPLAINED: dict[str, str] = {
+    "I2.other-disk": "a replaced disk has forgotten its run as well, so that I2.rolled-back says no too",
     "I2.superseded": "the simulator runs one process for each disk, as its lock does",
     "R1.other-incarnation": "registering takes the office away first: a second line of defence",
     "R6.progress-mismatch": "told only after the leader has compared the logs in this epoch: a second line",
