@@ -620,8 +620,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "calm": _calm,
 }
 
-REJOINS_SHARE = 0.0
-"""Only by name as yet: `--profile rejoins` finds damage that is never mended (seeds 6008 and 6014)."""
+REJOINS_SHARE = 0.06
 WEIGHTS: tuple[tuple[str, float], ...] = (
     ("mixed", 4.0),
     ("kills", 2.0),

@@ -108,6 +108,8 @@ class Repairs:
         replica = self.replica
         if found.end <= replica.log_start or found.start >= replica.leo:
             return False
+        # A range that begins below the log start would be asked for at an offset that no leader has any more.
+        found = OffsetRange(max(found.start, replica.log_start), found.end)
         if any(known.start <= found.start and found.end <= known.end for known in self.ranges):
             return False
         self.ctx.mark("D2.found")

@@ -318,6 +318,21 @@ def test_D2_C3_damage_below_the_leaders_log_start_needs_no_repair() -> None:
     assert isinstance(read(world, node, partition, 3), ReadReply)
 
 
+def test_D2_C3_damage_found_late_counts_only_above_the_log_start() -> None:
+    """A batch that the log start lies in is found damaged from its first offset on, of which no leader has
+    anything any more: asked for from there, the range would never be mended."""
+    world, partition = six()
+    leader = world.leader(partition)
+    node = others(world, partition)[0]
+    world.answer(leader, PurgeRequest(partition, 3))
+    replica = world.replica(node, partition)
+    assert world.run_until(lambda: replica.log_start == 3)
+    replica.repairs.note(OffsetRange(1, 3))
+    assert replica.repairs.ranges == []
+    replica.repairs.note(OffsetRange(1, 5))
+    assert replica.repairs.ranges == [OffsetRange(3, 5)]
+
+
 def test_D2_C3_damage_wholly_below_the_log_start_is_forgotten() -> None:
     world, partition = six()
     node = others(world, partition)[0]
