@@ -368,6 +368,8 @@ class Mutants(msgspec.Struct, frozen=True):
     Numbers are the rows of the mutant table that `sim/mutants.py` documents.
     """
 
+    without: str = ""
+    """A guard that is missing, by its name (`liftlog/core/guards.py`)."""
     raft_vote_before_sync: bool = False  # 1
     raft_ack_before_sync: bool = False  # 2
     raft_commit_old_term: bool = False  # 3

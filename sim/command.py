@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from liftlog.types import LiftlogError, Mutants
+from liftlog.types import LiftlogError
 from sim.coverage import table
 from sim.covering_command import add_cover
 from sim.fuzz_command import add_fuzz
 from sim.kernel import SECOND
 from sim.refining import summary
-from sim.runner import Options, Result, run_seed
+from sim.runner import Options, Result, is_mutant, run_seed
 from sim.world import World
 
 ROW_WIDTH = 62
@@ -113,7 +113,7 @@ def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None
 
 
 def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> Options:
-    if mutant and mutant not in Mutants.__struct_fields__:
+    if mutant and not is_mutant(mutant):
         raise LiftlogError(f"there is no mutant '{mutant}'; see 'liftlog sim mutants --list'")
     for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
         value = getattr(arguments, name)

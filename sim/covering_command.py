@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from liftlog.types import LiftlogError, Mutants
+from liftlog.types import LiftlogError
 from sim.covering import FOLDER, Played, files_of, play_file
+from sim.runner import is_mutant, mutants_of
 
 
 def add_cover(verbs: Any) -> None:
@@ -31,9 +32,9 @@ def add_cover(verbs: Any) -> None:
 
 def run_cover(arguments: argparse.Namespace) -> int:
     """Exit code 1 if the core did anything but what a scenario says."""
-    if arguments.mutant and arguments.mutant not in Mutants.__struct_fields__:
+    if arguments.mutant and not is_mutant(arguments.mutant):
         raise LiftlogError(f"there is no mutant '{arguments.mutant}'; see 'liftlog sim mutants --list'")
-    mutants = Mutants(**{arguments.mutant: True}) if arguments.mutant else Mutants()
+    mutants = mutants_of(arguments.mutant)
     place, _, only = arguments.place.partition(":")
     played = [
         one for path in files_of(Path(place) if place else FOLDER) for one in play_file(path, mutants, only)

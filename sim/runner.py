@@ -15,6 +15,7 @@ from functools import cache
 
 import msgspec
 
+from liftlog.core.guards import REMOVABLE
 from liftlog.core.metadata import PartitionState
 from liftlog.messages import ElectLeaderRequest
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId
@@ -96,8 +97,15 @@ class Result(msgspec.Struct, kw_only=True):
         return not self.invariant
 
 
+def is_mutant(name: str) -> bool:
+    """Whether there is a planted bug of this name: a switch, or a guard that can be left out."""
+    return name in REMOVABLE or (name in Mutants.__struct_fields__ and name != "without")
+
+
 def mutants_of(name: str) -> Mutants:
-    """The switches with one of them on; none for an empty name."""
+    """The switches with one of them on, or a guard left out by its name; none for an empty name."""
+    if name in REMOVABLE:
+        return msgspec.structs.replace(NO_MUTANTS, without=name)
     return msgspec.structs.replace(NO_MUTANTS, **{name: True}) if name else NO_MUTANTS
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from liftlog.core.guards import GUARDS, decides
+from liftlog.core.guards import GUARDS, REMOVABLE, decides
 from sim.coverage import EXPLAINED
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,8 +166,9 @@ def test_every_guard_is_counted_somewhere_and_belongs_to_a_rule() -> None:
 
 
 def test_what_decides_is_declared() -> None:
-    """Every condition that is given to `decides` is one of the guards."""
+    """Every condition that is given to `decides` is one of the guards, and a node can be made to lack it."""
     unknown = []
+    removable = set()
     for path in sorted((ROOT / "liftlog" / "core").glob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if not isinstance(call, ast.Call):
@@ -176,12 +177,14 @@ def test_what_decides_is_declared() -> None:
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
             conditions = [each for each in call.args if name == "decides" and isinstance(each, ast.Tuple)]
             asked = [condition.elts[0] for condition in conditions]
+            removable.update(guard.value for guard in asked if isinstance(guard, ast.Constant))
             unknown += [
                 f"{path.name}: {ast.unparse(guard)}"
                 for guard in asked
                 if not isinstance(guard, ast.Constant) or guard.value not in GUARDS
             ]
     assert unknown == []
+    assert removable == set(REMOVABLE)
 
 
 def test_each_rule_that_holds_has_a_guard_or_says_why_not(rules: list[Rule]) -> None:
@@ -193,11 +196,19 @@ def test_each_rule_that_holds_has_a_guard_or_says_why_not(rules: list[Rule]) -> 
 
 def test_only_a_condition_that_stands_alone_has_decided() -> None:
     counted: list[str] = []
-    assert decides(counted.append, ("one", True), ("two", True))
-    assert not decides(counted.append, ("one", False), ("two", False))
+    assert decides(counted.append, "", ("one", True), ("two", True))
+    assert not decides(counted.append, "", ("one", False), ("two", False))
     assert counted == []
-    assert not decides(counted.append, ("one", True), ("two", False))
+    assert not decides(counted.append, "", ("one", True), ("two", False))
     assert counted == ["two"]
+
+
+def test_a_node_without_a_guard_goes_by_the_others_alone() -> None:
+    counted: list[str] = []
+    assert decides(counted.append, "two", ("one", True), ("two", False))
+    assert counted == []
+    assert not decides(counted.append, "two", ("one", False), ("two", False))
+    assert counted == ["one"]
 
 
 # --- the checker catches what it should ---------------------------------------------------------------------

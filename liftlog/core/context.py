@@ -104,7 +104,7 @@ class Context:
 
     def decides(self, *conditions: tuple[str, bool]) -> bool:
         """Whether all hold; a guard that alone says no is counted (`liftlog/core/guards.py`)."""
-        return decides(self.mark, *conditions)
+        return decides(self.mark, self.mutants.without, *conditions)
 
     def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
         """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""

@@ -139,10 +139,50 @@ GUARDS: dict[str, str] = {
 }
 """By name, in the order of the rules: what happens without it."""
 
+REMOVABLE: tuple[str, ...] = (
+    "I2.stale-registration",
+    "I2.other-disk",
+    "I2.rolled-back",
+    "I2.stale-confirmation",
+    "I2.other-incarnation",
+    "I2.stale-heartbeat",
+    "R1.other-incarnation",
+    "R3.inherited",
+    "R5.stale-failure",
+    "R6.fetch-epoch",
+    "R6.progress-mismatch",
+    "R6.late-answer",
+    "R6.other-leader",
+    "R9.version",
+    "R9.leader",
+    "R9.joiner",
+    "R10.hw",
+    "R10.epoch-start",
+    "R10.log-start",
+    "R10.live",
+    "R10.one-pending",
+    "R15.epoch",
+    "R15.reporter",
+    "R15.stale-expiry",
+    "R16.stale-election",
+    "N2.unsure",
+    "N5.still-fenced",
+    "N5.stale-resignation",
+    "M1.late-vote",
+    "M1.late-reply",
+    "M1.read-wait",
+    "M1.late-transfer",
+    "C3.purge-above-hw",
+)
+"""Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 
-def decides(count: Callable[[str], None], *conditions: tuple[str, bool]) -> bool:
-    """Whether all hold. If one alone does not, that guard has decided."""
-    failed = [name for name, holds in conditions if not holds]
+
+def decides(count: Callable[[str], None], without: str, *conditions: tuple[str, bool]) -> bool:
+    """Whether all hold. If one alone does not, that guard has decided.
+
+    `without`: the planted bug of a node that lacks this guard (`liftlog.types.Mutants`); empty = it has all.
+    """
+    failed = [name for name, holds in conditions if not holds and name != without]
     if len(failed) == 1:
         count(failed[0])
     return not failed

@@ -204,6 +204,9 @@ class Metadata:
             case Rebalance():
                 return self._rebalance(command)
 
+    def decides(self, *conditions: tuple[str, bool]) -> bool:
+        return decides(self._count, self._mutants.without, *conditions)
+
     # -- nodes (I2, R1, R14, R15) -----------------------------------------------------------------
 
     def is_live(self, node: int) -> bool:
@@ -212,17 +215,12 @@ class Metadata:
 
     def _register(self, index: int, command: RegisterNode) -> Result:
         before = self.nodes.get(command.node)
-        if command.replaces != (before.incarnation if before is not None else 0):
-            self._count("I2.stale-registration")
+        replaced = before.incarnation if before is not None else 0
+        if not self.decides(("I2.stale-registration", command.replaces == replaced)):
             return STALE
-        if before is not None:
-            decides(
-                self._count,
-                ("I2.other-disk", before.disk_id == command.disk_id),
-                ("I2.rolled-back", command.remembered >= before.confirmed),
-            )
-        reset = before is not None and (
-            before.disk_id != command.disk_id or command.remembered < before.confirmed
+        reset = before is not None and not self.decides(
+            ("I2.other-disk", before.disk_id == command.disk_id),
+            ("I2.rolled-back", command.remembered >= before.confirmed),
         )
         self.nodes[command.node] = NodeState(
             node=command.node,
@@ -278,13 +276,10 @@ class Metadata:
 
     def _confirm(self, index: int, command: ConfirmNode) -> Result:
         node = self.nodes.get(command.node)
-        if (
-            node is None
-            or node.incarnation != command.incarnation
-            or node.since != command.since
-            or node.state == LIVE
-        ):
-            self._count("I2.stale-confirmation")
+        if node is None:
+            return STALE
+        current = node.incarnation == command.incarnation and node.since == command.since
+        if not self.decides(("I2.stale-confirmation", current and node.state != LIVE)):
             return STALE
         node.state = LIVE
         node.since = index
@@ -299,13 +294,10 @@ class Metadata:
     def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> Result:
         """R15: the node leaves every ISR, and successors are chosen, in one command."""
         node = self.nodes.get(command.node)
-        if (
-            node is None
-            or node.incarnation != command.incarnation
-            or node.since != command.since
-            or node.state in GONE
-        ):
-            self._count("R15.stale-expiry")
+        if node is None:
+            return STALE
+        current = node.incarnation == command.incarnation and node.since == command.since
+        if not self.decides(("R15.stale-expiry", current and node.state not in GONE)):
             return STALE
         leaves = isinstance(command, LeaveNode)
         node.state = LEFT if leaves else EXPIRED
@@ -384,11 +376,13 @@ class Metadata:
 
     def _change_isr(self, command: ChangeIsr) -> Result:
         partition = self.partitions.get(command.partition)
-        if partition is None or partition.version != command.version:
-            self._count("R9.stale")
-            if partition is not None and fits_record(partition, command):
-                self._count("R9.version")
+        if partition is None:
             return STALE
+        if partition.version != command.version:
+            self._count("R9.stale")
+            # It alone decides only where the rest would go together with the record of now.
+            if not fits_record(partition, command) or not self.decides(("R9.version", False)):
+                return STALE
         joiner = self.nodes.get(command.joiner)
         joiner_ok = command.joiner == 0 or (
             joiner is not None and joiner.state == LIVE and joiner.incarnation == command.joiner_incarnation
@@ -396,7 +390,7 @@ class Metadata:
         if self._mutants.late_addition_of_old_incarnation:
             joiner_ok = True
         fits = fits_record(partition, command)
-        if not decides(self._count, ("R9.leader", fits), ("R9.joiner", joiner_ok)):
+        if not self.decides(("R9.leader", fits), ("R9.joiner", joiner_ok)):
             # The answer to a change is always a higher version: only that ends the leader's wait (R2).
             self._count("R9.rejected")
             self._touch(partition)
@@ -456,9 +450,8 @@ class Metadata:
         if partition is None or node is None or node.incarnation != command.incarnation:
             return STALE
         told = (command.incarnation, command.failure)
-        if told <= partition.failures.get(command.node, (0, 0)):
-            # It was told before, or a later one was: what it says may not be so any more.
-            self._count("R5.stale-failure")
+        # If it was told before, or a later one was, what it says may not be so any more.
+        if not self.decides(("R5.stale-failure", told > partition.failures.get(command.node, (0, 0)))):
             return STALE
         partition.failures = {**partition.failures, command.node: told}
         self._count("R5.failed-sync")
@@ -478,22 +471,13 @@ class Metadata:
     def _report(self, command: ReportLeader) -> Result:
         partition = self.partitions.get(command.partition)
         reporter = self.nodes.get(command.reporter)
-        if (
-            partition is None
-            or partition.epoch != command.epoch
-            or partition.report_round != command.round
-            or partition.leader == 0
-            or command.reporter not in partition.isr
-            or reporter is None
-            or reporter.incarnation != command.incarnation
-        ):
-            if partition is not None and partition.leader and reporter is not None:
-                current = reporter.incarnation == command.incarnation and command.reporter in partition.isr
-                decides(
-                    self._count,
-                    ("R15.epoch", partition.epoch == command.epoch),
-                    ("R15.reporter", current),
-                )
+        if partition is None or partition.leader == 0 or reporter is None:
+            return STALE
+        current = reporter.incarnation == command.incarnation and command.reporter in partition.isr
+        in_epoch = partition.epoch == command.epoch
+        if not self.decides(("R15.epoch", in_epoch), ("R15.reporter", current)):
+            return STALE
+        if in_epoch and partition.report_round != command.round:
             return STALE
         partition.reports = {**partition.reports, command.reporter: command.incarnation}
         self.changed[partition.id] = None
@@ -537,8 +521,7 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
-        if partition.version != command.version:
-            self._count("N5.stale-resignation")
+        if not self.decides(("N5.stale-resignation", partition.version == command.version)):
             return STALE
         if all(node == partition.leader or not self.is_live(node) for node in partition.isr):
             self._count("N5.nobody-else")
@@ -551,8 +534,7 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None:
             return Result(ERR_NOT_FOUND, "the partition does not exist")
-        if partition.version != command.version:
-            self._count("R16.stale-election")
+        if not self.decides(("R16.stale-election", partition.version == command.version)):
             return STALE
         if command.node not in partition.replicas or not self.is_live(command.node):
             return Result(ERR_INVALID, f"node {command.node} is no live replica of this partition")

@@ -226,6 +226,10 @@ class Raft:
             return "withheld"
         return "wiped" if self._birth.shut_out else self._birth.stage
 
+    def decides(self, *conditions: tuple[str, bool]) -> bool:
+        """Whether all hold; a guard that alone says no is counted (`liftlog/core/guards.py`)."""
+        return decides(self.mark, self.mutants.without, *conditions)
+
     def quorum_contact(self) -> bool:
         """Whether this node leads and nobody else can have been elected by an earlier time (M1d, M1e).
 
@@ -508,14 +512,14 @@ class Raft:
             self._become_follower(reply.term, NO_NODE)
         elif reply.granted:
             wanted, ours = (PRE_CANDIDATE, self.term + 1) if reply.pre_vote else (CANDIDATE, self.term)
-            if self.role is wanted and decides(self.mark, ("M1.late-vote", reply.term == ours)):
+            if self.role is wanted and self.decides(("M1.late-vote", reply.term == ours)):
                 self._count_vote(sender)
 
     def _on_timeout_now(self, sender: int, message: TimeoutNow) -> None:
         """M1k: the leader wants this voter to take over; its log is complete, so no pre-vote is needed."""
         from_leader = message.term == self.term and sender == self.leader
         able = self.role is FOLLOWER and self.may_vote
-        if able and decides(self.mark, ("M1.late-transfer", from_leader)):
+        if able and self.decides(("M1.late-transfer", from_leader)):
             self._stand(transfer=True)
 
     # -- replication --------------------------------------------------------------------------------------
@@ -585,7 +589,7 @@ class Raft:
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
         if reply.term > self.term:
             self._become_follower(reply.term, NO_NODE)
-        elif self.leadership is not None and decides(self.mark, ("M1.late-reply", reply.term == self.term)):
+        elif self.leadership is not None and self.decides(("M1.late-reply", reply.term == self.term)):
             self.leadership.on_append_reply(sender, reply)
 
     # -- reads from followers (M1j) -----------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.core.guards import decides
 from liftlog.core.progress import Progress
 from liftlog.core.readindex import LeaderReads, WaitingRead
 from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
@@ -232,7 +231,7 @@ class Leadership:
         """Begin a round for the reads that wait, unless one is under way or no entry of the term is
         committed yet."""
         due = bool(self._reads.waiting) and not self._reads.rounds
-        if due and decides(self._raft.mark, ("M1.read-wait", self._term_is_committed())):
+        if due and self._raft.decides(("M1.read-wait", self._term_is_committed())):
             self._begin_round()
 
     def _confirm_reads(self) -> None:
