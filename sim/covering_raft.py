@@ -317,6 +317,10 @@ class RaftStage:
         voter = self.voters[n]
         term = voter.raft.term
         voter.left = []
+        if voter.raft.leadership is not None:
+            # The answers below only move what is sent next: they are about entries that were sent (V3).
+            progress = voter.raft.leadership.progress[to]
+            progress.sent_index = max(progress.sent_index, before)
         replies = [True, False] if many == 0 else [True, False, True]
         for success in replies:
             voter.left = []
