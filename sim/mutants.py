@@ -103,7 +103,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "checksum_without_place",
         "37",
         "a batch's checksum does not say to which log it belongs (D1)",
-        ("disk",),
+        ("disk", "mixed", "rejoins"),
     ),
     Mutant("index_trusted", "38", "a damaged index is believed (D3)", ("disk",)),
     Mutant("hw_not_clamped", "39", "a remembered HW above the log is believed (R8)", ("disk", "power")),

@@ -20,7 +20,7 @@ from liftlog.commands.logfolder import Folder, add_folder_options, open_folder
 from liftlog.commands.loginspect import SETTLED, Inspection, inspect_folder
 from liftlog.storage.index import write_index
 from liftlog.storage.inspect import INDEX, LEFTOVER, TORN, Finding
-from liftlog.storage.layout import CLEAN, HW, IDENTITY, RAFT, VOTE, index_path, parent
+from liftlog.storage.layout import CLEAN, HW, IDENTITY, LOGS, RAFT, VOTE, index_path, parent
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
@@ -183,7 +183,7 @@ def _remedy(finding: Finding) -> str:
         return "a torn write: the next start cuts it off and keeps a copy"
     if finding.path in (HW, CLEAN):
         return "only a convenience: the next start does without it"
-    if finding.path in (IDENTITY, VOTE) or finding.path.startswith(RAFT):
+    if finding.path in (IDENTITY, LOGS, VOTE) or finding.path.startswith(RAFT):
         return "a node's memory: move the data folder away and start with an empty one, so that it rejoins"
     return "a node copies it from its peers after the next start; a queue opens with accept_loss=True"
 

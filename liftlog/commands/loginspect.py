@@ -24,7 +24,17 @@ from liftlog.storage.inspect import (
     inspect_state,
     leftovers,
 )
-from liftlog.storage.layout import CLEAN, ENCRYPTION, HW, IDENTITY, QUARANTINE, ROOT, VOTE, log_directory
+from liftlog.storage.layout import (
+    CLEAN,
+    ENCRYPTION,
+    HW,
+    IDENTITY,
+    LOGS,
+    QUARANTINE,
+    ROOT,
+    VOTE,
+    log_directory,
+)
 from liftlog.storage.logstate import CleanLog
 from liftlog.storage.segment import Segment
 from liftlog.types import RAFT_LOG, HardState, Identity, OffsetRange, PartitionId
@@ -54,6 +64,7 @@ def inspect_folder(folder: Folder, progress: Progress) -> Inspection:
     if folder.whole:
         if folder.kind == NODE:
             _inspect_identity(folder, found)
+            _inspect_inventory(folder, clean, found)
         inspect_state(folder.disk, ENCRYPTION, None, found.findings)
         found.findings += leftovers(folder.disk, ROOT) + leftovers(folder.disk, QUARANTINE)
         found.quarantined = len(folder.disk.list(QUARANTINE))
@@ -91,6 +102,15 @@ def _inspect_identity(folder: Folder, found: Inspection) -> None:
             found.findings.append(
                 Finding(DAMAGE, path, 0, "the file is missing although this disk was in use")
             )
+
+
+def _inspect_inventory(folder: Folder, clean: dict[PartitionId, CleanLog], found: Inspection) -> None:
+    """M4: what the disk is known to hold, beside what the clean-stop marker tells of."""
+    content = inspect_state(folder.disk, LOGS, list[PartitionId], found.findings)
+    for log in cast(list[PartitionId], content or []):
+        if log not in folder.logs and log not in clean:
+            what = "the log is missing; this disk is known to have held it"
+            found.findings.append(Finding(DAMAGE, log_directory(log), 0, what))
 
 
 def _compare_checkpoints(folder: Folder, found: Inspection) -> None:

@@ -27,6 +27,10 @@ class Question(NamedTuple):
     number: int
 
 
+PUBLISHED = "Published"
+"""The event in which a leader writes; the model lets it write at any moment."""
+
+
 class ReplicaPart:
     """What one node's processes do to their copy."""
 
@@ -50,7 +54,7 @@ class ReplicaPart:
         self._log(step, before, after)
         if step.cause.letter is not None:
             self._received(step.cause.letter, before, after)
-        self._moved(after)
+        self._moved(step.cause.event, after)
         self._propose(after)
         for letter in step.sent:
             self._sent(letter, others)
@@ -167,11 +171,14 @@ class ReplicaPart:
 
     # -- what moved ----------------------------------------------------------------------------------------
 
-    def _moved(self, after: ReplicaState) -> None:
+    def _moved(self, event: str, after: ReplicaState) -> None:
         a, r = self.abstract, self.place
         if not a["up"][r]:
             return
         if after.role == "leader":
+            if after.leo > len(a["log"][r]) and event != PUBLISHED:
+                text = f"node {a.members[r]} writes up to {after.leo} although nothing was published to it"
+                raise Disagreement("Write", text)
             for _ in range(after.leo - len(a["log"][r])):
                 a.do("Write", r)
         if not after.waiting:

@@ -31,7 +31,7 @@ def test_elections_crashes_and_replication_are_explained(gear: str) -> None:
 def test_a_lost_disk_is_one_of_the_models() -> None:
     """Of the first seeds with wipes one replaces a voter's disk, and one sets it back."""
     lost = set_back = withheld = 0
-    for seed in range(12):
+    for seed in range(40):
         result = run_seed(Options(seed=seed, profile="wipes", duration_s=20, refine=True))
         assert result.good, f"{result.finding}\nreplay with: {result.replay}"
         lost += result.refined.get("Raft LoseDisk", 0)

@@ -198,6 +198,13 @@ def test_every_damaged_batch_is_named_not_only_the_first(node: Path, verify: Ver
     assert "offsets [0, 1) cannot be read" in text and "offsets [2, 3) cannot be read" in text
 
 
+def test_a_missing_log_is_named_although_no_clean_stop_tells_of_it(node: Path, verify: Verify) -> None:
+    (node / "clean").unlink(missing_ok=True)
+    folder = segments(node)[0].parent
+    shutil.rmtree(folder)
+    assert ("damage", str(folder.relative_to(node)), 0) in verify(node)
+
+
 def test_a_missing_segment_is_named_with_its_offsets(node: Path, verify: Verify, log_tool: Run) -> None:
     all_segments = segments(node)
     size = all_segments[0].stat().st_size
