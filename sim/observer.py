@@ -50,10 +50,11 @@ from liftlog.types import (
     TailState,
 )
 from sim.authors import Authors
-from sim.copies import LOG_STATES, NODE_STATES, copy_of, segment_paths, state_problem
+from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
 from sim.metadata_truth import MetadataTruth
+from sim.retaining import Retaining
 from sim.silence import Contacts
 from sim.waiting import WaitingReads
 
@@ -129,8 +130,7 @@ class Observer:
         self._views: dict[int, _View] = {}
         self._log_starts: dict[tuple[int, PartitionId], int] = {}
         self._dropped: dict[tuple[int, PartitionId], int] = {}
-        self._retaining: dict[tuple[int, PartitionId], tuple[int, RetainLog]] = {}
-        """The newest retention that a copy was asked for, and the run that asked."""
+        self._retaining = Retaining(self.checks)
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
             TruncateLog: self._truncate,
@@ -508,10 +508,10 @@ class Observer:
         self.world.hunter.compacting(machine)
 
     def _retain(self, machine: Machine, effect: RetainLog) -> None:
-        self._retaining[machine.number, effect.log] = (machine.restarts, effect)
+        self._retaining.asked(machine, effect)
 
     def _move(self, machine: Machine, effect: MoveLogStart) -> None:
-        self._retaining.pop((machine.number, effect.log), None)
+        self._retaining.otherwise(machine, effect.log)
 
     def _repaired(self, machine: Machine, event: LogRepaired) -> None:
         if event.next_offset < event.range.end:
@@ -545,28 +545,9 @@ class Observer:
     def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
         before = self._log_starts.get((machine.number, event.log), 0)
         self._log_start(machine, event.log, event.log_start)
-        run, job = self._retaining.pop((machine.number, event.log), (0, None))
         if event.log_start > before:
             self.count("log starts moved")
-            if job is not None and run == machine.restarts:
-                self._judge_retention(machine, event, before, job)
-
-    def _judge_retention(self, machine: Machine, event: LogStartMoved, before: int, job: RetainLog) -> None:
-        """What a leader let go by its policy, and by no purge, is no more than that allows."""
-        truth = self.truth(event.log)
-        if event.log_start <= truth.purge_asked:
-            return
-        node = machine.node
-        replica = node.replicas.get(event.log) if node is not None else None
-        if replica is None:
-            return
-        self.checks.counts["RetentionKeeps"] += 1
-        left_bytes = sum(len(machine.disk.content(path)) for path in segment_paths(machine.disk, event.log))
-        problem = truth.contents.judge_retention(
-            (before, event.log_start), replica.leo, left_bytes, job.policy, job.now_ms
-        )
-        if problem:
-            raise Violation("RetentionKeeps", f"partition {event.log}, copy of {machine.number}: {problem}")
+        self._retaining.moved(machine, event, self.truth(event.log))
 
     def _log_start(self, machine: Machine, log: PartitionId, start: int) -> None:
         key = (machine.number, log)
