@@ -1,6 +1,7 @@
 """Transactions over lists or registers on Spark, for histories that no single process should hold: operations
 DataFrame in, anomalies DataFrame out. The definitions are those of `jepsen.transactions`; cycles are found in
-pieces, as those of logs are (`jepsen.spark.cycles`).
+pieces, as those of logs are (`jepsen.spark.cycles`). What only a search for an order of all of them shows
+(`no-serial-order`, `no-snapshot-order`; `jepsen/transactions/orders.py`) is left to one process.
 """
 
 from __future__ import annotations
