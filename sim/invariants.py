@@ -183,6 +183,7 @@ class PartitionTruth:
         "leaders",
         "purge_asked",
         "purged",
+        "purged_in",
         "seen",
         "version",
     )
@@ -207,6 +208,8 @@ class PartitionTruth:
         """The greatest latest offset that a client was told."""
         self.purged = 0
         """Everything below is gone for ever: a purge of it was answered."""
+        self.purged_in: dict[int, int] = {}
+        """The same, by the greatest epoch that had been led by then."""
         self.purge_asked = 0
         """Greatest offset that anybody asked to purge up to."""
         self.isr: tuple[int, ...] = ()
@@ -247,15 +250,15 @@ class PartitionTruth:
     def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int, start: int = 0) -> None:
         """A node begins to lead: it must have what was acknowledged and committed before. NoAckedRecordLost.
 
-        Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and
-        what its successors committed it need not have.
+        Only earlier ones: a node that lags behind takes up leaderships long succeeded, and knows nothing yet of
+        what its successors committed or purged.
         """
         self.checks["NoAckedRecordLost"] += 1
-        if start < self.purged:
+        purged = max((before for done, before in self.purged_in.items() if done < epoch), default=0)
+        if start < purged:
             raise Violation(
                 "LogStartMonotone",
-                f"partition {self.id}: node {node} leads epoch {epoch} from log start {start}, "
-                f"but everything below {self.purged} was purged",
+                f"partition {self.id}: node {node} leads epoch {epoch} from {start}; all below {purged} was purged",
             )
         for acked_epoch, first, end in self.acked:
             first = max(first, start)
@@ -429,6 +432,7 @@ class PartitionTruth:
         """A purge was answered; `starts`: the log starts of the running members of the ISR."""
         self.checks["LogStartMonotone"] += 1
         self.purged = max(self.purged, before)
+        self.purged_in[max(self.leaders, default=0)] = self.purged
         for node, start in starts.items():
             if start < before:
                 raise Violation(
@@ -522,8 +526,7 @@ class PartitionTruth:
             raise Violation(
                 "ConsistentRead",
                 f"partition {self.id}: node {server} answers that {latest} is the latest offset; "
-                f"{seen_before} was told to somebody before the request, and what lies below {self.hw} "
-                "is committed",
+                f"{seen_before} was told to somebody before the request, and {self.hw} records are committed",
             )
         if latest + 1 < acked_before:
             raise Violation(

@@ -140,6 +140,14 @@ def test_a_leader_that_learns_late_of_its_election_need_not_have_what_its_succes
     state.elected(3, 2, HISTORY[:1], 10)
 
 
+def test_a_leader_that_learns_late_of_its_election_need_not_have_purged_what_its_successor_did() -> None:
+    state = truth()
+    state.led(5, 2, 7)
+    state.purge_done(5, {2: 5, 3: 5})
+    state.led(4, 1, 9)
+    state.elected(1, 4, HISTORY, 15, 4)
+
+
 def test_no_acked_record_lost_fails_when_an_old_epoch_commits_what_a_newer_leader_never_had() -> None:
     state = truth()
     state.led(4, 1, 9)
