@@ -250,15 +250,15 @@ class PartitionTruth:
     def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int, start: int = 0) -> None:
         """A node begins to lead: it must have what was acknowledged and committed before. NoAckedRecordLost.
 
-        Only earlier ones: a node that lags behind takes up leaderships long succeeded, and knows nothing yet of
-        what its successors committed or purged.
+        Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and
+        need not know what its successors committed or purged.
         """
         self.checks["NoAckedRecordLost"] += 1
         purged = max((before for done, before in self.purged_in.items() if done < epoch), default=0)
         if start < purged:
             raise Violation(
                 "LogStartMonotone",
-                f"partition {self.id}: node {node} leads epoch {epoch} from {start}; all below {purged} was purged",
+                f"partition {self.id}: node {node} leads epoch {epoch} from {start}; {purged} were purged",
             )
         for acked_epoch, first, end in self.acked:
             first = max(first, start)
