@@ -365,7 +365,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
 class Mutants(msgspec.Struct, frozen=True):
     """Planted protocol bugs, each behind a switch that is off. The simulator must catch every one.
 
-    Numbers are the rows of the mutant table that `sim/mutants.py` documents.
+    Numbers are those by which tests and decisions name them; else it is the rule that is broken. What each
+    does stands in `sim/mutants.py`.
     """
 
     without: str = ""
@@ -415,7 +416,7 @@ class Mutants(msgspec.Struct, frozen=True):
     readindex_without_round: bool = False  # M1j
     readindex_of_earlier_terms: bool = False  # M1j
     readindex_of_one: bool = False  # M1j
-    retention_counts_what_goes: bool = False  # C3
+    retention_keeps_half: bool = False  # C3
     commands_not_validated: bool = False  # V5
     term_jump_believed: bool = False  # V4
     contradiction_believed: bool = False  # V3

@@ -20,8 +20,9 @@ from sim.coverage import table
 from sim.covering_command import add_cover
 from sim.fuzz_command import add_fuzz
 from sim.kernel import SECOND
+from sim.mutants import planted
 from sim.refining import summary
-from sim.runner import Options, Result, is_mutant, run_seed
+from sim.runner import Options, Result, run_seed
 from sim.world import World
 
 ROW_WIDTH = 62
@@ -113,8 +114,7 @@ def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None
 
 
 def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> Options:
-    if mutant and not is_mutant(mutant):
-        raise LiftlogError(f"there is no mutant '{mutant}'; see 'liftlog sim mutants --list'")
+    planted(mutant)
     for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
         value = getattr(arguments, name)
         if value and not least <= value <= most:
@@ -348,7 +348,8 @@ def _print_sweep(result: Any) -> None:
 
 
 def _mutants(arguments: argparse.Namespace) -> int:
-    from sim.mutants import MUTANTS, catch_all, mutant_named
+    from sim.catching import catch_all
+    from sim.mutants import MUTANTS, mutant_named
     from sim.sweep import default_jobs
 
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
@@ -358,7 +359,7 @@ def _mutants(arguments: argparse.Namespace) -> int:
             _print_json({"mutants": chosen})
         else:
             for mutant in chosen:
-                print(f"{mutant.name:<34} {mutant.row:<3} {mutant.breaks}")
+                print(f"{mutant.name:<36} {mutant.rule:<3} {mutant.breaks}")
         return 0
     with _progress(len(chosen), enabled=not arguments.json) as advance:
         found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
@@ -377,7 +378,8 @@ def _mutants(arguments: argparse.Namespace) -> int:
                 if caught.caught
                 else "SURVIVED"
             )
-            print(f"{caught.name:<34} {caught.row:<3} {how}, {caught.searched} seeds, {caught.seconds:.1f} s")
+            effort = f"{caught.searched} seeds, {caught.seconds:.1f} s"
+            print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
             if caught.caught:
                 print(f"    {caught.replay}")
     return 0 if all(caught.caught for caught in found) else 1

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from liftlog.types import LiftlogError
 from sim.covering import FOLDER, Played, files_of, play_file
-from sim.runner import is_mutant, mutants_of
+from sim.mutants import planted
 
 
 def add_cover(verbs: Any) -> None:
@@ -32,9 +31,7 @@ def add_cover(verbs: Any) -> None:
 
 def run_cover(arguments: argparse.Namespace) -> int:
     """Exit code 1 if the core did anything but what a scenario says."""
-    if arguments.mutant and not is_mutant(arguments.mutant):
-        raise LiftlogError(f"there is no mutant '{arguments.mutant}'; see 'liftlog sim mutants --list'")
-    mutants = mutants_of(arguments.mutant)
+    mutants = planted(arguments.mutant)
     place, _, only = arguments.place.partition(":")
     played = [
         one for path in files_of(Path(place) if place else FOLDER) for one in play_file(path, mutants, only)

@@ -29,6 +29,7 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
+from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata, PartitionState, Result
 from liftlog.core.steps import Office, ReplicaState
 from liftlog.messages import (
@@ -62,7 +63,7 @@ class IsrStage:
         constants = head.constants
         self.size = constants["Replicas"]
         self.puppets = {n: Puppet(n, self._spoken, mutants) for n in range(1, self.size + 1)}
-        self.metadata = Metadata(mutants)
+        self.metadata = Metadata(Guards(mutants))
         self._entries: list[Entry] = []
         self._ends = [0]
         """Model index -> Raft index of the last real command that belongs to it."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from liftlog.core.guards import Guards
 from liftlog.core.raft import Raft, Role
 from liftlog.format import decode_values
 from liftlog.messages import (
@@ -130,8 +131,7 @@ class Voter:
             Identity(self.number, self.disk.disk_id),
             self.effects,
             self._new_ticket,
-            lambda name: None,
-            self._mutants,
+            Guards(self._mutants),
             nonce=self.runs,
         )
         self._now_ms = 0.0

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from typing import Generic, TypeVar
 
 from liftlog.core.commands import decode_command
+from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
 from liftlog.core.requests import describe_partition
 from liftlog.messages import PartitionInfo, StreamInfo
@@ -48,7 +49,7 @@ class MetadataTruth:
     """The committed metadata, now and at every index so far."""
 
     def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
-        self._state = Metadata(mutants)
+        self._state = Metadata(Guards(mutants))
         self._streams: dict[str, _Versions[int]] = {}
         """Id of the stream of a name; 0 = there is none."""
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}

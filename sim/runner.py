@@ -15,16 +15,16 @@ from functools import cache
 
 import msgspec
 
-from liftlog.core.guards import REMOVABLE
 from liftlog.core.metadata import PartitionState
 from liftlog.messages import ElectLeaderRequest
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId
+from liftlog.types import PartitionId
 from sim.comparing import compare_copies
 from sim.copies import copy_of
 from sim.faults import Fault
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
+from sim.mutants import planted
 from sim.profiles import draw_knobs
 from sim.step_gear import StepProcess
 from sim.workload import Target
@@ -97,18 +97,6 @@ class Result(msgspec.Struct, kw_only=True):
         return not self.invariant
 
 
-def is_mutant(name: str) -> bool:
-    """Whether there is a planted bug of this name: a switch, or a guard that can be left out."""
-    return name in REMOVABLE or (name in Mutants.__struct_fields__ and name != "without")
-
-
-def mutants_of(name: str) -> Mutants:
-    """The switches with one of them on, or a guard left out by its name; none for an empty name."""
-    if name in REMOVABLE:
-        return msgspec.structs.replace(NO_MUTANTS, without=name)
-    return msgspec.structs.replace(NO_MUTANTS, **{name: True}) if name else NO_MUTANTS
-
-
 Watch = Callable[[World], None]
 
 
@@ -134,7 +122,7 @@ def run_world(
     keep_values: bool = False,
 ) -> Result:
     """Run a stated world to its verdict."""
-    mutants = mutants_of(options.mutant)
+    mutants = planted(options.mutant)
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from liftlog.core.guards import GUARDS, REMOVABLE, decides
+from liftlog.core.guards import GUARDS, REMOVABLE, Guards
+from liftlog.types import Mutants
 from sim.coverage import EXPLAINED
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,7 +176,8 @@ def test_what_decides_is_declared() -> None:
                 continue
             function = call.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            conditions = [each for each in call.args if name == "decides" and isinstance(each, ast.Tuple)]
+            asking = name in ("decides", "_decides")
+            conditions = [each for each in call.args if asking and isinstance(each, ast.Tuple)]
             asked = [condition.elts[0] for condition in conditions]
             removable.update(guard.value for guard in asked if isinstance(guard, ast.Constant))
             unknown += [
@@ -195,20 +197,20 @@ def test_each_rule_that_holds_has_a_guard_or_says_why_not(rules: list[Rule]) -> 
 
 
 def test_only_a_condition_that_stands_alone_has_decided() -> None:
-    counted: list[str] = []
-    assert decides(counted.append, "", ("one", True), ("two", True))
-    assert not decides(counted.append, "", ("one", False), ("two", False))
-    assert counted == []
-    assert not decides(counted.append, "", ("one", True), ("two", False))
-    assert counted == ["two"]
+    guards = Guards()
+    assert guards.decides(("one", True), ("two", True))
+    assert not guards.decides(("one", False), ("two", False))
+    assert guards.marks == {}
+    assert not guards.decides(("one", True), ("two", False))
+    assert guards.marks == {"two": 1}
 
 
 def test_a_node_without_a_guard_goes_by_the_others_alone() -> None:
-    counted: list[str] = []
-    assert decides(counted.append, "two", ("one", True), ("two", False))
-    assert counted == []
-    assert not decides(counted.append, "two", ("one", False), ("two", False))
-    assert counted == ["one"]
+    guards = Guards(Mutants(without="two"))
+    assert guards.decides(("one", True), ("two", False))
+    assert guards.marks == {}
+    assert not guards.decides(("one", False), ("two", False))
+    assert guards.marks == {"one": 1}
 
 
 # --- the checker catches what it should ---------------------------------------------------------------------

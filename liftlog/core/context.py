@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from liftlog.core.commands import Command, RequestId
 from liftlog.core.diskreads import DiskReads
-from liftlog.core.guards import decides
+from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
 from liftlog.messages import Effect
-from liftlog.types import Mutants, NodeConfig, PartitionId, Ticket
+from liftlog.types import NodeConfig, PartitionId, Ticket
 
 
 class Context:
@@ -21,11 +21,13 @@ class Context:
     __slots__ = (
         "bus_up",
         "config",
+        "decides",
         "effects",
         "fenced",
         "incarnation",
         "last_refusal",
         "leaving",
+        "mark",
         "marks",
         "metadata",
         "mutants",
@@ -45,15 +47,17 @@ class Context:
         "want",
     )
 
-    def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, mutants: Mutants) -> None:
+    def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, guards: Guards) -> None:
         self.config = config
         self.node = config.node
         self.metadata = metadata
-        self.mutants = mutants
+        self.mutants = guards.mutants
+        self.marks = guards.marks
+        self.mark = guards.mark
+        self.decides = guards.decides
         self.nonce = nonce
-        self.reads = DiskReads(config, mutants)
+        self.reads = DiskReads(config, guards.mutants)
         self.effects: list[Effect] = []
-        self.marks: dict[str, int] = {}
         self.refused = 0
         self.last_refusal = ""
         """Why the newest message that was refused was refused, for people."""
@@ -97,14 +101,6 @@ class Context:
         self.request_counter += 1
         until = self.metadata.applied + self.config.raft_proposal_span
         return RequestId(self.nonce, self.request_counter, until)
-
-    def mark(self, name: str) -> None:
-        """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""
-        self.marks[name] = self.marks.get(name, 0) + 1
-
-    def decides(self, *conditions: tuple[str, bool]) -> bool:
-        """Whether all hold; a guard that alone says no is counted (`liftlog/core/guards.py`)."""
-        return decides(self.mark, self.mutants.without, *conditions)
 
     def refuse(self, rule: str, sender: int, message: object, reason: str) -> None:
         """V2 to V4: what a peer sent is not acted on. Counted by rule and kind of message."""

@@ -6,12 +6,12 @@ counted; where several are, `decides` counts the one that stands alone. A simula
 guard decide would not miss it: `liftlog sim sweep --coverage` prints the table.
 
 A guard's name is its rule's and a short one of its own. Counting is all that happens here; nothing depends
-on it.
+on it, unless a bug is planted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from liftlog.types import NO_MUTANTS, Mutants
 
 GUARDS: dict[str, str] = {
     "I1.deleted-before": "a late deletion takes another stream of that name",
@@ -177,12 +177,23 @@ REMOVABLE: tuple[str, ...] = (
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 
 
-def decides(count: Callable[[str], None], without: str, *conditions: tuple[str, bool]) -> bool:
-    """Whether all hold. If one alone does not, that guard has decided.
+class Guards:
+    """What one part of a node has counted, and which bugs are planted in it."""
 
-    `without`: the planted bug of a node that lacks this guard (`liftlog.types.Mutants`); empty = it has all.
-    """
-    failed = [name for name, holds in conditions if not holds and name != without]
-    if len(failed) == 1:
-        count(failed[0])
-    return not failed
+    __slots__ = ("marks", "mutants")
+
+    def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
+        self.mutants = mutants
+        self.marks: dict[str, int] = {}
+
+    def mark(self, name: str) -> None:
+        """Count that a rule's case was reached; simulator sweeps fail when one is never reached."""
+        self.marks[name] = self.marks.get(name, 0) + 1
+
+    def decides(self, *conditions: tuple[str, bool]) -> bool:
+        """Whether all hold; a guard that alone says no is counted. One that the node lacks says nothing."""
+        without = self.mutants.without
+        failed = [name for name, holds in conditions if not holds and name != without]
+        if len(failed) == 1:
+            self.mark(failed[0])
+        return not failed

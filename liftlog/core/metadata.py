@@ -35,13 +35,13 @@ from liftlog.core.commands import (
     Resign,
     TailReport,
 )
-from liftlog.core.guards import decides
+from liftlog.core.guards import Guards
 from liftlog.core.limits import with_defaults
 from liftlog.core.placement import choose_replicas
 from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known, least_loaded
 from liftlog.core.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig, TailState, invariant
+from liftlog.types import PartitionId, StreamConfig, TailState, invariant
 
 STREAMS_MAX = 10_000
 MUTANT_MEMORY = 8
@@ -124,8 +124,11 @@ LATE = Result("late", "the index up to which this command meant something has pa
 class Metadata:
     """The replicated state. `apply` is the only way to change it."""
 
-    def __init__(self, mutants: Mutants = NO_MUTANTS, streams_max: int = STREAMS_MAX) -> None:
-        self._mutants = mutants
+    def __init__(self, guards: Guards, streams_max: int = STREAMS_MAX) -> None:
+        self._mutants = guards.mutants
+        self._decides = guards.decides
+        self._count = guards.mark
+        self.counts = guards.marks
         self._streams_max = streams_max
         self.applied = 0
         self.nodes: dict[int, NodeState] = {}
@@ -140,7 +143,6 @@ class Metadata:
         """Which of them may be forgotten behind an index."""
         self.changed: dict[PartitionId, None] = {}
         """Partitions touched since the owner last cleared this (a dict for its order)."""
-        self.counts: dict[str, int] = {}
 
     # -- the one entry ----------------------------------------------------------------------------
 
@@ -204,9 +206,6 @@ class Metadata:
             case Rebalance():
                 return self._rebalance(command)
 
-    def decides(self, *conditions: tuple[str, bool]) -> bool:
-        return decides(self._count, self._mutants.without, *conditions)
-
     # -- nodes (I2, R1, R14, R15) -----------------------------------------------------------------
 
     def is_live(self, node: int) -> bool:
@@ -216,9 +215,9 @@ class Metadata:
     def _register(self, index: int, command: RegisterNode) -> Result:
         before = self.nodes.get(command.node)
         replaced = before.incarnation if before is not None else 0
-        if not self.decides(("I2.stale-registration", command.replaces == replaced)):
+        if not self._decides(("I2.stale-registration", command.replaces == replaced)):
             return STALE
-        reset = before is not None and not self.decides(
+        reset = before is not None and not self._decides(
             ("I2.other-disk", before.disk_id == command.disk_id),
             ("I2.rolled-back", command.remembered >= before.confirmed),
         )
@@ -279,7 +278,7 @@ class Metadata:
         if node is None:
             return STALE
         current = node.incarnation == command.incarnation and node.since == command.since
-        if not self.decides(("I2.stale-confirmation", current and node.state != LIVE)):
+        if not self._decides(("I2.stale-confirmation", current and node.state != LIVE)):
             return STALE
         node.state = LIVE
         node.since = index
@@ -297,7 +296,7 @@ class Metadata:
         if node is None:
             return STALE
         current = node.incarnation == command.incarnation and node.since == command.since
-        if not self.decides(("R15.stale-expiry", current and node.state not in GONE)):
+        if not self._decides(("R15.stale-expiry", current and node.state not in GONE)):
             return STALE
         leaves = isinstance(command, LeaveNode)
         node.state = LEFT if leaves else EXPIRED
@@ -381,7 +380,7 @@ class Metadata:
         if partition.version != command.version:
             self._count("R9.stale")
             # It alone decides only where the rest would go together with the record of now.
-            if not fits_record(partition, command) or not self.decides(("R9.version", False)):
+            if not fits_record(partition, command) or not self._decides(("R9.version", False)):
                 return STALE
         joiner = self.nodes.get(command.joiner)
         joiner_ok = command.joiner == 0 or (
@@ -390,7 +389,7 @@ class Metadata:
         if self._mutants.late_addition_of_old_incarnation:
             joiner_ok = True
         fits = fits_record(partition, command)
-        if not self.decides(("R9.leader", fits), ("R9.joiner", joiner_ok)):
+        if not self._decides(("R9.leader", fits), ("R9.joiner", joiner_ok)):
             # The answer to a change is always a higher version: only that ends the leader's wait (R2).
             self._count("R9.rejected")
             self._touch(partition)
@@ -451,7 +450,7 @@ class Metadata:
             return STALE
         told = (command.incarnation, command.failure)
         # If it was told before, or a later one was, what it says may not be so any more.
-        if not self.decides(("R5.stale-failure", told > partition.failures.get(command.node, (0, 0)))):
+        if not self._decides(("R5.stale-failure", told > partition.failures.get(command.node, (0, 0)))):
             return STALE
         partition.failures = {**partition.failures, command.node: told}
         self._count("R5.failed-sync")
@@ -475,7 +474,7 @@ class Metadata:
             return STALE
         current = reporter.incarnation == command.incarnation and command.reporter in partition.isr
         in_epoch = partition.epoch == command.epoch
-        if not self.decides(("R15.epoch", in_epoch), ("R15.reporter", current)):
+        if not self._decides(("R15.epoch", in_epoch), ("R15.reporter", current)):
             return STALE
         if in_epoch and partition.report_round != command.round:
             return STALE
@@ -521,7 +520,7 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
-        if not self.decides(("N5.stale-resignation", partition.version == command.version)):
+        if not self._decides(("N5.stale-resignation", partition.version == command.version)):
             return STALE
         if all(node == partition.leader or not self.is_live(node) for node in partition.isr):
             self._count("N5.nobody-else")
@@ -534,7 +533,7 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None:
             return Result(ERR_NOT_FOUND, "the partition does not exist")
-        if not self.decides(("R16.stale-election", partition.version == command.version)):
+        if not self._decides(("R16.stale-election", partition.version == command.version)):
             return STALE
         if command.node not in partition.replicas or not self.is_live(command.node):
             return Result(ERR_INVALID, f"node {command.node} is no live replica of this partition")
@@ -623,6 +622,3 @@ class Metadata:
     def _touch(self, partition: PartitionState) -> None:
         partition.version += 1
         self.changed[partition.id] = None
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

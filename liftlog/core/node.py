@@ -16,6 +16,7 @@ from typing import Any
 from liftlog.core.commands import Command, RegisterNode, author, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
+from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
 from liftlog.core.metadata import Metadata, Result
 from liftlog.core.proposals import Proposals
@@ -103,8 +104,9 @@ class Node:
 
     def __init__(self, config: NodeConfig, recovered: Recovered, mutants: Mutants = NO_MUTANTS) -> None:
         self.config = config
-        self.metadata = Metadata(mutants)
-        self.ctx = Context(config, self.metadata, recovered.nonce, mutants)
+        self.metadata = Metadata(Guards(mutants))
+        guards = Guards(mutants)
+        self.ctx = Context(config, self.metadata, recovered.nonce, guards)
         self.raft = Raft(
             config,
             recovered.hard_state,
@@ -112,8 +114,7 @@ class Node:
             recovered.identity,
             self.ctx.effects,
             self.ctx.new_ticket,
-            self.ctx.mark,
-            mutants,
+            guards,
             recovered.nonce,
             self.ctx.refuse,
         )

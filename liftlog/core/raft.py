@@ -71,7 +71,7 @@ from enum import Enum
 from typing import Any
 
 from liftlog.core.birth import BORN, Birth, asks_at
-from liftlog.core.guards import decides
+from liftlog.core.guards import Guards
 from liftlog.core.raft_gate import believable_start, jump, usurpation
 from liftlog.core.raft_leader import Leadership
 from liftlog.core.raft_log import RaftLog
@@ -95,13 +95,11 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.types import (
-    NO_MUTANTS,
     NO_NODE,
     NO_TICKET,
     Entry,
     HardState,
     Identity,
-    Mutants,
     NodeConfig,
     Ticket,
 )
@@ -141,17 +139,17 @@ class Raft:
         identity: Identity,
         effects: list[Effect],
         new_ticket: Callable[[], Ticket],
-        mark: Callable[[str], None],
-        mutants: Mutants = NO_MUTANTS,
+        guards: Guards,
         nonce: int = 0,
         refuse: Refuse | None = None,
     ) -> None:
         self.config = config
         self.node = config.node
         self.effects = effects
-        self.mark = mark
-        self.mutants = mutants
-        self.refuse = refuse if refuse is not None else lambda rule, *_: mark(rule)
+        self.mark = guards.mark
+        self.decides = guards.decides
+        self.mutants = guards.mutants
+        self.refuse = refuse if refuse is not None else lambda rule, *_: guards.mark(rule)
         self.term = hard_state.term
         self.voted_for = hard_state.voted_for
         self.raft_log = RaftLog(entries, effects, new_ticket)
@@ -172,7 +170,7 @@ class Raft:
         self.leadership: Leadership | None = None
         voter_count = len(config.voters)
         self.quorum = voter_count // 2 + 1
-        if mutants.raft_quorum_half:
+        if self.mutants.raft_quorum_half:
             self.quorum = voter_count // 2
         self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
         self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
@@ -225,10 +223,6 @@ class Raft:
         if self._withheld:
             return "withheld"
         return "wiped" if self._birth.shut_out else self._birth.stage
-
-    def decides(self, *conditions: tuple[str, bool]) -> bool:
-        """Whether all hold; a guard that alone says no is counted (`liftlog/core/guards.py`)."""
-        return decides(self.mark, self.mutants.without, *conditions)
 
     def quorum_contact(self) -> bool:
         """Whether this node leads and nobody else can have been elected by an earlier time (M1d, M1e).

@@ -89,6 +89,7 @@ from liftlog.types import (
     OffsetRange,
     PartitionId,
     Recovered,
+    RetentionPolicy,
     Ticket,
     invariant,
 )
@@ -447,8 +448,11 @@ class StorageEngine:
 
     def _retain(self, job: RetainLog) -> Event:
         log = self._log(job.log)
-        goes_too = self._mutants.retention_counts_what_goes
-        start = 0 if isinstance(log, Failure) else new_start(log, job.policy, job.limit, job.now_ms, goes_too)
+        policy = job.policy
+        if self._mutants.retention_keeps_half:
+            half_bytes, half_messages = policy.retention_bytes // 2, policy.retention_messages // 2
+            policy = RetentionPolicy(policy.retention_ms // 2, half_bytes, half_messages)
+        start = 0 if isinstance(log, Failure) else new_start(log, policy, job.limit, job.now_ms)
         return self._move_start(MoveLogStart(job.log, start))
 
     def _keep_up(self, job: CompactLog | ScrubLog | RepairLog) -> Event:

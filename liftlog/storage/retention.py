@@ -15,23 +15,17 @@ from liftlog.storage.log import Log
 from liftlog.types import RetentionPolicy
 
 
-def new_start(
-    log: Log, policy: RetentionPolicy, limit: int, now_ms: int, counts_what_goes: bool = False
-) -> int:
-    """Where the log may begin: the log start as it is, or the end of the last segment that goes.
-
-    `counts_what_goes`: the planted bug `retention_counts_what_goes`.
-    """
+def new_start(log: Log, policy: RetentionPolicy, limit: int, now_ms: int) -> int:
+    """Where the log may begin: the log start as it is, or the end of the last segment that goes."""
     start = log.log_start
     following_bytes = log.bytes
     for segment in log.sealed:
-        going_bytes = segment.size if counts_what_goes else 0
         following_bytes -= segment.size
         if segment.end_offset > limit:
             break
         too_old = policy.retention_ms and segment.greatest_ms < now_ms - policy.retention_ms
-        enough_bytes = policy.retention_bytes and following_bytes + going_bytes >= policy.retention_bytes
-        messages = log.leo - (segment.base_offset if counts_what_goes else segment.end_offset)
+        enough_bytes = policy.retention_bytes and following_bytes >= policy.retention_bytes
+        messages = log.leo - segment.end_offset
         enough_messages = policy.retention_messages and messages >= policy.retention_messages
         if not (too_old or enough_bytes or enough_messages):
             break

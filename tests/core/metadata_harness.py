@@ -13,6 +13,7 @@ from liftlog.core.commands import (
     RequestId,
     TailReport,
 )
+from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata, PartitionState, Result
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
 
@@ -21,7 +22,7 @@ class Cluster:
     """Three registered live nodes and helpers that build commands with fresh request ids."""
 
     def __init__(self, nodes: int = 3, mutants: Mutants = NO_MUTANTS, streams_max: int = 100) -> None:
-        self.metadata = Metadata(mutants, streams_max)
+        self.metadata = Metadata(Guards(mutants), streams_max)
         self.counter = 0
         for node in range(1, nodes + 1):
             self.register(node)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from liftlog.core.guards import Guards
 from liftlog.core.raft import Raft
 from liftlog.format import decode_values
 from liftlog.messages import (
@@ -107,7 +108,8 @@ class Group:
         self.disks = {n: DiskImage(f"disk-{n}") for n in self.nodes}
         self.network: list[Packet] = []
         self.machines: dict[int, Machine] = {}
-        self.marks: Counter[str] = Counter()
+        self.guards = Guards(mutants)
+        self.guards.marks = self.marks = Counter()
         self.leaders: dict[int, int] = {}
         self.known: dict[tuple[int, int], tuple[bytes, int]] = {}
         self.committed: list[Entry] = []
@@ -144,8 +146,7 @@ class Group:
             Identity(node, disk.disk_id),
             effects,
             lambda: Ticket(next(tickets)),
-            lambda name: self.marks.update([name]),
-            self.mutants,
+            self.guards,
             nonce=self.starts,
         )
         self.machines[node] = Machine(raft, effects)
