@@ -404,6 +404,7 @@ class Mutants(msgspec.Struct, frozen=True):
     session_by_ticks: bool = False  # N2
     lost_folder_is_empty: bool = False  # M4
     reads_unbounded: bool = False  # L3
+    refused_metadata_counts: bool = False  # D5
     header_ignored: bool = False  # L4
     overlap_answered: bool = False  # N9
     refusal_confirms: bool = False  # N1

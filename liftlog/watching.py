@@ -247,7 +247,8 @@ class WatchedNode:
     def _metadata_stalled(self, event: MetadataStalled) -> None:
         if event.error:
             text = f"the metadata cannot be stored ({event.error}): for now this node gives no vote"
-            say(ERROR, "disk", f"{text} and leads no group; reads go on", error=event.error, sync=False)
+            text += " and leads no group; reads go on; make room on it"
+            say(ERROR, "disk", text, error=event.error, sync=False)
         else:
             say(INFO, "disk", "the metadata is stored again")
 

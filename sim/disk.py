@@ -17,7 +17,8 @@ Mirrors `liftlog/real/disk.py`. The model, and what it may do to a program (its 
   writing them. A failed sync of a folder does not lie: names are metadata, which file systems keep in a
   journal and do not forget, so they go on waiting.
 - `fail_next()` makes one later call fail with any errno; a failed append has written a prefix. `fill()` lets
-  the free space run out: appends fail with ENOSPC, in the middle of a vector too, until there is space again.
+  the free space run out: appends fail with ENOSPC, in the middle of a vector too, until there is space again;
+  where names need space as well, new files, new folders and renames are refused, too.
 - Damage to what was stored, remembered until it is overwritten, cut off or its file is gone (`harms`):
   `overwrite()` puts other bytes over stored ones, in the page cache and on the platter or on the platter
   only, where it shows once the cache is gone (a decayed sector, a misdirected write); `flip()` flips one bit;
@@ -47,6 +48,10 @@ __all__ = ["SECTOR_BYTES", "FileImage", "SimDisk", "SimFile", "SimulatedCrash"]
 
 CLOSED = -1
 """In place of the life in which a file was opened: so that the common path needs no other test."""
+
+
+NAMING = ("create", "rename")
+"""What writes a name into a folder; `create` is the part of a call that makes a new file or folder."""
 
 
 class SimulatedCrash(BaseException):
@@ -208,6 +213,7 @@ class SimDisk:
         self.full = False
         """Set through `fill`: an append that does not fit into `_space` fails with ENOSPC."""
         self._space = 0
+        self._names_too = False
         self._lie: Callable[[str, int, int], bool] | None = None
         self.life = 0
         self.armed = False
@@ -311,10 +317,14 @@ class SimDisk:
         self._failures.append((operation, error, matching))
         self._rearm()
 
-    def fill(self, full: bool = True, free_bytes: int = 0) -> None:
-        """After `free_bytes` more bytes appends fail with ENOSPC; `fill(False)` makes space again (D5)."""
+    def fill(self, full: bool = True, free_bytes: int = 0, names_too: bool = False) -> None:
+        """After `free_bytes` more bytes appends fail with ENOSPC; `fill(False)` makes space again (D5).
+
+        `names_too`: then there is no space for names either.
+        """
         self.full = full
         self._space = free_bytes
+        self._names_too = names_too
         self._rearm()
 
     # ----- the world's side: damage to what is stored -----
@@ -430,6 +440,8 @@ class SimDisk:
             raise DiskError(errno.EBADF, f"{operation}: the file is closed", path)
         if operation == "append" and file is not None and self.full:
             self._take_space(file, parts, path)
+        if self.full and self._names_too and not self._space and operation in NAMING:
+            raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
         for i, (wanted, error, matching) in enumerate(self._failures):
             if (operation == wanted or operation == f"{wanted}_directory") and matching in path:
                 del self._failures[i]
@@ -466,6 +478,8 @@ class SimDisk:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            if self.armed:
+                self.enter("create", path, self.life)
             node = Inode()
             folder.names[name] = node
             self._changes.append(_Change(node, None, (folder, name)))
@@ -520,6 +534,8 @@ class SimDisk:
         for name in path.split("/"):
             node = folder.names.get(name)
             if node is None:
+                if self.armed:
+                    self.enter("create", path, self.life)
                 node = _Folder()
                 folder.names[name] = node
                 self._changes.append(_Change(node, None, (folder, name)))

@@ -553,8 +553,11 @@ class Faults:
     def _full_disk(self, fault: Fault, draws: random.Random) -> None:
         """The disk fills up, in the middle of a write, and has space again after a while (D5)."""
         machine = self._target(fault, draws)
-        machine.disk.fill(True, draws.randrange(600))
-        self.done(fault, f"the disk of node {machine.number} is full")
+        free_bytes = draws.randrange(600)
+        names_too = draws.random() < 0.5
+        machine.disk.fill(True, free_bytes, names_too)
+        detail = ", for names as well" if names_too else ""
+        self.done(fault, f"the disk of node {machine.number} is full{detail}")
         self.world.kernel.after(fault.duration_us, self._make_space, machine)
 
     def _make_space(self, machine: Machine, second: object) -> None:

@@ -80,6 +80,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a session ends by a count of ticks, of which a pause is one"),
     ("reads_unbounded", "L3", "disk compaction mixed",
      "reads that wait for a slow disk have no limit"),
+    ("refused_metadata_counts", "D5", "disk retention",
+     "metadata that a full disk refuses counts as stored"),
     ("lost_folder_is_empty", "M4", "disk",
      "a log that is gone is taken for a new one"),
     ("restarted_leader_keeps_epoch", "R1", "kills partitions",
@@ -137,7 +139,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
 )
 # fmt: on
 
-_REFINED = ("commit_below_minimum", "raft_commit_unclamped")
+_REFINED = ("commit_below_minimum", "raft_commit_unclamped", "refused_metadata_counts")
 
 MUTANTS: tuple[Mutant, ...] = (
     *(

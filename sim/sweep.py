@@ -150,6 +150,7 @@ REQUIRED_MARKS = (
     "R15.report",
     "D2.shortfall",
     "D2.unreadable",
+    "D5.metadata",
     "D5.refused",
     "V2.AppendReply",
     "V2.AppendRequest",

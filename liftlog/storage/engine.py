@@ -100,12 +100,17 @@ _encode = msgspec.msgpack.encode
 class _Pending:
     """A ticket of the present group. Its outcome is that of the log or the state file it stands on."""
 
-    __slots__ = ("log", "path", "ticket")
+    __slots__ = ("content", "log", "path", "ticket")
 
-    def __init__(self, ticket: Ticket, log: Log | None, path: str) -> None:
+    def __init__(self, ticket: Ticket, log: Log | None, path: str = "", content: bytes = b"") -> None:
         self.ticket = ticket
         self.log = log
         self.path = path
+        self.content = content
+
+    @property
+    def is_metadata(self) -> bool:
+        return self.log is None or self.log.id == RAFT_LOG
 
 
 def is_metadata(job: StorageJob) -> bool:
@@ -144,8 +149,10 @@ class StorageEngine:
         self._with_verdicts: list[Log] = []
         """Logs whose tail the metadata group has not heard of yet."""
         self._pending: list[_Pending] = []
-        self._held_back: list[StorageJob] = []
+        self._held_back: list[StorageJob | _Pending] = []
         """Metadata that the disk refused to write, and what came behind it; bounded by what Raft has out."""
+        self._resumed = False
+        """What was held back is written; the next sync tells whether it is durable."""
         self._states: dict[str, PreparedState] = {}
         self._state_failures: dict[str, Failure] = {}
         self._hw: dict[PartitionId, int] = {}
@@ -237,20 +244,31 @@ class StorageEngine:
 
     def _hold_back(self, job: StorageJob, refused: StorageFailed) -> Event:
         """D5: the disk takes no metadata now. What follows waits behind it: the core relies on the order."""
+        if self._mutants.refused_metadata_counts:
+            return Durable(refused.ticket)
         self._held_back.append(job)
         return MetadataStalled(refused.error)
 
     def _retry(self, job: RetryMetadata) -> Event | None:
         """Write what was held back, in order, as far as the disk lets us."""
         waiting, self._held_back = self._held_back, []
+        self._resumed = bool(waiting)
         for number, held in enumerate(waiting):
-            event = self._handlers[type(held)](held)
-            if event is not None:
-                if isinstance(event, StorageFailed) and not event.sync:
-                    self._held_back = waiting[number:]
-                    return None
-                return event
-        return MetadataStalled("") if waiting else None
+            event = self._again(held) if isinstance(held, _Pending) else self._handlers[type(held)](held)
+            if isinstance(event, StorageFailed):
+                self._resumed = False
+                if event.sync:
+                    return event
+                self._held_back = waiting[number:]
+                return None
+        return None
+
+    def _again(self, held: _Pending) -> Event | None:
+        """A state file is written anew: what a sync that failed was about is never synced once more (R5)."""
+        if held.log is None:
+            return self._save(held.path, held.content, held.ticket)
+        self._pending.append(held)
+        return None
 
     def sync(self) -> list[Event]:
         """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""
@@ -267,16 +285,36 @@ class StorageEngine:
             # A checkpoint that could not be written is written with the next group.
             with suppress(OSError):
                 self._write_hw()
+        events = self._answers(pending)
+        self._state_failures.clear()
+        return events
+
+    def _answers(self, pending: list[_Pending]) -> list[Event]:
+        """What became of each ticket. D5: a state file that could not be put in place is held back, and with
+        it all metadata behind it.
+        """
         events: list[Event] = []
+        held: list[StorageJob | _Pending] = []
+        refused = ""
         for waiting in pending:
             log = waiting.log
             failure = self._state_failures.get(waiting.path) if log is None else log.failure
-            if failure is None:
+            if log is None and self._mutants.refused_metadata_counts:
+                failure = None
+            if waiting.is_metadata and (held or (log is None and failure is not None)):
+                held.append(waiting)
+                refused = refused or (failure.error if failure is not None else "")
+            elif failure is None:
                 events.append(Durable(waiting.ticket))
             else:
                 name = RAFT_LOG if log is None else log.id
                 events.append(StorageFailed(name, waiting.ticket, failure.sync, failure.error))
-        self._state_failures.clear()
+        if held:
+            self._held_back = held + self._held_back
+            events.append(MetadataStalled(refused))
+        elif self._resumed:
+            events.append(MetadataStalled(""))
+        self._resumed = False
         return events
 
     def close(self, clean: bool) -> None:
@@ -308,7 +346,7 @@ class StorageEngine:
             failure = self._attempt(state.commit)
             if failure is not None:
                 self._state_failures[path] = failure
-                self._doubtful = True
+                self._doubtful |= failure.sync
             elif path == IDENTITY:
                 self._clear_verdicts()
         self._states.clear()
@@ -349,7 +387,7 @@ class StorageEngine:
             return self._fail(log, job.ticket, error)
         except (AppendRefused, OSError) as error:
             return StorageFailed(job.log, job.ticket, False, str(error))
-        self._pending.append(_Pending(job.ticket, log, ""))
+        self._pending.append(_Pending(job.ticket, log))
         return None
 
     def _fail(self, log: Log, ticket: Ticket, error: Exception) -> Event:
@@ -368,7 +406,7 @@ class StorageEngine:
             log.truncate(job.offset)
         except (OSError, BadBytes, LiftlogError) as error:
             return self._fail(log, job.ticket, error)
-        self._pending.append(_Pending(job.ticket, log, ""))
+        self._pending.append(_Pending(job.ticket, log))
         return None
 
     def _read(self, job: ReadLog) -> Event:
@@ -431,7 +469,7 @@ class StorageEngine:
             log.reset(job.start, job.epochs)
         except OSError as error:
             return self._fail(log, job.ticket, error)
-        self._pending.append(_Pending(job.ticket, log, ""))
+        self._pending.append(_Pending(job.ticket, log))
         return None
 
     def _move_start(self, job: MoveLogStart) -> Event:
@@ -577,7 +615,7 @@ class StorageEngine:
             self._states[path] = PreparedState(self._disk, path, content, self._states.get(path))
         except OSError as error:
             return StorageFailed(RAFT_LOG, ticket, False, str(error))
-        self._pending.append(_Pending(ticket, None, path))
+        self._pending.append(_Pending(ticket, None, path, content))
         return None
 
     def _clear_verdicts(self) -> None:

@@ -182,3 +182,25 @@ def test_a_disk_fills_up_in_the_middle_of_a_vector() -> None:
     disk.fill(False)
     file.append([b"again"])
     assert file.read_at(len(CONTENT) + 10, 99) == b"again"
+
+
+def test_a_disk_without_space_for_names_makes_none_and_changes_none() -> None:
+    disk, file = disk_with_file()
+    disk.make_directory("folder")
+    disk.fill(True, free_bytes=3, names_too=True)
+    disk.open("small", create=True).append([b"xyz"])
+    for refused in (
+        lambda: disk.open("g", create=True),
+        lambda: disk.make_directory("folder/below"),
+        lambda: disk.rename("small", "f"),
+    ):
+        with pytest.raises(DiskError) as raised:
+            refused()
+        assert raised.value.errno == errno.ENOSPC
+    assert disk.files() == ["f", "small"] and not disk.exists("folder/below")
+    disk.make_directory("folder")
+    assert disk.open("f", create=True).read_at(0, 9999) == CONTENT
+    disk.remove("small")
+    disk.fill(False)
+    disk.rename("f", "g")
+    assert file.read_at(0, 9999) == CONTENT
