@@ -1,4 +1,4 @@
-"""A disk without room under the metadata (D5), on real processes: the kernel refuses, as a full disk would."""
+"""A disk without room under the metadata (D5), on real processes: the kernel refuses as a full one would."""
 
 from __future__ import annotations
 
