@@ -37,8 +37,8 @@ from liftlog.core.commands import (
 )
 from liftlog.core.guards import Guards
 from liftlog.core.limits import with_defaults
-from liftlog.core.placement import choose_replicas
-from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known, least_loaded
+from liftlog.core.placement import Loads, choose_replicas
+from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known
 from liftlog.core.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import PartitionId, StreamConfig, TailState, invariant
@@ -135,6 +135,7 @@ class Metadata:
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
         self.partitions: dict[PartitionId, PartitionState] = {}
+        self._loads = Loads()
         self.deleted_at = 0
         """Index at which the last stream was deleted."""
         self.results: dict[RequestId, Result] = {}
@@ -340,10 +341,9 @@ class Metadata:
         stream = StreamState(id=index, config=config, partitions=[])
         self.streams[config.name] = self.by_id[index] = stream
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
+        nodes = sorted(self.nodes)
         for number in range(config.partitions):
-            replicas = choose_replicas(
-                config.replication_factor, sorted(self.nodes), live, list(self.partitions.values())
-            )
+            replicas = choose_replicas(config.replication_factor, nodes, live, self._loads)
             identity = PartitionId(index, number)
             partition = PartitionState(identity, tuple(replicas), config.min_insync_replicas)
             # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them,
@@ -353,6 +353,7 @@ class Metadata:
                 self._count("R12.not-live" if any(node in live for node in replicas) else "R12.none-live")
             stream.partitions.append(partition.id)
             self.partitions[partition.id] = partition
+            self._loads.placed(replicas)
             self._elect(partition)
         return Result(stream=index)
 
@@ -367,7 +368,9 @@ class Metadata:
         del self.by_id[stream.id]
         self.deleted_at = index
         for partition in stream.partitions:
-            del self.partitions[partition]
+            gone = self.partitions.pop(partition)
+            self._loads.placed(gone.replicas, by=-1)
+            self._loads.led(gone.leader, 0)
             self.changed[partition] = None
         return Result(stream=stream.id)
 
@@ -377,10 +380,11 @@ class Metadata:
         partition = self.partitions.get(command.partition)
         if partition is None:
             return STALE
+        fits = fits_record(partition, command)
         if partition.version != command.version:
             self._count("R9.stale")
             # It alone decides only where the rest would go together with the record of now.
-            if not fits_record(partition, command) or not self._decides(("R9.version", False)):
+            if not fits or not self._decides(("R9.version", False)):
                 return STALE
         joiner = self.nodes.get(command.joiner)
         joiner_ok = command.joiner == 0 or (
@@ -388,7 +392,6 @@ class Metadata:
         )
         if self._mutants.late_addition_of_old_incarnation:
             joiner_ok = True
-        fits = fits_record(partition, command)
         if not self._decides(("R9.leader", fits), ("R9.joiner", joiner_ok)):
             # The answer to a change is always a higher version: only that ends the leader's wait (R2).
             self._count("R9.rejected")
@@ -577,13 +580,13 @@ class Metadata:
         wanted = [node for node in candidates if node != avoid] or candidates
         # N5: whom NATS refused comes last, since nothing would reach it.
         wanted = [node for node in wanted if node not in partition.refused] or wanted
-        chosen = least_loaded(self.partitions.values(), wanted)
+        chosen = self._loads.least_leading(wanted)
         if chosen:
             self._lead(partition, chosen)
             return
         eligible = [node for node in partition.eligible if self.is_live(node)]
         if eligible:
-            self._lead_from_eligible(partition, least_loaded(self.partitions.values(), eligible))
+            self._lead_from_eligible(partition, self._loads.least_leading(eligible))
             return
         chosen = greatest_last_known(partition, self.is_live, self._count)
         if chosen:
@@ -609,6 +612,7 @@ class Metadata:
     def _lead(self, partition: PartitionState, node: int) -> None:
         """Begin a new epoch under `node` (0 = without a leader)."""
         invariant(node == 0 or node in partition.isr, f"leader {node} is not in the ISR {partition.isr}")
+        self._loads.led(partition.leader, node)
         partition.leader = node
         partition.leader_incarnation = self.nodes[node].incarnation if node else 0
         partition.epoch += 1

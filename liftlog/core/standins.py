@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import ChangeIsr
@@ -41,17 +41,6 @@ def greatest_last_known(
     if any(is_live(node) for node in partition.last_known):
         count("R14.greatest")
     return 0
-
-
-def least_loaded(partitions: Iterable[PartitionState], candidates: list[int]) -> int:
-    """R16: the one that leads least, the first of several; 0 if there is none."""
-    if not candidates:
-        return 0
-    led = dict.fromkeys(candidates, 0)
-    for partition in partitions:
-        if partition.leader in led:
-            led[partition.leader] += 1
-    return min(candidates, key=lambda node: led[node])
 
 
 def doubtful_tails(stream: StreamState | None) -> tuple[str, ...]:
