@@ -28,8 +28,9 @@ import nats
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.api.nats_api import api_subject
+from liftlog.api.nats_api import api_subject, parse_request
 from liftlog.api.plain import from_plain, to_plain
+from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.publisher import Publisher, PublishResult
@@ -79,7 +80,7 @@ class Client:
             return Access(cluster, *client_secrets(cluster, os.environ, secret_file))
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
-        self._addresses: dict[int, str] = {}
+        self._known = KnownNodes(self.nodes)
 
     @classmethod
     async def connect(
@@ -220,7 +221,9 @@ class Client:
 
     async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
         """The cluster as a node sees it: any node, or `node`."""
-        return await self._request("CLUSTER.STATUS", {}, ClusterStatusReply, timeout_ms, node)
+        status = await self._request("CLUSTER.STATUS", {}, ClusterStatusReply, timeout_ms, node)
+        self._known.learn(status)
+        return status
 
     async def elect(
         self, name: str, partition: int, node: int, unclean: bool = False, timeout_ms: int = 0
@@ -258,10 +261,9 @@ class Client:
 
     async def addresses(self, refresh: bool = False) -> dict[int, str]:
         """host:port of every known node."""
-        if refresh or not self._addresses:
-            status = await self.status()
-            self._addresses.update({info.node: info.address for info in status.nodes if info.address})
-        return self._addresses
+        if refresh or not self._known:
+            await self.status()
+        return self._known.addresses
 
     # -- data ----------------------------------------------------------------------------------------------
 
@@ -342,9 +344,15 @@ class Client:
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _ask(self, operation: str, body: object, kind: type[T], deadline: float, node: int = 0) -> T:
-        """One request, one answer. Raises RequestFailed, Unreachable."""
+        """One request, one answer: by NATS, or, while that is away, of nodes that we know by address.
+
+        Raises RequestFailed, Unreachable.
+        """
         subject = api_subject(self.cluster, operation, node)
         left_s = max(0.05, deadline - asyncio.get_running_loop().time())
+        if not self.nats.is_connected and self._known:
+            request = parse_request(operation, json.dumps(body).encode())
+            return await self._known.ask(request, kind, left_s, node)
         who = f"node {node}" if node else f"any node of cluster '{self.cluster}'"
         try:
             message = await self.nats.request(

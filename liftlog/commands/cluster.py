@@ -5,12 +5,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
 
+from liftlog import config as configuration
 from liftlog.api.plain import to_plain
-from liftlog.client import Client, RequestFailed, Unreachable
+from liftlog.client import RequestFailed, Unreachable
+from liftlog.client.direct import NodesClient
 from liftlog.commands.clusterview import View
-from liftlog.commands.common import add_client_options, connect, positive_count, print_json, print_table, run
+from liftlog.commands.common import (
+    add_client_options,
+    connect,
+    host_and_port,
+    positive_count,
+    print_json,
+    print_table,
+    run,
+)
 from liftlog.messages import ClusterStatusReply, StreamInfo
+from liftlog.security import CLIENT_SECRET_VARIABLE, NONE
 
 NODE_TIMEOUT_MS = 1500
 
@@ -19,6 +33,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group = subparsers.add_parser("cluster", help="who is alive, who leads what")
     actions = group.add_subparsers(dest="action", required=True)
     status = actions.add_parser("status", help="nodes, controller, and every replica as its own node sees it")
+    status.add_argument(
+        "--node",
+        metavar="HOST:PORT",
+        action="append",
+        default=[],
+        type=host_and_port,
+        help="ask the node that listens here for clients, and those that it knows, without NATS; may be "
+        "given several times",
+    )
+    status.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="ask the node of this configuration file, and those that it knows, without NATS; cluster and "
+        "clients' secret are those of the file unless an option says otherwise",
+    )
     add_client_options(status)
     status.set_defaults(run=lambda args: run(_status(args)))
     transfer = actions.add_parser("transfer", help="make another node the controller")
@@ -30,9 +60,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))
 
 
+class Asks(Protocol):
+    """Who can be asked about a cluster: by NATS (`Client`), or at its nodes' own doors (`NodesClient`)."""
+
+    async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply: ...
+
+    async def streams(self, timeout_ms: int = 0) -> list[StreamInfo]: ...
+
+    async def known_streams(self, node: int = 0, timeout_ms: int = 0) -> list[StreamInfo]: ...
+
+
 async def _status(args: argparse.Namespace) -> int:
-    async with await connect(args) as client:
-        view = await look_at(client)
+    if args.node or args.config:
+        async with _nodes_client(args) as nodes:
+            view = await look_at(nodes)
+    else:
+        view = await _look_by_nats(args)
     if args.json:
         print_json(_plain(view))
     else:
@@ -40,7 +83,29 @@ async def _status(args: argparse.Namespace) -> int:
     return 0 if view.takes_messages else 1
 
 
-async def look_at(client: Client, timeout_ms: int = 0) -> View:
+async def _look_by_nats(args: argparse.Namespace) -> View:
+    try:
+        client = await connect(args)
+    except Unreachable as error:
+        raise Unreachable(f"{error}; or ask a node itself with --node HOST:PORT") from None
+    async with client:
+        return await look_at(client)
+
+
+def _nodes_client(args: argparse.Namespace) -> NodesClient:
+    """By the options --node and --config. Raises LiftlogError for a file that cannot be used."""
+    seeds, cluster, secret = list(args.node), args.cluster, args.secret_file
+    if args.config:
+        config = configuration.load(args.config, os.environ, {})
+        seeds.append(config.address)
+        if cluster == configuration.DEFAULT_CLUSTER:
+            cluster = config.cluster
+        if secret is None and not os.environ.get(CLIENT_SECRET_VARIABLE):
+            secret = config.client_secret_file or NONE
+    return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=int(args.timeout * 1000))
+
+
+async def look_at(client: Asks, timeout_ms: int = 0) -> View:
     """Ask every node what it knows. Raises Unreachable if not one answers within `timeout_ms`."""
     first = await client.status(timeout_ms=timeout_ms)
     numbers = {info.node for info in first.nodes} | {*first.contact.voters} - {first.answered_by}
@@ -57,7 +122,7 @@ async def look_at(client: Client, timeout_ms: int = 0) -> View:
     return View(answers, streams)
 
 
-async def _ask_node(client: Client, node: int) -> ClusterStatusReply | None:
+async def _ask_node(client: Asks, node: int) -> ClusterStatusReply | None:
     """A node's own view; None if it does not answer in time."""
     try:
         return await client.status(node, timeout_ms=NODE_TIMEOUT_MS)

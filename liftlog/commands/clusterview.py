@@ -115,8 +115,14 @@ class View:
         else:
             self.problems.append("no controller: an election is under way, or nodes do not reach each other")
 
+    def _without_nats(self, node: int) -> bool:
+        return node in self.answers and not self.answers[node].contact.nats
+
     def _judge_partitions(self) -> None:
         found = []
+        if all(self._without_nats(node) for node in self.answers):
+            self.problems.append("no node that answers is connected to NATS, so no message arrives: start it")
+            return
         for stream in self.streams:
             for partition in stream.partitions:
                 where = f"'{stream.config.name}' partition {partition.index}"
@@ -130,6 +136,11 @@ class View:
                     found.append(
                         f"{where} hears nothing: NATS refuses the subscription of its leader, node "
                         f"{partition.leader} ({partition.refusal}); allow it to the nodes' NATS user"
+                    )
+                elif self._without_nats(partition.leader):
+                    found.append(
+                        f"{where} hears nothing: its leader, node {partition.leader}, is not connected "
+                        "to NATS"
                     )
                 elif len(partition.isr) < partition.min_insync:
                     found.append(
@@ -157,6 +168,8 @@ class View:
                 )
             if contact.fenced and self.controller and not contact.leaving:
                 self.remarks.append(f"node {node} has no session with the controller")
+            if not contact.nats and any(other.contact.nats for other in self.answers.values()):
+                self.remarks.append(f"node {node} is not connected to NATS; see its log")
             if contact.leaving:
                 self.remarks.append(f"node {node} is stopping")
             if contact.metadata_refused:

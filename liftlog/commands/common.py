@@ -87,6 +87,13 @@ def positive_count(text: str) -> int:
     return count
 
 
+def host_and_port(text: str) -> str:
+    """An address option."""
+    if not re.fullmatch(r".+:\d{1,5}", text) or not 0 < int(text.rpartition(":")[2]) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return text
+
+
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -50,6 +50,21 @@ def test_D5_a_disk_that_takes_no_metadata_is_said_with_what_to_do() -> None:
     ]
 
 
+def test_N5_a_leader_that_is_not_connected_to_nats_takes_nothing() -> None:
+    alone = answer(2, contact(nats=False))
+    others = {1: answer(1, contact()), 3: answer(3, contact())}
+    view = View({**others, 2: alone}, [stream(leader=2)])
+    assert view.problems == [
+        "'orders' partition 0 hears nothing: its leader, node 2, is not connected to NATS"
+    ]
+    assert "node 2 is not connected to NATS; see its log" in view.remarks
+    assert View({**others, 2: alone}, [stream(leader=1)]).takes_messages
+    nobody = {node: answer(node, contact(nats=False)) for node in VOTERS}
+    view = View(nobody, [stream()])
+    assert view.problems == ["no node that answers is connected to NATS, so no message arrives: start it"]
+    assert not [remark for remark in view.remarks if "NATS" in remark]
+
+
 def test_a_whole_cluster_takes_messages() -> None:
     view = View({node: answer(node, contact()) for node in VOTERS}, [stream()])
     assert view.takes_messages and not view.remarks
