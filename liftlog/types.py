@@ -412,6 +412,7 @@ class Mutants(msgspec.Struct, frozen=True):
     commands_never_expire: bool = False  # M3
     proposals_dropped_when_full: bool = False  # L3
     repair_waits_for_answer: bool = False  # D2
+    session_age_kept: bool = False  # R15
     metadata_read_at_once: bool = False  # R3
     metadata_read_before_applied: bool = False  # R3
     readindex_without_round: bool = False  # M1j

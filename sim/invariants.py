@@ -24,6 +24,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
     FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
                          after it sent the last heartbeat that was answered (N2)
+    WholeSessions        no session ends before the session timeout has passed since it began or was renewed
+                         (R15, N2)
     ReadsBounded         no more reads wait for a disk than its node's limits allow (L3)
     AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
     LogStartMonotone     a log start never goes back, and what was purged is never read again (C3)
@@ -76,6 +78,7 @@ STEP_INVARIANTS = (
     "NoFalseDamage",
     "AtomicStateFiles",
     "FencedInTime",
+    "WholeSessions",
     "ReadsBounded",
     "CommandOnce",
     "CommandAsMeant",

@@ -78,6 +78,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a fetch at an offset that compaction took is answered as out of range"),
     ("session_by_ticks", "N2", "mixed reorder shrinking",
      "a session ends by a count of ticks, of which a pause is one"),
+    ("session_age_kept", "R15", "kills mixed partitions",
+     "a session is measured from the silence of the one before it"),
     ("reads_unbounded", "L3", "disk compaction mixed",
      "reads that wait for a slow disk have no limit"),
     ("refused_metadata_counts", "D5", "disk retention",

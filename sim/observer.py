@@ -55,6 +55,7 @@ from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation, never_s
 from sim.kernel import MILLISECOND
 from sim.metadata_truth import MetadataTruth
 from sim.retaining import Retaining
+from sim.sessions import WholeSessions
 from sim.silence import Contacts
 from sim.waiting import WaitingReads
 
@@ -113,6 +114,7 @@ class Observer:
         self.on_row: Callable[[str, str], None] | None = None
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
+        self._sessions = WholeSessions(self.checks)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
             LogRepaired: self._repaired,
@@ -142,7 +144,7 @@ class Observer:
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
-            Send: self._contacts.sent,
+            Send: self._sent,
             **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
         }
 
@@ -207,6 +209,7 @@ class Observer:
         """The process has its node, which is not started yet."""
         assert machine.node is not None
         self.authors.watch(machine.node)
+        self._sessions.watch(machine)
         if self.refining is not None:
             try:
                 self.refining.created(machine)
@@ -297,8 +300,9 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
-            if self.authors.violation is not None:
-                raise self.authors.violation
+            judged = self.authors.violation or self._sessions.violation
+            if judged is not None:
+                raise judged
             on_event = self._on_event.get(type(event)) if event is not None else None
             if on_event is not None:
                 on_event(machine, event)
@@ -607,6 +611,10 @@ class Observer:
             self.count("truncations")
             self._lower_clean_point(machine, effect.log, effect.offset)
             self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
+
+    def _sent(self, machine: Machine, effect: Send) -> None:
+        self._contacts.sent(machine, effect)
+        self._sessions.sent(machine, effect)
 
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
         self._contacts.of(machine).check(f"acknowledges a message to {effect.partition}")

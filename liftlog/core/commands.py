@@ -248,6 +248,10 @@ def decode_command(data: bytes) -> Command:
     return intake.decode(_decoder, data, "a command")
 
 
+CONTROLLERS = (ExpireNode, ExpireReports)
+"""What the controller alone measures, and asks for in the term in which it has measured it."""
+
+
 def author(command: Command) -> int:
     """V2: the node that alone may say this; 0 if anybody may."""
     match command:

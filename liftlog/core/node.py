@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from liftlog.core.commands import Command, RegisterNode, author, decode_command
+from liftlog.core.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
@@ -86,7 +86,10 @@ from liftlog.types import (
 def foreign_command(sender: int, message: PeerMessage) -> str:
     """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
     if isinstance(message, Forward):
-        named = author(decode_command(message.command))
+        command = decode_command(message.command)
+        if isinstance(command, CONTROLLERS):
+            return f"a {type(command).__name__}, which the controller alone says"
+        named = author(command)
         return f"a command of node {named}" if named not in (NO_NODE, sender) else ""
     if isinstance(message, AppendRequest):
         for entry in message.entries:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.core.commands import (
+    CONTROLLERS,
     UNSENT,
     Command,
     LeaderReady,
@@ -107,7 +108,7 @@ class Proposals:
             if self.ctx.mutants.proposals_dropped_when_full:
                 wish.dropped = isinstance(wish.command, LeaderReady | ReplicaFailed)
             return
-        if wish.dropped:
+        if wish.dropped or (isinstance(wish.command, CONTROLLERS) and not self.raft.is_leader):
             return
         wish.request = self.ctx.new_request()
         wish.data = encode_command(msgspec.structs.replace(wish.command, request=wish.request))

@@ -481,6 +481,7 @@ def test_every_evaluation_is_counted() -> None:
         "OneAnswer",
         "ReadyIsSubscribed",
         "RetentionKeeps",
+        "WholeSessions",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.
         wanted.remove(name)
