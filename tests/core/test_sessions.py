@@ -1,4 +1,4 @@
-"""Sessions of nodes with the controller: whole from their beginning, renewed or ended, never both (R15, N2)."""
+"""Sessions of nodes with the controller: whole from the beginning, renewed or ended, never both (R15, N2)."""
 
 from __future__ import annotations
 
