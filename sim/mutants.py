@@ -138,6 +138,7 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
 
 _GUARDS: tuple[tuple[str, str], ...] = (
     # A node lacks the guard: its name says which rule, `GUARDS` what happens without it.
+    ("N2.expiring", "kills mixed partitions"),
 )
 # fmt: on
 

@@ -51,9 +51,10 @@ from liftlog.types import (
 )
 from sim.authors import Authors
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
-from sim.invariants import Checks, PartitionTruth, RaftTruth, Violation, never_subscribed
+from sim.invariants import Checks, PartitionTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
 from sim.metadata_truth import MetadataTruth
+from sim.raft_truth import RaftTruth
 from sim.retaining import Retaining
 from sim.sessions import WholeSessions
 from sim.silence import Contacts

@@ -23,12 +23,12 @@ from sim.invariants import (
     STEP_INVARIANTS,
     Checks,
     PartitionTruth,
-    RaftTruth,
     Violation,
     describe,
     epoch_at,
     prefix_of,
 )
+from sim.raft_truth import RaftTruth
 
 PARTITION = PartitionId(5, 0)
 HISTORY = [EpochStart(1, 0), EpochStart(3, 10)]
