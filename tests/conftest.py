@@ -8,6 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write anew what the golden scripts say")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_secrets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Clients look for secrets in the user's own folder, which tests leave alone."""
