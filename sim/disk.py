@@ -220,7 +220,7 @@ class SimDisk:
         """True while a call has to look for a fault: keeps the common path short."""
         self._attached = True
         self._crash_at = 0
-        self._failures: list[tuple[str, int, str]] = []
+        self._failures: list[tuple[str, int, str, str]] = []
         self._root = _Folder()
         self._changes: list[_Change] = []
         self._locks: dict[str, int] = {}
@@ -304,17 +304,17 @@ class SimDisk:
         self._crash_at = self.calls + calls
         self._rearm()
 
-    def fail_next_sync(self, matching: str = "") -> None:
+    def fail_next_sync(self, matching: str = "", ending: str = "") -> None:
         """The next sync of a file or folder whose path contains `matching` fails; a file's next one lies."""
-        self.fail_next("sync", errno.EIO, matching)
+        self.fail_next("sync", errno.EIO, matching, ending)
 
-    def fail_next(self, operation: str, error: int = errno.EIO, matching: str = "") -> None:
-        """The next such call on a path that contains `matching` fails with errno `error`.
+    def fail_next(self, operation: str, error: int = errno.EIO, matching: str = "", ending: str = "") -> None:
+        """The next such call on a path that contains `matching` and ends so fails with errno `error`.
 
         `operation` is the name of a method of the port, "read" for `read_at`; "sync" includes
         `sync_directory`.
         """
-        self._failures.append((operation, error, matching))
+        self._failures.append((operation, error, matching, ending))
         self._rearm()
 
     def fill(self, full: bool = True, free_bytes: int = 0, names_too: bool = False) -> None:
@@ -442,8 +442,9 @@ class SimDisk:
             self._take_space(file, parts, path)
         if self.full and self._names_too and not self._space and operation in NAMING:
             raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
-        for i, (wanted, error, matching) in enumerate(self._failures):
-            if (operation == wanted or operation == f"{wanted}_directory") and matching in path:
+        for i, (wanted, error, matching, ending) in enumerate(self._failures):
+            called = operation == wanted or operation == f"{wanted}_directory"
+            if called and matching in path and path.endswith(ending):
                 del self._failures[i]
                 self._rearm()
                 if operation == "append" and file is not None:

@@ -9,9 +9,11 @@ drawn from one random stream of its own, and counts and shows as ordinary faults
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from liftlog.messages import Forward
+from sim.copyhunter import CopyHunter
 from sim.faults import Fault, Faults
 from sim.kernel import MILLISECOND, SECOND
 
@@ -31,7 +33,7 @@ MOST_COMPACTION_CALLS = 80
 class Hunter:
     """Sees elections, votes and joins through the observer, and strikes through `Faults`."""
 
-    __slots__ = ("_cut_off", "_draw", "_faults", "_ordinal", "_world")
+    __slots__ = ("_copies", "_cut_off", "_draw", "_faults", "_ordinal", "_world")
 
     def __init__(self, world: World, faults: Faults) -> None:
         self._world = world
@@ -39,18 +41,23 @@ class Hunter:
         self._draw = random.Random(f"{world.seed}/hunter")
         self._ordinal = 0
         self._cut_off: Links = []
+        self._copies = CopyHunter(world, faults)
 
     def start(self) -> None:
         """Watch what the knobs ask for."""
-        knobs, watched = self._world.knobs, self._world.observer.watched
+        knobs = self._world.knobs
         if knobs.hunt_voter:
-            watched["M1.vote"] = self._voted
+            self._watch("M1.vote", self._voted)
         if knobs.hunt_joiner:
-            watched["R10.join"] = self._joining
+            self._watch("R10.join", self._joining)
         if knobs.hunt_follower:
-            watched["R6.diverged"] = self._told_to_cut
+            self._watch("R6.diverged", self._told_to_cut)
         if knobs.hunt_failed:
-            watched["R5.failed"] = self._log_failed
+            self._watch("R5.failed", self._log_failed)
+        self._copies.start(self._watch)
+
+    def _watch(self, mark: str, strike: Callable[[Machine], None]) -> None:
+        self._world.observer.watched.setdefault(mark, []).append(strike)
 
     # -- elections -----------------------------------------------------------------------------------------
 
@@ -64,6 +71,7 @@ class Hunter:
 
     def leader_elected(self, number: int) -> None:
         self._hunt(number, self._world.knobs.hunt_leader)
+        self._copies.leader_elected(number)
 
     def _hunt(self, number: int, probability: float) -> None:
         draw, knobs = self._draw, self._world.knobs

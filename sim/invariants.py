@@ -250,11 +250,13 @@ class PartitionTruth:
                 f"of epoch {epoch} than was written there before",
             )
 
-    def elected(self, node: int, epoch: int, history: Sequence[EpochStart], leo: int, start: int = 0) -> None:
+    def elected(
+        self, node: int, epoch: int, history: Sequence[EpochStart], leo: int, start: int = 0, known: int = 0
+    ) -> None:
         """A node begins to lead: it must have what was acknowledged and committed before. NoAckedRecordLost.
 
         Only earlier ones: a node that lags behind takes up leaderships that have long been succeeded, and
-        need not know what its successors committed or purged.
+        need not know what its successors committed or purged. Below `known` it knows that it is damaged.
         """
         self.checks["NoAckedRecordLost"] += 1
         purged = max((before for done, before in self.purged_in.items() if done < epoch), default=0)
@@ -263,6 +265,7 @@ class PartitionTruth:
                 "LogStartMonotone",
                 f"partition {self.id}: node {node} leads epoch {epoch} from {start}; {purged} were purged",
             )
+        start = max(start, known)
         for acked_epoch, first, end in self.acked:
             first = max(first, start)
             if first >= end or acked_epoch >= epoch:
@@ -314,7 +317,9 @@ class PartitionTruth:
             )
         if hw <= self.hw:
             return False
-        self.history += [entry for entry in prefix_of(history, hw) if entry.start >= self.hw]
+        last = self.history[-1].epoch if self.history else 0
+        # Behind damage an epoch may seem to begin again (D2).
+        self.history += [one for one in prefix_of(history, hw) if one.start >= self.hw and one.epoch > last]
         self.hw = hw
         self.contents.commit(self.history, hw)
         self.committed_in[epoch] = hw

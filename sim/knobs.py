@@ -108,6 +108,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that a follower dies shortly after it was told to cut its log, and is back at once."""
     hunt_failed: float = 0.0
     """Probability that a node is cut off just after one of its logs has failed."""
+    hunt_report: float = 0.0
+    """Probability that a copy's report of its damage is overtaken by that of a failed sync."""
+    hunt_boundary: float = 0.0
+    """Probability that the place where an epoch begins is damaged and its leader left alone."""
     hunt_joiner: float = 0.0
     """Probability that a replica is struck while its return to the ISR is being decided, and that is held
     back.

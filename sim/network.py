@@ -107,6 +107,10 @@ class SimNetwork:
         """Messages of one kind on one link arrive at `until_us`, no earlier: late, not lost."""
         self._held[sender, to] = (kind, until_us)
 
+    def release(self, sender: int, to: int) -> None:
+        """What follows on this link is not held back; what was, arrives when that was said."""
+        self._held.pop((sender, to), None)
+
     def heal(self) -> None:
         """End every cut and slowness; losses and delays stay as the options say."""
         self._blocked.clear()

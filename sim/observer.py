@@ -128,7 +128,7 @@ class Observer:
         }
         self.refining: Refining | None = None
         """Checks each step against the model, if this run is refined."""
-        self.watched: dict[str, Callable[[Machine], None]] = {}
+        self.watched: dict[str, list[Callable[[Machine], None]]] = {}
         """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
         self._log_starts: dict[tuple[int, PartitionId], int] = {}
@@ -347,11 +347,12 @@ class Observer:
             self._apply(metadata)
         if not view.registered and node.incarnation:
             self._registered(machine, view)
-        for mark, strike in self.watched.items():
+        for mark, strikes in self.watched.items():
             number = node.ctx.marks.get(mark, 0)
             if number != view.marks.get(mark, 0):
                 view.marks[mark] = number
-                strike(machine)
+                for strike in strikes:
+                    strike(machine)
         replicas = view.replicas
         for partition, replica in node.replicas.items():
             seen = replicas.get(partition)
@@ -370,6 +371,9 @@ class Observer:
         """A replica's role or position has changed."""
         truth = self.truth(partition)
         number = machine.number
+        # What is damaged it knows to be unknown (D2): the copy speaks for what lies behind it only.
+        ranges = replica.repairs.ranges
+        known_from = max(replica.log_start, ranges[-1].end if ranges else 0)
         leading = replica.role == "leader"
         if leading and (not seen.leading or replica.epoch != seen.epoch):
             assert machine.node is not None
@@ -378,13 +382,12 @@ class Observer:
                 self.row(
                     "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
                 )
-                truth.elected(number, replica.epoch, replica.epochs, replica.leo, replica.log_start)
+                truth.elected(
+                    *(number, replica.epoch, replica.epochs, replica.leo, replica.log_start, known_from)
+                )
                 self.world.hunter.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
-        # What is damaged it knows to be unknown (D2): the copy speaks for what lies behind it only.
-        ranges = replica.repairs.ranges
-        known_from = max(replica.log_start, ranges[-1].end if ranges else 0)
         if replica.hw > seen.hw and truth.claimed(
             number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from
         ):

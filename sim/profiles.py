@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from liftlog.types import LiftlogError, StreamConfig
-from sim.bus import BusOptions
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
 from sim.lying import LIES_GROUP, lies_interval_us
 from sim.network import NetworkOptions
 from sim.overlap import with_copy
-from sim.settings import draw_streams, small_stream, squeezed
+from sim.settings import base_knobs, draw_streams, small_stream, squeezed, storing
 from sim.storage import StorageTimes
 
 NO_HUNT: dict[str, object] = {
@@ -29,6 +28,8 @@ NO_HUNT: dict[str, object] = {
     "hunt_voter": 0.0,
     "hunt_failed": 0.0,
     "hunt_follower": 0.0,
+    "hunt_report": 0.0,
+    "hunt_boundary": 0.0,
     "hunt_joiner": 0.0,
     "hunt_compaction": 0.0,
     "hunt_alternate": False,
@@ -47,7 +48,12 @@ def profile_of(seed: int) -> str:
 def _profile_of(seed: int, draws: random.Random) -> str:
     drawn = draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
     # Drawn apart, so that the other seeds stay what they are.
-    return "rejoins" if random.Random(f"{seed}/swarm").random() < REJOINS_SHARE else drawn
+    swarm = random.Random(f"{seed}/swarm").random()
+    for name, share in APART:
+        swarm -= share
+        if swarm < 0:
+            return name
+    return drawn
 
 
 def draw_knobs(
@@ -120,69 +126,13 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _network(draws: random.Random) -> NetworkOptions:
-    return NetworkOptions(
-        latency_us=draws.choice((100, 500, 2_000, 10_000)),
-        jitter_us=draws.choice((100, 1_000, 10_000)),
-        loss=draws.choice((0.0, 0.0, 0.01, 0.03)),
-        duplicate=draws.choice((0.0, 0.0, 0.01, 0.05)),
-        delay=draws.choice((0.0, 0.01, 0.03)),
-        delay_max_us=draws.choice((20, 200, 1000)) * MILLISECOND,
-    )
-
-
-def _storage(draws: random.Random) -> StorageTimes:
-    return StorageTimes(
-        write_us=draws.choice((20, 50, 200)),
-        sync_us=draws.choice((100, 300, 2_000)),
-        sync_jitter_us=draws.choice((100, 1_000, 10_000)),
-        completion_us=draws.choice((0, 0, 200, 2_000)),
-        stall=draws.choice((0.0, 0.02, 0.05)),
-        stall_max_us=draws.choice((20, 100, 400)) * MILLISECOND,
-    )
-
-
-def _base(draws: random.Random, **fixed: object) -> Knobs:
-    """Knobs that every profile starts from."""
-    nodes = 5 if draws.random() < 0.12 else 3
-    drawn: dict[str, object] = {
-        "nodes": nodes,
-        "streams": draw_streams(draws, nodes, 1 if draws.random() < 0.7 else 2),
-        "network": _network(draws),
-        "bus": BusOptions(
-            latency_us=draws.choice((100, 1_000, 5_000)),
-            jitter_us=draws.choice((100, 1_000, 5_000)),
-            notice_us=draws.choice((50, 200, 1000)) * MILLISECOND,
-            ack_loss=draws.choice((0.0, 0.0, 0.05)),
-        ),
-        "storage_times": _storage(draws),
-        "clock_drift": draws.choice((0.0, 0.001, 0.02)),
-        "clock_skew_ms": draws.choice((0, 100, 5000)),
-        "tick_ms": draws.choice((150, 200, 250)),
-        "publish_interval_us": draws.choice((250, 500, 1000)) * MILLISECOND,
-        "burst_max": draws.choice((2, 6, 15)),
-        "value_filler": draws.choice((0, 0, 40, 700)),
-        "read_interval_us": draws.choice((400, 800)) * MILLISECOND,
-        "read_bytes": draws.choice((200, 2000, 20000)),
-        "fetch_max_bytes": draws.choice((1, 600, 1 << 20)),
-        "raft_append_max_bytes": draws.choice((1, 400, 256 * 1024)),
-        "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
-        "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
-        "inspect_interval_us": draws.choice((500, 1500)) * MILLISECOND,
-        "proposals_max": draws.choice((3, 64, 1024)),
-        "proposal_span": draws.choice((32, 256, 4096)),
-    }
-    drawn.update(fixed)
-    return Knobs(**drawn)  # type: ignore[arg-type]
-
-
 def _mixed(draws: random.Random) -> Knobs:
     """A random choice of fault kinds, each with a random weight."""
     from sim.faults import KINDS, LIAR_KINDS
 
     kinds = [kind for kind in KINDS if kind not in LIAR_KINDS]
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
-    return _base(
+    return base_knobs(
         draws,
         faults=faults,
         fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
@@ -194,7 +144,7 @@ def _mixed(draws: random.Random) -> Knobs:
 
 def _kills(draws: random.Random) -> Knobs:
     """Processes die, one and all, and machines lose power after their process died."""
-    return _base(
+    return base_knobs(
         draws,
         faults=(
             ("kill", 5),
@@ -213,7 +163,7 @@ def _kills(draws: random.Random) -> Knobs:
 
 def _power(draws: random.Random) -> Knobs:
     """Power losses, of one machine and of the room, with slow disks so that much is un-synced."""
-    return _base(
+    return base_knobs(
         draws,
         faults=(
             ("power", 5),
@@ -232,7 +182,7 @@ def _power(draws: random.Random) -> Knobs:
 
 def _partitions(draws: random.Random) -> Knobs:
     """The network falls apart in every shape, and NATS with it."""
-    return _base(
+    return base_knobs(
         draws,
         faults=(
             ("partition", 4),
@@ -256,7 +206,7 @@ def _elections(draws: random.Random) -> Knobs:
     There is much metadata traffic, sent an entry at a time, so that logs differ in length and in their last
     term.
     """
-    return _base(
+    return base_knobs(
         draws,
         nodes=draws.choice((3, 3, 3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
@@ -297,7 +247,7 @@ def _terms(draws: random.Random) -> Knobs:
     that a leader comes back with an entry that nobody else has while another holds one of a newer term.
     """
     alternate = draws.random() < 0.7
-    return _base(
+    return base_knobs(
         draws,
         nodes=3,
         streams=draw_streams(draws, 3, 1),
@@ -333,7 +283,7 @@ def _terms(draws: random.Random) -> Knobs:
 
 def _reorder(draws: random.Random) -> Knobs:
     """Messages come late, twice and out of order, while leaders change."""
-    return _base(
+    return base_knobs(
         draws,
         network=NetworkOptions(
             1_000,
@@ -355,7 +305,7 @@ def _reorder(draws: random.Random) -> Knobs:
 def _shrinking(draws: random.Random) -> Knobs:
     """The ISR shrinks and grows all the time, while the metadata group is slow to say so."""
     nodes = draws.choice((3, 3, 5))
-    return _base(
+    return base_knobs(
         draws,
         nodes=nodes,
         streams=draw_streams(draws, nodes, 2),
@@ -386,7 +336,7 @@ def _disk(draws: random.Random) -> Knobs:
     One stream is always kept whole, the other one may be compacted or lose its front.
     """
     second = draws.choice(("plain", "plain", "compact", "retention"))
-    return _base(
+    return base_knobs(
         draws,
         streams=(
             small_stream(draws, "s0", compact=False, retention=False),
@@ -413,21 +363,8 @@ def _disk(draws: random.Random) -> Knobs:
         fault_duration_us=draws.choice((500, 2000)) * MILLISECOND,
         ask_time=0.05,
         publish_interval_us=draws.choice((250, 500)) * MILLISECOND,
-        **_storing(draws),
+        **storing(draws),
     )
-
-
-def _storing(draws: random.Random) -> dict[str, object]:
-    """Knobs of what storage does in the background."""
-    return {
-        "compaction_check_ms": draws.choice((500, 1500)),
-        "compaction_bytes_per_s": draws.choice((200_000, 1 << 20, 20 << 20)),
-        "map_bytes": draws.choice((0, 0, 1000, 2000)),
-        "slice_bytes": draws.choice((0, 8000, 30_000)),
-        "retention_check_ms": draws.choice((500, 2000)),
-        "scrub_bytes_per_s": draws.choice((200_000, 500_000)),
-        "encrypted": draws.random() < 0.1,
-    }
 
 
 def _compaction(draws: random.Random) -> Knobs:
@@ -435,7 +372,7 @@ def _compaction(draws: random.Random) -> Knobs:
     streams = [small_stream(draws, "s0", compact=True, retention=draws.random() < 0.15)]
     if draws.random() < 0.3:
         streams.append(small_stream(draws, "s1", compact=True, retention=False))
-    return _base(
+    return base_knobs(
         draws,
         streams=tuple(streams),
         faults=(
@@ -463,7 +400,7 @@ def _compaction(draws: random.Random) -> Knobs:
         ask_time=0.05,
         purge_share=draws.choice((0.0, 0.0, 0.2)),
         admin_interval_us=4 * SECOND,
-        **_storing(draws),
+        **storing(draws),
     )
 
 
@@ -475,7 +412,7 @@ def _retention(draws: random.Random) -> Knobs:
     ]
     if draws.random() < 0.4:
         streams[1] = msgspec.structs.replace(streams[1], durability="os")
-    return _base(
+    return base_knobs(
         draws,
         streams=tuple(streams),
         faults=(
@@ -496,7 +433,7 @@ def _retention(draws: random.Random) -> Knobs:
         ask_time=0.1,
         purge_share=0.5,
         admin_interval_us=2 * SECOND,
-        **_storing(draws),
+        **storing(draws),
     )
 
 
@@ -515,7 +452,7 @@ def _wipes(draws: random.Random) -> Knobs:
             "network": NetworkOptions(500, 1_000, 0.0, 0.01, 0.0, 0),
             "storage_times": StorageTimes(50, 300, 1_000, 0, 0.0, 0),
         }
-    return _base(
+    return base_knobs(
         draws,
         streams=(StreamConfig("s0", "s0.in", 1, 3),),
         nodes=draws.choice((3, 3, 5)),
@@ -540,7 +477,7 @@ def _commands(draws: random.Random) -> Knobs:
     What is asked for arrives late and twice; there is room for few proposals, and many partitions want some
     at once; the group forgets soon what it has decided.
     """
-    return _base(
+    return base_knobs(
         draws,
         nodes=draws.choice((3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
@@ -572,7 +509,7 @@ def _commands(draws: random.Random) -> Knobs:
 def _rejoins(draws: random.Random) -> Knobs:
     """Replicas are away, come back and join while logs lose their front by purges and damage is mended."""
     compact = draws.random() < 0.5
-    return _base(
+    return base_knobs(
         draws,
         streams=(
             small_stream(draws, "s0", compact=False, retention=draws.random() < 0.3),
@@ -593,13 +530,38 @@ def _rejoins(draws: random.Random) -> Knobs:
         ask_time=0.05,
         purge_share=0.6,
         admin_interval_us=draws.choice((1, 2)) * SECOND,
-        **_storing(draws),
+        **storing(draws),
+    )
+
+
+def _failures(draws: random.Random) -> Knobs:
+    """Copies fail one just after the other: a report of one failure overtakes another, and a leader that was
+    damaged where its epoch began is left alone (`sim/copyhunter.py`).
+    """
+    reports = draws.random() < 0.5
+    stream = small_stream(draws, "s0", compact=False, retention=False)
+    damage = (("flip", 3), ("sector", 4), ("latent", 3), ("sync_failure", 1)) if reports else ()
+    return base_knobs(
+        draws,
+        nodes=3,
+        streams=(msgspec.structs.replace(stream, segment_records=draws.choice((10, 30)), segment_ms=0),),
+        lag_ticks=draws.choice((3, 6)),
+        network=NetworkOptions(500, draws.choice((1_000, 10_000)), 0.0, 0.01, 0.01, 200_000),
+        storage_times=StorageTimes(50, 300, draws.choice((1_000, 10_000)), 0, 0.0, 0),
+        faults=(("kill", 3), ("stop", 2), ("isolate", 1), ("pause", 1), *damage),
+        fault_interval_us=(1 if reports else 5) * SECOND,
+        fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
+        hunt_report=0.9,
+        hunt_boundary=0.0 if reports else 0.9,
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        burst_max=draws.choice((6, 15)),
+        **storing(draws),
     )
 
 
 def _calm(draws: random.Random) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
-    return _base(draws, faults=())
+    return base_knobs(draws, faults=())
 
 
 PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
@@ -617,10 +579,12 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "wipes": _wipes,
     "commands": _commands,
     "rejoins": _rejoins,
+    "failures": _failures,
     "calm": _calm,
 }
 
-REJOINS_SHARE = 0.06
+APART: tuple[tuple[str, float], ...] = (("rejoins", 0.06), ("failures", 0.02))
+"""Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (
     ("mixed", 4.0),
     ("kills", 2.0),

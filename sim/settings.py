@@ -1,4 +1,4 @@
-"""Parts of the worlds that profiles draw: streams, and limits that are small everywhere."""
+"""Parts of the worlds that profiles draw: what all start from, streams, limits that are small everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 import msgspec
 
 from liftlog.types import StreamConfig
+from sim.bus import BusOptions
+from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
+from sim.network import NetworkOptions
+from sim.storage import StorageTimes
 
 
 def draw_streams(draws: random.Random, nodes: int, count: int) -> tuple[StreamConfig, ...]:
@@ -66,3 +70,72 @@ def squeezed(seed: int, knobs: Knobs) -> Knobs:
         raft_append_max_bytes=draws.choice((1, 400)),
         read_bytes=200,
     )
+
+
+def _network(draws: random.Random) -> NetworkOptions:
+    return NetworkOptions(
+        latency_us=draws.choice((100, 500, 2_000, 10_000)),
+        jitter_us=draws.choice((100, 1_000, 10_000)),
+        loss=draws.choice((0.0, 0.0, 0.01, 0.03)),
+        duplicate=draws.choice((0.0, 0.0, 0.01, 0.05)),
+        delay=draws.choice((0.0, 0.01, 0.03)),
+        delay_max_us=draws.choice((20, 200, 1000)) * MILLISECOND,
+    )
+
+
+def _storage(draws: random.Random) -> StorageTimes:
+    return StorageTimes(
+        write_us=draws.choice((20, 50, 200)),
+        sync_us=draws.choice((100, 300, 2_000)),
+        sync_jitter_us=draws.choice((100, 1_000, 10_000)),
+        completion_us=draws.choice((0, 0, 200, 2_000)),
+        stall=draws.choice((0.0, 0.02, 0.05)),
+        stall_max_us=draws.choice((20, 100, 400)) * MILLISECOND,
+    )
+
+
+def base_knobs(draws: random.Random, **fixed: object) -> Knobs:
+    """Knobs that every profile starts from."""
+    nodes = 5 if draws.random() < 0.12 else 3
+    drawn: dict[str, object] = {
+        "nodes": nodes,
+        "streams": draw_streams(draws, nodes, 1 if draws.random() < 0.7 else 2),
+        "network": _network(draws),
+        "bus": BusOptions(
+            latency_us=draws.choice((100, 1_000, 5_000)),
+            jitter_us=draws.choice((100, 1_000, 5_000)),
+            notice_us=draws.choice((50, 200, 1000)) * MILLISECOND,
+            ack_loss=draws.choice((0.0, 0.0, 0.05)),
+        ),
+        "storage_times": _storage(draws),
+        "clock_drift": draws.choice((0.0, 0.001, 0.02)),
+        "clock_skew_ms": draws.choice((0, 100, 5000)),
+        "tick_ms": draws.choice((150, 200, 250)),
+        "publish_interval_us": draws.choice((250, 500, 1000)) * MILLISECOND,
+        "burst_max": draws.choice((2, 6, 15)),
+        "value_filler": draws.choice((0, 0, 40, 700)),
+        "read_interval_us": draws.choice((400, 800)) * MILLISECOND,
+        "read_bytes": draws.choice((200, 2000, 20000)),
+        "fetch_max_bytes": draws.choice((1, 600, 1 << 20)),
+        "raft_append_max_bytes": draws.choice((1, 400, 256 * 1024)),
+        "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
+        "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
+        "inspect_interval_us": draws.choice((500, 1500)) * MILLISECOND,
+        "proposals_max": draws.choice((3, 64, 1024)),
+        "proposal_span": draws.choice((32, 256, 4096)),
+    }
+    drawn.update(fixed)
+    return Knobs(**drawn)  # type: ignore[arg-type]
+
+
+def storing(draws: random.Random) -> dict[str, object]:
+    """Knobs of what storage does in the background."""
+    return {
+        "compaction_check_ms": draws.choice((500, 1500)),
+        "compaction_bytes_per_s": draws.choice((200_000, 1 << 20, 20 << 20)),
+        "map_bytes": draws.choice((0, 0, 1000, 2000)),
+        "slice_bytes": draws.choice((0, 8000, 30_000)),
+        "retention_check_ms": draws.choice((500, 2000)),
+        "scrub_bytes_per_s": draws.choice((200_000, 500_000)),
+        "encrypted": draws.random() < 0.1,
+    }

@@ -174,14 +174,12 @@ class Repairs:
     def blur(self, offset: int, last_epoch: int) -> bool:
         """Whether we cannot say if such a log is a prefix of ours, or where it ceases to be one.
 
-        Saying where to cut would make somebody throw away what may be the last good copy.
+        Saying where to cut would make somebody throw away what may be the last good copy, or keep what it
+        would have to cut again.
         """
         if not self.late:
             return False
-        return any(
-            before <= last_epoch < epoch and (offset <= place or last_epoch > before)
-            for place, before, epoch in self._blurred(offset)
-        )
+        return any(before <= last_epoch < epoch for _, before, epoch in self._blurred(offset))
 
     # -- telling the group ------------------------------------------------------------------------
 
