@@ -17,11 +17,11 @@ EXPLAINED: dict[str, str] = {
     "I2.other-disk": "a replaced disk has forgotten its run as well, so that I2.rolled-back says no too",
     "I2.superseded": "the simulator runs one process for each disk, as its lock does",
     "R1.other-incarnation": "registering takes the office away first: a second line of defence",
-    "R6.progress-mismatch": "told only after the leader has compared the logs in this epoch: a second line",
-    "R6.committed": "no honest leader asks for it: tests/core/test_replication.py does",
+    "R1.barred": "a failed log is opened once the group has heard of it, which ends the epoch: a second line",
+    "R6.committed": "no honest leader asks for it",
     "R9.leader": "an election raises the version, so that R9.version says no as well",
 }
-"""Why no simulated world makes this guard decide."""
+"""Why no simulated world makes this guard decide. tests/core/test_second_lines.py does."""
 
 
 def undecided(marks: Mapping[str, int]) -> list[str]:
@@ -34,7 +34,10 @@ def table(marks: Mapping[str, int]) -> list[str]:
     lines = [f"{'guard':<26} {'decisive':>10}  without it"]
     for name, without in GUARDS.items():
         number = marks.get(name, 0)
-        why = "" if number else f" [{EXPLAINED[name]}]" if name in EXPLAINED else " [NEVER]"
+        if number:
+            why = " [decided after all: strike the explanation]" if name in EXPLAINED else ""
+        else:
+            why = f" [{EXPLAINED[name]}]" if name in EXPLAINED else " [NEVER]"
         lines.append(f"{name:<26} {number:>10,}  {without}{why}")
     decided = sum(1 for name in GUARDS if marks.get(name))
     never = len(undecided(marks))

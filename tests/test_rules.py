@@ -164,6 +164,8 @@ def test_every_guard_is_counted_somewhere_and_belongs_to_a_rule() -> None:
     assert [name for name in GUARDS if name not in counted] == []
     assert [name for name in GUARDS if name.partition(".")[0] not in EXPECTED] == []
     assert [name for name in EXPLAINED if name not in GUARDS] == []
+    directly = (ROOT / "tests" / "core" / "test_second_lines.py").read_text()
+    assert [name for name in EXPLAINED if f'["{name}"] == 1' not in directly] == []
 
 
 def test_what_decides_is_declared() -> None:

@@ -109,6 +109,14 @@ def test_R6_D2_what_is_hidden_by_damage_costs_no_follower_what_it_shares_with_th
     assert min(seen[kind] for kind in ("agreed", "cut", "waits")) > 1000, seen
 
 
+def test_R6_D2_a_log_that_ends_behind_the_damage_is_told_no_place_that_may_be_too_late() -> None:
+    """It was told the last place at which the next epoch can have begun: to keep what is not the leader's."""
+    leader = (1, 1, 2, 2, 2, 2)
+    damage = OffsetRange(1, 4)
+    reply = answer(history_of(leader, damage), len(leader), damage, (1,) * 7)
+    assert reply is not None and reply.status == FETCH_DAMAGED
+
+
 def judge(leader: Epochs, history: EpochHistory, damage: OffsetRange, follower: Epochs) -> str:
     shared = common(leader, follower)
     case = f"leader {leader} without {damage}, follower {follower}"

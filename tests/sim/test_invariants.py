@@ -148,6 +148,26 @@ def test_a_leader_that_learns_late_of_its_election_need_not_have_purged_what_its
     state.elected(1, 4, HISTORY, 15, 4)
 
 
+def test_a_leader_that_knows_of_its_damage_speaks_for_what_lies_behind_it() -> None:
+    """Read past damage, an epoch may seem to begin later (D2)."""
+    state = truth()
+    state.led(4, 1, 9)
+    late = [EpochStart(1, 0), EpochStart(3, 12)]
+    state.elected(1, 4, late, 15, 0, 12)
+    violates("NoAckedRecordLost", lambda: state.elected(1, 4, late, 15, 0, 11))
+    assert state.claimed(1, 4, [*late, EpochStart(4, 15)], 16, 16, 12)
+    assert state.history == [*HISTORY, EpochStart(4, 15)]
+
+
+def test_what_a_damaged_leader_commits_begins_no_epoch_a_second_time() -> None:
+    state = truth()
+    state.led(4, 1, 9)
+    late = [EpochStart(1, 0), EpochStart(3, 16), EpochStart(4, 20)]
+    state.elected(1, 4, late, 20, 0, 16)
+    assert state.claimed(1, 4, late, 21, 21, 16)
+    assert state.history == [*HISTORY, EpochStart(4, 20)]
+
+
 def test_no_acked_record_lost_fails_when_an_old_epoch_commits_what_a_newer_leader_never_had() -> None:
     state = truth()
     state.led(4, 1, 9)

@@ -48,6 +48,18 @@ def test_loss_duplication_and_delay_happen_at_about_the_stated_rate() -> None:
     assert sorted(late) == list(range(1000)) and late != sorted(late)
 
 
+def test_what_is_held_back_arrives_late_and_is_overtaken_after_its_release() -> None:
+    setup = Setup(NetworkOptions(100, 0))
+    setup.network.hold(1, 2, Heartbeat, SECOND)
+    setup.network.send(1, 2, Heartbeat(1, 1, 0))
+    setup.network.release(1, 2)
+    setup.network.send(1, 2, Heartbeat(1, 2, 0))
+    setup.kernel.run_until(SECOND - 1)
+    assert [event.message.sequence for _, event in setup.arrived] == [2]
+    setup.kernel.run_until(SECOND)
+    assert [event.message.sequence for _, event in setup.arrived] == [2, 1]
+
+
 def test_cuts_are_one_way_and_add_up() -> None:
     setup = Setup(NetworkOptions(100, 0))
     setup.network.block(1, 2)

@@ -1,0 +1,102 @@
+"""Guards that no honest world makes decide, each reached directly: second lines of defence.
+
+`sim/coverage.py` says of each why no world needs it, and `tests/test_rules.py` asks for a test of each;
+`R6.progress-mismatch` is decided by what broken peers send only.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.commands import ChangeIsr, RegisterNode, encode_command
+from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
+from liftlog.types import Entry
+from tests.core.metadata_harness import Cluster
+from tests.core.test_replication import others, ready
+
+
+def test_I2_other_disk_a_replaced_disk_does_not_count_for_what_the_one_before_it_had() -> None:
+    """`I2.other-disk`: also if it claims to remember the last run that was confirmed."""
+    cluster = Cluster()
+    partition = cluster.create()
+    cluster.register(2, disk="another", remembered=cluster.metadata.nodes[2].confirmed)
+    assert cluster.metadata.nodes[2].reset and 2 not in partition.isr
+    assert cluster.metadata.counts["I2.other-disk"] == 1
+
+
+def test_I2_superseded_of_two_processes_of_one_node_the_earlier_one_stops() -> None:
+    """`I2.superseded`: a registration that knew of this process's own can only be of a later one."""
+    world, _ = ready()
+    node = world.nodes[1]
+    state = node.metadata.nodes[1]
+    command = RegisterNode(
+        node.ctx.new_request(), 1, state.incarnation, state.disk_id, state.confirmed, 7, "h", []
+    )
+    index = node.metadata.applied + 1
+    node._apply(Entry(index, node.raft.term, encode_command(command)))
+    assert node.marks["I2.superseded"] == 1
+    assert any(isinstance(effect, StopNode) for effect in node.ctx.effects)
+
+
+def test_R1_other_incarnation_a_restarted_node_does_not_lead_on_in_the_epoch_of_its_earlier_run() -> None:
+    """`R1.other-incarnation`: were its registration not to end that epoch."""
+    world, partition = ready()
+    leader = world.leader(partition)
+    replica = world.replica(leader, partition)
+    replica.step_aside()
+    replica.record.leader_incarnation -= 1
+    replica.adopt()
+    assert replica.leading is None
+    assert world.nodes[leader].marks["R1.other-incarnation"] == 1
+
+
+def test_R1_barred_a_leader_whose_log_has_failed_does_not_lead_that_epoch_again() -> None:
+    """`R1.barred`: were the group to hear of the failure without beginning another epoch."""
+    world, partition = ready()
+    leader = world.leader(partition)
+    replica = world.replica(leader, partition)
+    replica.step_aside()
+    replica.barred_epoch = replica.epoch
+    replica.adopt()
+    assert replica.leading is None
+    assert world.nodes[leader].marks["R1.barred"] == 1
+    replica.barred_epoch -= 1
+    replica.adopt()
+    assert replica.leading is not None
+
+
+def test_R6_progress_mismatch_progress_of_a_log_that_is_no_prefix_counts_for_nothing() -> None:
+    """`R6.progress-mismatch`: it is told only once the leader has compared the logs in this epoch."""
+    world, partition = ready()
+    leader, follower = world.leader(partition), others(world, partition)[0]
+    replica = world.replica(leader, partition)
+    incarnation = world.nodes[follower].incarnation
+    before = replica.leading.followers[follower].durable
+    progress = FetchProgress(partition, replica.epoch, incarnation, 3, 3, replica.epoch + 1)
+    world.step(leader, Received(follower, progress))
+    assert replica.leading.followers[follower].durable == before
+    assert world.nodes[leader].marks["R6.progress-mismatch"] == 1
+
+
+def test_R6_committed_a_follower_gives_up_nothing_that_it_knows_to_be_committed() -> None:
+    """`R6.committed`: no honest leader asks for it."""
+    world, partition = ready()
+    follower = others(world, partition)[0]
+    replica = world.replica(follower, partition)
+    assert world.run_until(lambda: replica.hw == 3)
+    incarnation, request = world.nodes[follower].incarnation, replica.following.request
+    reply = FetchReply(partition, replica.epoch, incarnation, request, FETCH_DIVERGED, 0, 0, 3, 1, 1, [])
+    world.step(follower, Received(world.leader(partition), reply))
+    assert replica.leo == 3
+    assert world.nodes[follower].marks["R6.committed"] == 1
+
+
+def test_R9_leader_a_change_of_the_isr_by_another_than_the_leader_takes_no_effect() -> None:
+    """`R9.leader`: also if it names the present version."""
+    cluster = Cluster()
+    partition = cluster.create()
+    other = next(node for node in partition.replicas if node != partition.leader)
+    command = ChangeIsr(
+        cluster.request(), partition.id, other, partition.epoch, partition.version, [other], 0, 0
+    )
+    assert cluster.apply(command).code == "rejected"
+    assert len(partition.isr) == 3
+    assert cluster.metadata.counts["R9.leader"] == 1
