@@ -11,18 +11,21 @@ honest stand-in for the production driver.
     [[stream]]               name, subject, partitions, replicas, min_insync
     [[publish]]              stream, partition, from_ms, every_ms, until_ms, count, reply
     [[fault]]                at_ms, kind (sim.faults.KINDS), node (a number, "leader", ...), for_ms, links
-    [expect]                 acked, at_least = {counter = n}, marks = ["R6.diverged", ...], never = [marks]
+    [[request]]              at_ms, kind ("create" or "delete"), stream, node (a number), wait_ms
+    [expect]                 acked, at_least = {counter = n}, marks = ["R6.diverged", ...], never = [marks],
+                             streams = [names]: all that there are in the end
 """
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from liftlog.format import decode_records
+from liftlog.messages import CreateStreamRequest, DeleteStreamRequest
 from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from sim.bus import BusOptions
 from sim.comparing import read_copy
@@ -70,6 +73,16 @@ class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[tuple[int, int], ...] = ()
 
 
+class RequestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A client asks one node, and waits for `wait_ms`."""
+
+    at_ms: int
+    kind: Literal["create", "delete"]
+    stream: str
+    node: int = 1
+    wait_ms: int = 8000
+
+
 class ExpectPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`acked`: least number of acknowledged messages; `at_least`: counters; `marks`: rule cases to be
     reached; `never`: those that must not be.
@@ -79,6 +92,8 @@ class ExpectPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_least: dict[str, int] = {}
     marks: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    """Empty = whichever."""
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +105,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: tuple[StreamPart, ...] = (StreamPart("orders"),)
     publish: tuple[PublishPart, ...] = (PublishPart("orders"),)
     fault: tuple[FaultPart, ...] = ()
+    request: tuple[RequestPart, ...] = ()
     expect: ExpectPart = ExpectPart()
 
 
@@ -145,6 +161,11 @@ def load(name: str) -> Scenario:
             raise LiftlogError(
                 f"scenario {path}: there is no fault '{fault.kind}'; choose from {', '.join(KINDS)}"
             )
+    for request in scenario.request:
+        if not 1 <= request.node <= scenario.nodes:
+            raise LiftlogError(
+                f"scenario {path}: there is no node {request.node} to ask; choose from 1 to {scenario.nodes}"
+            )
     return scenario
 
 
@@ -186,23 +207,25 @@ def plan_of(scenario: Scenario) -> list[Fault]:
     ]
 
 
-def run_scenario(scenario: Scenario, gear: str) -> Outcome:
-    """Play a scenario in a gear and describe how it ended."""
+def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> Outcome:
+    """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended."""
     worlds: list[World] = []
 
     def watch(world: World) -> None:
         worlds.append(world)
         for part in scenario.publish:
             _schedule(world, part, scenario)
+        for request in scenario.request:
+            world.kernel.at(request.at_ms * MILLISECOND + OFF_GRID_US, _ask, world, request)
 
-    options = Options(seed=0, gear=gear, faults="none", refine=True)
+    options = Options(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
     return Outcome(
         gear=gear,
         invariant=result.invariant,
         finding=result.finding,
-        unexpected=tuple(_unexpected(scenario, result)),
+        unexpected=tuple(_unexpected(scenario, result, world)),
         partitions=() if result.invariant else tuple(_partitions(world)),
         result=result,
     )
@@ -220,7 +243,13 @@ def _publish(world: World, part: PublishPart) -> None:
             world.workload.publish(target, part.count, part.reply)
 
 
-def _unexpected(scenario: Scenario, result: Result) -> list[str]:
+def _ask(world: World, part: RequestPart) -> None:
+    config = StreamConfig(part.stream, part.stream, 1, min(3, world.knobs.nodes))
+    request = CreateStreamRequest(config) if part.kind == "create" else DeleteStreamRequest(part.stream)
+    world.clients.request(part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
+
+
+def _unexpected(scenario: Scenario, result: Result, world: World) -> list[str]:
     expect = scenario.expect
     problems: list[str] = []
     for name, least in {"acks received": expect.acked, **expect.at_least}.items():
@@ -228,6 +257,10 @@ def _unexpected(scenario: Scenario, result: Result) -> list[str]:
             problems.append(f"{name}: {result.counters.get(name, 0)}, at least {least} expected")
     problems += [f"rule case {mark} was not reached" for mark in expect.marks if not result.marks.get(mark)]
     problems += [f"rule case {mark} was reached" for mark in expect.never if result.marks.get(mark)]
+    newest = world.newest_metadata()
+    found = sorted(newest.streams) if newest is not None else []
+    if expect.streams and found != sorted(expect.streams):
+        problems.append(f"the streams are {found}, {sorted(expect.streams)} expected")
     return problems
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from liftlog.types import LiftlogError
 from sim.scenario import compare, load, names, run_scenario
@@ -25,6 +26,17 @@ def test_a_scenario_ends_the_same_in_both_gears(name: str) -> None:
     assert compare(step, trio) == []
 
 
+def test_I1_M3_a_late_deletion_spares_the_stream_that_was_created_again_under_its_name() -> None:
+    """It carried a name, and took what had been acknowledged into the new stream with it."""
+    scenario = load("late_delete")
+    mended = run_scenario(scenario, "step")
+    assert mended.invariant == "" and mended.unexpected == ()
+    # The name is resolved by nobody then, so that it is cut off a little earlier.
+    requests = [replace(one, at_ms=4999 if one.at_ms == 4997 else one.at_ms) for one in scenario.request]
+    broken = run_scenario(replace(scenario, request=tuple(requests)), "step", mutant="delete_by_name")
+    assert "the streams are ['orders'], ['brief', 'orders'] expected" in broken.unexpected
+
+
 def test_a_difference_between_two_ends_is_found() -> None:
     calm = run_scenario(load("calm"), "step")
     killed = run_scenario(load("kill_leader"), "step")
@@ -41,6 +53,8 @@ def test_an_expectation_that_does_not_hold_is_said() -> None:
     unexpected = run_scenario(wanting, "step").unexpected
     assert [text.partition(":")[0] for text in unexpected[:2]] == ["acks received", "elections"]
     assert unexpected[2] == "rule case R6.diverged was not reached"
+    wanting = scenario.__class__(title="", expect=scenario.expect.__class__(streams=("invoices",)))
+    assert run_scenario(wanting, "step").unexpected == ("the streams are ['orders'], ['invoices'] expected",)
 
 
 def test_a_broken_scenario_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -52,4 +66,7 @@ def test_a_broken_scenario_is_refused_in_one_line(tmp_path: Path) -> None:
         load(str(path))
     path.write_text('title = "x"\n[[fault]]\nat_ms = 1\nkind = "fire"\n')
     with pytest.raises(LiftlogError, match="no fault 'fire'"):
+        load(str(path))
+    path.write_text('title = "x"\n[[request]]\nat_ms = 1\nkind = "delete"\nstream = "s"\nnode = 4\n')
+    with pytest.raises(LiftlogError, match="no node 4 to ask; choose from 1 to 3"):
         load(str(path))
