@@ -36,6 +36,8 @@ from liftlog.storage.layout import (
     log_directory,
 )
 from liftlog.storage.logstate import CleanLog
+from liftlog.storage.openlogs import EVERYTHING_OPEN
+from liftlog.storage.sealing import noted_open_logs
 from liftlog.storage.segment import Segment
 from liftlog.types import RAFT_LOG, HardState, Identity, OffsetRange, PartitionId
 
@@ -73,8 +75,9 @@ def inspect_folder(folder: Folder, progress: Progress) -> Inspection:
                 what = "the log is missing; the last stop, a clean one, recorded it"
                 lost = OffsetRange(0, marked.leo) if marked.leo else None
                 found.findings.append(Finding(DAMAGE, log_directory(log), 0, what, lost))
+    open_logs = EVERYTHING_OPEN if folder.kind == LOG else noted_open_logs(folder.disk)
     for log in folder.logs:
-        inspected = inspect_log(folder.disk, log, clean.get(log), progress)
+        inspected = inspect_log(folder.disk, log, clean.get(log), progress, open_logs)
         found.reports.append(inspected.report)
         found.findings += inspected.report.findings
         found.rebuildable += inspected.rebuildable

@@ -39,6 +39,7 @@ from liftlog.storage.layout import (
 )
 from liftlog.storage.layout import DAMAGE as DAMAGE_FILE
 from liftlog.storage.logstate import CleanLog, LogStart, read_damage, read_start, start_path
+from liftlog.storage.openlogs import EVERYTHING_OPEN, OpenLogs
 from liftlog.storage.segment import BadBytes, Cursor, Segment, scan, scan_past_damage, synced_evidence
 from liftlog.storage.statefile import CorruptState, read_state
 from liftlog.types import EpochStart, OffsetRange, PartitionId, TailState
@@ -87,8 +88,15 @@ class Inspected(msgspec.Struct):
     """Undamaged segments whose index is missing or bad."""
 
 
-def inspect_log(disk: Disk, log: PartitionId, clean: CleanLog | None, progress: Progress) -> Inspected:
-    """Read every byte of a log. `clean`: what the clean-stop marker says of it, None after an unclean stop.
+def inspect_log(
+    disk: Disk,
+    log: PartitionId,
+    clean: CleanLog | None,
+    progress: Progress,
+    open_logs: OpenLogs = EVERYTHING_OPEN,
+) -> Inspected:
+    """Read every byte of a log. `clean`: what the clean-stop marker says of it, None after an unclean stop;
+    `open_logs`: where a batch may lie open, any other one is damage (V8).
 
     Raises UnsupportedBatch if a newer program wrote it, DiskError.
     """
@@ -103,7 +111,9 @@ def inspect_log(disk: Disk, log: PartitionId, clean: CleanLog | None, progress: 
     start = _inspect_states(disk, log, report.findings)
     report.log_start = start.log_start
     report.epochs = list(start.epochs)
-    walk = _Walk(disk, log, inspected, start, clean is None, progress)
+    indexes = Indexes(disk)
+    indexes.open_logs = open_logs
+    walk = _Walk(disk, log, inspected, start, clean is None, progress, indexes)
     for number, base in enumerate(bases):
         walk.segment(base, bases[number + 1] if number + 1 < len(bases) else None)
     walk.finish(clean)
@@ -256,6 +266,7 @@ class _Walk:
         start: LogStart,
         unclean: bool,
         progress: Progress,
+        indexes: Indexes,
     ) -> None:
         self._disk = disk
         self._log = log
@@ -264,7 +275,7 @@ class _Walk:
         self._start = start
         self._unclean = unclean
         self._progress = progress
-        self._indexes = Indexes(disk)
+        self._indexes = indexes
         self._before: Segment | None = None
         self._before_is_whole = True
         self._epoch = start.epochs[-1].epoch if start.epochs else 0

@@ -18,7 +18,7 @@ from liftlog import cli
 from liftlog.commands.log import mend
 from liftlog.commands.logfolder import QUEUE, Folder
 from liftlog.commands.loginspect import Inspection, inspect_folder
-from liftlog.format import MAGIC_BYTES, encode_records, encode_values, replace_payload
+from liftlog.format import MAGIC_BYTES, encode_records, encode_values, read_header, replace_payload
 from liftlog.messages import AppendLog, CheckpointHw, MoveLogStart, OpenLog, SaveHardState
 from liftlog.queue import BigQueue, QueueOptions
 from liftlog.real.disk import RealDisk
@@ -669,6 +669,25 @@ def test_an_encrypted_folder_is_verified_without_the_key_and_dumped_with_it(
         ("damage", "encryption", 16),
         ("damage", f"{FOLDER}/{segments(node)[1].name}", 0),
     ]
+
+
+def test_V8_a_forged_open_batch_in_an_encrypted_folder_is_damage(tmp_path: Path, verify: Verify) -> None:
+    """A node refused it, and this tool called the folder whole."""
+    node = tmp_path / "node"
+    count = iter(range(1000))
+    make_node(node, sealer=Sealer(KEY, lambda: next(count).to_bytes(12, "little")))
+    path = segments(node)[-1]
+    data = path.read_bytes()
+    last = batches(path)[-1]
+    header = read_header(data, last)
+    log = PartitionId(17, 0)
+    forged = encode_values(log, header.base_offset, header.epoch, 0, [b"!" * 40]).data
+    path.write_bytes(data[:last] + forged)
+    found = verify(node)
+    assert ("damage", f"{FOLDER}/{path.name}", last) in found
+    # Where the key came later, what was there may lie open; the note says so.
+    (node / "encryption").unlink()
+    assert ("damage", f"{FOLDER}/{path.name}", last) not in verify(node)
 
 
 def test_compressed_batches_are_dumped_and_verified(tmp_path: Path, verify: Verify, log_tool: Run) -> None:
