@@ -50,10 +50,6 @@ CLOSED = -1
 """In place of the life in which a file was opened: so that the common path needs no other test."""
 
 
-NAMING = ("create", "rename")
-"""What writes a name into a folder; `create` is the part of a call that makes a new file or folder."""
-
-
 class SimulatedCrash(BaseException):
     """The process is dead: nothing may catch this and go on, so it is no `Exception`."""
 
@@ -440,8 +436,6 @@ class SimDisk:
             raise DiskError(errno.EBADF, f"{operation}: the file is closed", path)
         if operation == "append" and file is not None and self.full:
             self._take_space(file, parts, path)
-        if self.full and self._names_too and not self._space and operation in NAMING:
-            raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
         for i, (wanted, error, matching, ending) in enumerate(self._failures):
             called = operation == wanted or operation == f"{wanted}_directory"
             if called and matching in path and path.endswith(ending):
@@ -468,6 +462,11 @@ class SimDisk:
         self._space = 0
         raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
 
+    def _name(self, path: str) -> None:
+        """A folder is to get a new name, for which there may be no space."""
+        if self.full and self._names_too and not self._space:
+            raise DiskError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (simulated)", path)
+
     # ----- the process's side: the Disk port -----
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
@@ -479,8 +478,7 @@ class SimDisk:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            if self.armed:
-                self.enter("create", path, self.life)
+            self._name(path)
             node = Inode()
             folder.names[name] = node
             self._changes.append(_Change(node, None, (folder, name)))
@@ -488,6 +486,7 @@ class SimDisk:
 
     def rename(self, source: str, target: str) -> None:
         self._call("rename", source)
+        self._name(target)
         from_folder, from_name = self._place(source)
         to_folder, to_name = self._place(target)
         node = from_folder.names.get(from_name)
@@ -535,8 +534,7 @@ class SimDisk:
         for name in path.split("/"):
             node = folder.names.get(name)
             if node is None:
-                if self.armed:
-                    self.enter("create", path, self.life)
+                self._name(path)
                 node = _Folder()
                 folder.names[name] = node
                 self._changes.append(_Change(node, None, (folder, name)))

@@ -151,6 +151,7 @@ REQUIRED_MARKS = (
     "D2.shortfall",
     "D2.unreadable",
     "D5.metadata",
+    "D5.read",
     "D5.refused",
     "V2.AppendReply",
     "V2.AppendRequest",

@@ -91,7 +91,7 @@ class Readers:
         if request.offset < replica.log_start:
             self._below_start(client, request)
             return
-        if replica.hw > request.offset and replica.hw >= request.seen_hw:
+        if replica.readable > request.offset and replica.readable >= request.seen_hw:
             self._serve(client, request)
             return
         if len(self.parked) >= self.ctx.config.parked_reads_max:
@@ -153,12 +153,15 @@ class Readers:
         replica = self.replica
         if self._compacted_past(client, request):
             return
-        batches = replica.cached(request.offset, replica.hw, request.max_bytes)
+        if replica.state != "ready":
+            self.ctx.mark("D5.read")
+        end = replica.readable
+        batches = replica.cached(request.offset, end, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
-            self._answer(client, request.offset, batches, replica.hw, replica.dropped_below)
+            self._answer(client, request.offset, batches, end, replica.dropped_below)
         else:
-            self._begin(Reading(client, request, replica.hw, replica.dropped_below, False), True)
+            self._begin(Reading(client, request, end, replica.dropped_below, False), True)
 
     def _compacted_past(self, client: ClientRef, request: ReadRequest) -> bool:
         """C4: whether tombstones that this reader needs may be gone; then it is told."""

@@ -128,6 +128,7 @@ class Replica:
         "hw",
         "hw_epoch",
         "id",
+        "in_doubt",
         "keep_below",
         "leading",
         "leo",
@@ -177,6 +178,8 @@ class Replica:
         self.never_opened = True
         self.failed_durable = 0
         self.keep_below = 0
+        self.in_doubt = False
+        """R5: a sync failed, or there is damage: what lies on the disk is not read before it is rebuilt."""
         self.fetches = 0
         """Number of fetches sent in this run; the newest one's number is in the answer that counts (R6)."""
         self.closed: LogSummary | None = None
@@ -218,6 +221,16 @@ class Replica:
         """What of the durable log may count for others: nothing behind a damaged range (D2, R10)."""
         first = self.repairs.first
         return self.durable_leo if first is None else min(self.durable_leo, first)
+
+    @property
+    def serves_reads(self) -> bool:
+        """D5: a refused write takes nothing away that was stored before."""
+        return self.state == READY or (self.state == FAILED and not self.never_opened and not self.in_doubt)
+
+    @property
+    def readable(self) -> int:
+        """Where the committed records end that this copy can give."""
+        return self.hw if self.state == READY else min(self.hw, self.keep_below)
 
     # -- opening and roles (R1) -------------------------------------------------------------------
 
@@ -420,13 +433,14 @@ class Replica:
             if not event.sync or self.state != READY:
                 return
         if self.state == FAILED:
+            self.in_doubt |= event.sync
             if event.ticket == NO_TICKET:
                 self.reopening = False
             return
         ctx = self.ctx
         ctx.mark("R5.failed" if event.sync else "D5.refused")
         was_leader = self.leading is not None
-        self._stop(self.durable_leo)
+        self._stop(self.durable_leo, in_doubt=event.sync)
         if event.sync or was_leader:
             self.report_failure(self.durable_leo)
         else:
@@ -438,15 +452,16 @@ class Replica:
         The same way as after a failed sync: a new file, and the group hears of it before the copy is used.
         """
         self.ctx.mark("D2.cut")
-        self._stop(offset)
+        self._stop(offset, in_doubt=True)
         self.reopen_ticks = 1
 
-    def _stop(self, keep_below: int) -> None:
+    def _stop(self, keep_below: int, in_doubt: bool) -> None:
         self.readers.fail()
         self.step_aside()
         self.state = FAILED
         self.failed_durable = self.durable_leo
         self.keep_below = keep_below
+        self.in_doubt = in_doubt
         self.pending.clear()
         self.barred_epoch = self.epoch
         self.reopen_ticks = self.ctx.ticks_of(REOPEN_MS)
@@ -478,6 +493,7 @@ class Replica:
         """Once per tick of the node."""
         self.confession.tick()
         if self.state == FAILED:
+            self.readers.tick()
             self._reopen()
             return
         if self.leading is not None:
@@ -513,7 +529,7 @@ class Replica:
         ctx.effects.append(
             OpenLog(self.id, False, self.options)
             if self.never_opened
-            else RebuildLog(self.id, self.keep_below)
+            else RebuildLog(self.id, self.keep_below, self.in_doubt)
         )
 
     # -- peers ------------------------------------------------------------------------------------

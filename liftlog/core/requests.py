@@ -121,7 +121,7 @@ class Requests:
         match request:
             case ReadRequest():
                 replica = self._node.replicas.get(request.partition)
-                if replica is None or replica.state != "ready" or not ctx.incarnation:
+                if replica is None or not replica.serves_reads or not ctx.incarnation:
                     self._not_here(client, request.partition)
                 else:
                     replica.readers.read(client, request)
@@ -187,7 +187,7 @@ class Requests:
         if request.what not in ("earliest", "latest", "new", "time"):
             text = f"offset {request.what!r} is not one of earliest, latest, new, time"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
-        elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
+        elif replica is None or not replica.serves_reads or not self._ctx.incarnation:
             self._not_here(client, request.partition)
         elif request.what in ("earliest", "time"):
             replica.readers.lookup(client, request)

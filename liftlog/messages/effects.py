@@ -95,6 +95,9 @@ class RebuildLog(StorageJob):
 
     log: PartitionId
     keep_below: int
+    in_doubt: bool = True
+    """False: a write was refused, nothing that was synced is in doubt (D5). The rest is cut off where it
+    lies, which takes no space, and what is kept can be read all the while."""
 
 
 class ResetLog(StorageJob):

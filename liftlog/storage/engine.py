@@ -533,6 +533,8 @@ class StorageEngine:
         log = self._logs.get(job.log)
         if log is None:
             return StorageFailed(job.log, NO_TICKET, False, f"log {job.log} is not open")
+        if not job.in_doubt and log.failure is None:
+            return self._cut_off(log, job.keep_below)
         log.fail(log.failure or Failure(True, "the log was rebuilt"))
         try:
             self._lower_hw(log.id, job.keep_below)
@@ -541,6 +543,17 @@ class StorageEngine:
             return LogOpened(self._summary(rebuilt))
         except (OSError, BadBytes, LiftlogError) as error:
             return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
+
+    def _cut_off(self, log: Log, keep_below: int) -> Event:
+        """D5: the log goes on where it is. If even that is refused, it is rebuilt at the next attempt."""
+        try:
+            self._lower_hw(log.id, keep_below)
+            self._upkeep.cut(log, keep_below)
+            log.truncate(keep_below)
+            log.sync()
+            return LogOpened(self._summary(log))
+        except (OSError, BadBytes, LiftlogError) as error:
+            return self._fail(log, NO_TICKET, error)
 
     def _trash(self, job: TrashLog) -> Event | None:
         return self._move_to_trash(job.log)

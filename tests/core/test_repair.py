@@ -438,6 +438,12 @@ def test_D5_a_refused_write_stops_writing_and_it_resumes() -> None:
     world._store = refuse  # type: ignore[method-assign]
     world.publish(partition, b"refused")
     assert world.run_until(lambda: world.nodes[leader].marks.get("D5.refused", 0) == 1)
+    assert world.replica(leader, partition).state == "failed"
+    told = read(world, leader, partition, 0)
+    assert isinstance(told, ReadReply) and told.batches, "what was stored is read from this very copy"
+    assert world.replica(leader, partition).state == "failed"
+    beyond = read(world, leader, partition, world.replica(leader, partition).keep_below)
+    assert isinstance(beyond, ReadReply) and not beyond.batches, "what was refused is not there"
     assert world.run_until(lambda: world.leader(partition) not in (0, leader), 40)
     full = False
     assert world.run_until(lambda: whole(world, leader, partition), 40)

@@ -80,3 +80,30 @@ def test_D5_a_controller_whose_disk_takes_no_metadata_hands_over_serves_reads_an
         await until(caught_up, "every node at the same place of the metadata")
 
     with_logs(tmp_path, story)
+
+
+def test_D5_the_only_copy_of_a_stream_is_read_while_its_disk_is_full(tmp_path: Path) -> None:
+    async def story(cluster: Harness, logs: Logs) -> None:
+        nodes, client = cluster.cluster.nodes, cluster.client
+        await client.create_stream(StreamConfig("alone", "alone", replication_factor=1))
+        for number in range(20):
+            assert (await client.publish("alone", b"%d " % number + b"x" * 2000)).outcome == "ok"
+        node = await cluster.leader("alone")
+        info = await client.stream("alone")
+        limit_files(nodes[node].pid, 60_000)
+        logs.since_now()
+        refused = b"y" * 50_000
+        assert (await client.publish("alone", refused, timeout_ms=500)).outcome != "ok"
+        told = await logs.wait(node, "disk", stream="alone", text="a write was refused")
+        assert "reads go on" in told["text"]
+        # Longer than between two attempts to go on, each of which is refused as well.
+        reader = client.reader(info, node=node, timeout_ms=900)
+        for _ in range(30):
+            records = await reader.fetch(0)
+            assert [(record.value or b"").split()[0] for record in records] == [b"%d" % n for n in range(20)]
+            assert (await client.publish("alone", refused, timeout_ms=100)).outcome != "ok"
+        limit_files(nodes[node].pid, -1)
+        await logs.wait(node, "disk", stream="alone", text="open again")
+        assert (await client.publish("alone", b"20 later", timeout_ms=20_000)).outcome == "ok"
+
+    with_logs(tmp_path, story)

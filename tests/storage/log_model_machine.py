@@ -150,8 +150,8 @@ class LogMachine(RuleBasedStateMachine):
         REACHED["rebuilt"] += 1
         self.epoch += 1
 
-    @rule(groups=st.lists(BATCH, min_size=1, max_size=2))
-    def disk_full(self, groups: list[list[bytes]]) -> None:
+    @rule(groups=st.lists(BATCH, min_size=1, max_size=2), cut_off=st.booleans())
+    def disk_full(self, groups: list[list[bytes]], cut_off: bool) -> None:
         """D5: the write is refused, reads go on, and it can be repeated once there is space."""
         self.sync()
         self.twin.disk.fill()
@@ -161,6 +161,11 @@ class LogMachine(RuleBasedStateMachine):
         except JobFailed as failure:
             assert isinstance(failure.event, StorageFailed) and not failure.event.sync, failure
         self.twin.check_running()
+        if cut_off:
+            # While it is full: nothing is copied, nothing is in doubt.
+            event = self.twin.ask(RebuildLog(LOG, self.twin.model.end, in_doubt=False))
+            assert isinstance(event, LogOpened), event
+            self.twin.check_running()
         self.twin.disk.fill(False)
         REACHED["disk full"] += 1
         self.append(groups, "none", True, 10)

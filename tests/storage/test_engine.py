@@ -14,11 +14,12 @@ from liftlog.messages import (
     LogOpened,
     LogRead,
     LookupTime,
+    MetadataStalled,
     ReadLog,
     RebuildLog,
+    RetryMetadata,
     SaveHardState,
     SaveIdentity,
-    StorageFailed,
     TimeFound,
     TrashLog,
     TruncateLog,
@@ -391,9 +392,9 @@ def test_a_hard_state_whose_sync_failed_is_not_durable_and_can_be_saved_again() 
     engine, _ = start(disk)
     disk.fail_next_sync("vote")
     (event,) = run(engine, SaveHardState(HardState(4, 2), Ticket(1)))
-    assert isinstance(event, StorageFailed)
-    assert (event.log, event.ticket, event.sync) == (RAFT_LOG, 1, True)
-    assert run(engine, SaveHardState(HardState(5, 3), Ticket(2))) == durable(2)
+    assert isinstance(event, MetadataStalled) and "vote" in event.error
+    assert run(engine, SaveHardState(HardState(5, 3), Ticket(2))) == []
+    assert run(engine, RetryMetadata()) == [*durable(1, 2), MetadataStalled("")]
     disk.power_loss(disk.random)
     _, recovered = start(disk)
     assert recovered.hard_state == HardState(5, 3)

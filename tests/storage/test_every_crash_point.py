@@ -168,6 +168,17 @@ def rebuild(keep_below: int) -> Act:
     return act
 
 
+def cut_off(keep_below: int) -> Act:
+    """D5: what a rebuild is where nothing is in doubt."""
+
+    def act(twin: Twin) -> None:
+        (event,) = twin.do(RebuildLog(LOG, keep_below, in_doubt=False))
+        assert isinstance(event, LogOpened)
+        twin.do(twin.append(b"cut off"))
+
+    return act
+
+
 def move_start(*offsets: int) -> Act:
     def act(twin: Twin) -> None:
         for offset in offsets:
@@ -247,6 +258,8 @@ SCENES = [
     Scene("truncate within an early batch", furnished, truncate(5)),
     Scene("truncate to the start", furnished, truncate(0)),
     Scene("rebuild all", furnished, rebuild(22)),
+    Scene("cut off nothing", furnished, cut_off(22)),
+    Scene("cut off early segments", furnished, cut_off(7)),
     Scene("rebuild within a batch", furnished, rebuild(17)),
     Scene("rebuild an early segment", furnished, rebuild(7)),
     Scene("purge within a segment", furnished, move_start(3)),

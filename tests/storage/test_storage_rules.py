@@ -20,6 +20,7 @@ from liftlog.messages import (
     CheckpointHw,
     LogOpened,
     LogRead,
+    MetadataStalled,
     ReadLog,
     RebuildLog,
     SaveHardState,
@@ -147,7 +148,8 @@ def test_R5_M1_a_vote_whose_sync_failed_is_made_durable_by_the_next_start(failin
             disk.fail_next_sync(failing)
         else:
             disk.fail_next("sync_directory")
-        assert failures(engine.sync()) == [(2, True)]
+        (event,) = engine.sync()
+        assert isinstance(event, MetadataStalled) and event.error, "held back, and not durable"
         engine.close(clean=True)
         _, recovered = restart(disk)
         assert not recovered.clean
@@ -462,3 +464,39 @@ def test_D4_a_life_without_crash_keeps_every_promise_and_meets_its_planned_failu
     life.disk.kill()
     engine, recovered = start(life.disk)
     assert life.promises.broken(engine, recovered) == "" and recovered.clean
+
+
+def test_D5_a_log_whose_write_was_refused_goes_on_where_it_is_and_is_read_all_the_while() -> None:
+    """No copy is made of it: for that there is no space either."""
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 3)
+    before = segments(disk)
+    disk.fill(True, 10, names_too=True)
+    assert failures(run(engine, append(3, [b"refused" * 20], 4))) == [(4, False)]
+    for _ in range(3):
+        assert len(values(engine)) == 3
+        (event,) = run(engine, RebuildLog(LOG, 3, in_doubt=False))
+        assert isinstance(event, LogOpened) and event.summary.leo == 3
+        assert event.summary.tail is not TailState.DAMAGED
+    assert failures(run(engine, append(3, [b"refused" * 20], 5))) == [(5, False)]
+    disk.fill(False)
+    assert run(engine, append(3, [b"later"], 6)) == durable(6)
+    assert values(engine)[3:] == [b"later"] and segments(disk) == before
+    disk.power_loss(Random(5))
+    engine, recovered = start(disk)
+    assert recovered.logs[0].leo == 4 and values(engine)[3:] == [b"later"]
+
+
+def test_D5_a_log_that_cannot_even_be_cut_off_is_rebuilt() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 3)
+    run(engine, append(3, [b"unwanted"], 4))
+    disk.fail_next("truncate")
+    (event,) = run(engine, RebuildLog(LOG, 3, in_doubt=False))
+    assert isinstance(event, StorageFailed) and event.sync
+    (event,) = run(engine, RebuildLog(LOG, 3, in_doubt=False))
+    assert isinstance(event, LogOpened) and event.summary.leo == 3
