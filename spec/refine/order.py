@@ -22,6 +22,7 @@ from liftlog.core.raft_steps import RaftLetter, RaftStep
 from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.messages import FETCH_BELOW_START, FETCH_DIVERGED, FETCH_OK
 from liftlog.tracing import Header, Line
+from liftlog.types import PartitionId
 
 RAFT = "raft"
 
@@ -104,7 +105,7 @@ class CausalOrder:
         match line:
             case ReplicaStep() | RaftStep():
                 letter = line.cause.letter
-                return letter is None or _is_empty(letter) or (line.__class__, _bare(letter)) in self._said
+                return letter is None or _is_empty(letter) or (_place(line), _bare(letter)) in self._said
             case GroupStep():
                 return self._asked_for(line)
         return True
@@ -138,7 +139,7 @@ class CausalOrder:
             case GroupStep():
                 said.add((line.partition, line.index))
             case ReplicaStep():
-                said.update((ReplicaStep, letter) for letter in line.sent)
+                said.update((line.partition, letter) for letter in line.sent)
                 after = line.after
                 if after is not None and after.office is not None and after.office.pending is not None:
                     said.add((line.partition, line.node, after.office.pending.version, "pending"))
@@ -154,14 +155,19 @@ class CausalOrder:
             if letter.after:
                 self._held.setdefault((line.node, line.start, letter.after), []).append(letter)
             else:
-                self._said.add((RaftStep, _bare(letter)))
+                self._said.add((RAFT, _bare(letter)))
         if line.cause.ticket:
             for letter in self._held.pop((line.node, line.start, line.cause.ticket), ()):
-                self._said.add((RaftStep, _bare(letter)))
+                self._said.add((RAFT, _bare(letter)))
 
 
 def _time(line: Line) -> int:
     return line.at_us
+
+
+def _place(line: ReplicaStep | RaftStep) -> PartitionId | str:
+    """What a message belongs to: of another partition the same may be said in the same words."""
+    return line.partition if isinstance(line, ReplicaStep) else RAFT
 
 
 def _bare(letter: Any) -> Any:

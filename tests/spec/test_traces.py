@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -116,6 +117,16 @@ def test_clocks_may_be_wrong_by_seconds(tmp_path: Path) -> None:
     # When a report that says nothing new is forgotten depends on the order of what does not depend on it.
     assert report.actions.pop("isr.IsLost") and right.actions.pop("isr.IsLost")
     assert report.actions == right.actions
+
+
+@pytest.mark.parametrize("seed", [14, 20, 31])
+def test_clocks_may_be_wrong_by_a_minute(seed: int, tmp_path: Path) -> None:
+    """With several partitions a message was taken for sent when another one's said the same."""
+    draws = Random(seed)
+    for most_s in (13, 60):
+        skew_us = {node: draws.randrange(-most_s * 1_000_000, most_s * 1_000_000) for node in range(1, 6)}
+        report = check_traces(write(tmp_path, traced(seed, skew_us)))
+        assert report.good, f"{report.finding} with clocks off by {skew_us}"
 
 
 def test_no_line_overtakes_its_own_process_or_its_cause(lines: dict[int, list[Line]], tmp_path: Path) -> None:
