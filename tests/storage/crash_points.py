@@ -251,6 +251,7 @@ def check_failure(scene: Scene, twin: Twin, where: str, seen: Seen) -> None:
 
 def carry_on(twin: Twin) -> None:
     """D5, R5: reads are right or refused; a log that failed is rebuilt; then it can be written again."""
+    twin.retry_metadata()
     for log, model in twin.models.items():
         if not model.exists:
             continue

@@ -28,9 +28,11 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LookupTime,
+    MetadataStalled,
     OpenLog,
     ReadLog,
     RepairLog,
+    RetryMetadata,
     SaveHardState,
     Scrubbed,
     ScrubLog,
@@ -166,6 +168,8 @@ class Twin:
         self.stopped = False
         self._ticket = 0
         self._waiting: list[StorageJob] = []
+        self._by_ticket: dict[int, StorageJob] = {}
+        """Jobs whose ticket was not answered yet; metadata may be held back for long (D5)."""
         self.engine: StorageEngine = None  # type: ignore[assignment]  # not running yet
         """Not part of a snapshot: a copy of a twin begins with a start."""
 
@@ -230,15 +234,23 @@ class Twin:
     def sync(self) -> list[Event]:
         """The sync phase of all jobs since the last one."""
         jobs, self._waiting = self._waiting, []
-        by_ticket: dict[int, StorageJob] = {getattr(job, "ticket", 0): job for job in jobs}
+        self._by_ticket.update({getattr(job, "ticket", 0): job for job in jobs})
         events = self.engine.sync()
         for event in events:
-            assert isinstance(event, Durable | StorageFailed), event
-            self._answered(by_ticket[event.ticket], event)
+            assert isinstance(event, Durable | StorageFailed | MetadataStalled), event
+            if not isinstance(event, MetadataStalled):
+                self._answered(self._by_ticket.pop(event.ticket), event)
         for job in jobs:
             if isinstance(job, CheckpointHw) and not self.disk.failed:
                 self.models[job.log].checkpointed(job.hw)
         return events
+
+    def retry_metadata(self) -> None:
+        """D5: what was held back is written and durable. Raises JobFailed if it is refused once more."""
+        assert not self.engine.write([RetryMetadata()])
+        for event in self.sync():
+            if error_of(event):
+                raise JobFailed(event)
 
     def _submitted(self, job: StorageJob) -> None:
         if isinstance(job, SaveHardState):
