@@ -37,7 +37,14 @@ def test_D5_a_controller_whose_disk_takes_no_metadata_hands_over_serves_reads_an
             result = await client.publish("orders", f"message {number}".encode())
             assert result.outcome == "ok"
         await cluster.in_sync("orders", 3)
-        full = await cluster.controller()
+        full = await cluster.leader("orders") % 3 + 1
+        if await cluster.controller() != full:
+            await client.transfer_controller(full)
+
+        async def leads_the_group() -> bool:
+            return await cluster.controller() == full
+
+        await until(leads_the_group, f"node {full} as the controller")
         log = nodes[full].config.data / "raft" / "00000000000000000000.log"
 
         async def longer_than_its_own_log() -> bool:
