@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.core.raft_steps import RaftRecorder, RaftState
+from liftlog.core.raft_steps import RaftRecorder, RaftState, echo_of
 from liftlog.core.recorder import Recorder, Seen, Told
 from spec.refine.raft import Disagreement, RaftChecker
 
@@ -46,11 +46,12 @@ def required_raft_actions() -> list[str]:
 class Process:
     """The recorders of one process, and whose it is."""
 
-    __slots__ = ("raft", "replicas")
+    __slots__ = ("number", "raft", "replicas")
 
     def __init__(self, machine: Machine, told: Told) -> None:
         node, recovered = machine.node, machine.recovered
         assert node is not None and recovered is not None
+        self.number = machine.number
         self.replicas = Recorder(node, told)
         self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
 
@@ -88,11 +89,16 @@ class RaftRefining:
         assert checker is not None
         self._steps += len(waiting)
         for place, (_, process, state, seen) in enumerate(waiting):
+            echo = echo_of(seen[0], seen[1])
+            if echo is not None and checker.again(process.number, state, echo):
+                checks[NAME] += 1
+                process.raft.passed()
+                continue
             line = process.raft.line(seen[0], seen[1], state)
             if line is not None:
                 checks[NAME] += 1
                 try:
-                    checker.step(line)
+                    checker.step(line, echo)
                 except Disagreement as found:
                     return place, found
         return None

@@ -191,24 +191,25 @@ class RaftRecorder:
 
     def line(self, event: Event | None, effects: Sequence[Effect], state: RaftState) -> RaftStep | None:
         """The line of a step after which the node remembered `state`, if there is one."""
-        jobs: list[RaftJob] = []
-        sent: list[RaftLetter] = []
+        jobs: tuple[RaftJob, ...] = ()
+        sent: tuple[RaftLetter, ...] = ()
         for effect in effects:
-            if isinstance(effect, Send):
+            if type(effect) is Send:
                 if type(effect.message) in _LETTERS:
-                    sent.append(letter_of(effect.message, self._raft.node, effect.to, effect.after))
+                    sent += (letter_of(effect.message, self._raft.node, effect.to, effect.after),)
             elif type(effect) in _WRITES:
                 job = _job(effect)
                 if job is not None:
-                    jobs.append(job)
+                    jobs += (job,)
         letter, ticket = None, 0
-        if isinstance(event, Received):
+        if type(event) is Received:
             if type(event.message) in _LETTERS:
                 letter = letter_of(event.message, event.sender, self._raft.node, 0)
-        elif isinstance(event, Durable) and event.ticket in self._open:
+        elif type(event) is Durable and event.ticket in self._open:
             ticket = event.ticket
             del self._open[ticket]
-        if letter is None and not (ticket or sent or jobs) and state == self._told:
+        told = self._told
+        if letter is None and not (ticket or sent or jobs) and (state is told or state == told):
             return None
         for job in jobs:
             self._open[job.ticket] = None
@@ -216,10 +217,47 @@ class RaftRecorder:
         self._number += 1
         name = type(event).__name__ if event is not None else "Start"
         cause = RaftCause(name, letter, ticket)
-        line = RaftStep(self._raft.node, self._start, self._number, cause, state, tuple(jobs), tuple(sent))
+        line = RaftStep(self._raft.node, self._start, self._number, cause, state, jobs, sent)
         if event is None:
             line = msgspec.structs.replace(line, disk=self._disk, found=self._found)
         return line
+
+    def passed(self) -> None:
+        """A step's line is not wanted, since all but its number was in another (`echo_of`)."""
+        self._number += 1
+
+
+Echo = tuple[object, ...]
+
+
+def echo_of(event: Event | None, effects: Sequence[Effect]) -> Echo | None:
+    """What the arrival of a heartbeat, or of its answer, says: steps of one process with the same echo, after
+    which it remembers the same, have the same line but for its number. `None` for every other step.
+    """
+    if type(event) is not Received:
+        return None
+    message, said = event.message, None
+    for effect in effects:
+        if type(effect) is Send:
+            if type(effect.message) in _LETTERS:
+                if said is not None:
+                    return None
+                said = effect
+        elif type(effect) in _WRITES:
+            return None
+    if type(message) is AppendReply:
+        if said is not None:
+            return None
+        return event.sender, message.term, message.match, message.success, message.counts
+    if type(message) is not AppendRequest or message.entries:
+        return None
+    request = (event.sender, message.term, message.prev_index, message.prev_term, message.commit)
+    if said is None:
+        return request, None
+    reply = said.message
+    if type(reply) is not AppendReply:
+        return None
+    return request, said.to, said.after, reply.term, reply.match, reply.success, reply.counts
 
 
 def _job(effect: Effect) -> RaftJob | None:
@@ -271,7 +309,7 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 receiver,
                 message.prev_index,
                 message.prev_term,
-                _runs(message.entries),
+                _runs(message.entries) if message.entries else (),
                 message.commit,
                 after=after,
             )

@@ -24,7 +24,13 @@ class Sparse:
 
     def put(self, place: int, value: Any) -> Sparse:
         """The same function with one value changed."""
-        return Sparse(self.length, self.default, {**self.changed, place: value})
+        found = Sparse(self.length, self.default)
+        found.changed = self.changed.copy()
+        if value != self.default:
+            found.changed[place] = value
+        else:
+            found.changed.pop(place, None)
+        return found
 
     def __len__(self) -> int:
         return self.length

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from liftlog.core.steps import ReplicaState
 from spec.lang.types import SpecError
 from spec.models.isr_steps import IsrSteps
 from spec.refine.runs import Runs
@@ -27,6 +28,18 @@ class Disagreement(Exception):
         self.finding = finding
 
 
+VARIABLES = (
+    *("now", "index", "eligible", "known", "change", "elected", "news", "up", "tail", "run"),
+    *("log", "synced", "found", "hw", "applied", "view", "first", "progress", "pending", "crashes"),
+    *("damages", "committed", "here", "barred", "remembered", "former", "mail", "told"),
+)
+"""Those of the model in their order, in which a state holds their values ..."""
+NOW, INDEX, ELIGIBLE, KNOWN, CHANGE, ELECTED, NEWS, UP, TAIL, RUN = range(10)
+LOG, SYNCED, FOUND, HW, APPLIED, VIEW, FIRST, PROGRESS, PENDING, CRASHES = range(10, 20)
+DAMAGES, COMMITTED, HERE, BARRED, REMEMBERED, FORMER, MAIL, TOLD = range(20, 28)
+"""... so that each can be read by its place."""
+
+
 class Seen(NamedTuple):
     """The model's View, as it is held."""
 
@@ -38,19 +51,9 @@ class Seen(NamedTuple):
     live: int
 
 
-class Mail(NamedTuple):
-    """The model's Message, as it is held."""
-
-    kind: int
-    follower: int
-    leader: int
-    epoch: int
-    run: int
-    at: int
-    last: int
-    to: int
-    entries: Any
-    hw: int
+MAIL_KIND, MAIL_FOLLOWER, MAIL_LEADER, MAIL_EPOCH, MAIL_RUN, MAIL_AT, MAIL_LAST, MAIL_TO = range(8)
+MAIL_ENTRIES, MAIL_HW = 8, 9
+"""Places of the fields in the model's Message, as it is held."""
 
 
 class Agreed(NamedTuple):
@@ -61,6 +64,15 @@ class Agreed(NamedTuple):
     values: tuple[Any, ...]
     ends: tuple[int, ...]
 
+    def still(self, after: ReplicaState, log: Runs) -> bool:
+        """Whether neither has changed since, but for that."""
+        return (
+            self.history == after.history
+            and self.log_start == after.log_start
+            and self.values == log.values
+            and self.ends == log.ends[:-1]
+        )
+
 
 REPORT, RECORDS, CUT, START = range(4)
 
@@ -70,7 +82,10 @@ def stepper_of(replicas: int, minimum: int) -> Stepper:
     """The model for so many replicas and this minimum, without any other bound."""
     bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
     given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
-    return Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", **given))
+    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", **given))
+    if found.variables != VARIABLES:
+        raise SpecError(f"IsrSteps has the variables {', '.join(found.variables)}; abstract.py takes others")
+    return found
 
 
 class Abstract:
@@ -81,7 +96,7 @@ class Abstract:
         self.place = {node: place for place, node in enumerate(members)}
         self.steps = stepper_of(len(members), minimum)
         self._counts = counts
-        self._at = {name: place for place, name in enumerate(self.steps.variables)}
+        self._masks: dict[tuple[int, ...], int] = {}
         first = self.steps.first()
         self.state = self.steps.with_values(first, {"log": (Runs(),) * len(members)})
         self.raft_index = [0]
@@ -97,10 +112,6 @@ class Abstract:
         """By replica: the history that was found to be that of its log in the model."""
         self.done: list[str] = []
         """What was done in the present step of the program, for people."""
-
-    def __getitem__(self, name: str) -> Any:
-        """A variable."""
-        return self.state[self._at[name]]
 
     def do(self, action: str, *given: Any) -> None:
         """Take a step of the model. Raises Disagreement."""
@@ -127,22 +138,22 @@ class Abstract:
     # -- parts of the state --------------------------------------------------------------------------------
 
     def view(self, r: int) -> Seen:
-        return Seen(*self["view"][r])
+        return Seen(*self.state[VIEW][r])
 
     @property
     def now(self) -> Seen:
-        return Seen(*self["now"])
-
-    def mail(self) -> list[Mail]:
-        return [Mail(*message) for message in self["mail"]]
+        return Seen(*self.state[NOW])
 
     # -- numbers -------------------------------------------------------------------------------------------
 
-    def mask(self, nodes: Any) -> int:
+    def mask(self, nodes: tuple[int, ...]) -> int:
         """A set of nodes as the model holds it."""
-        mask = 0
-        for node in nodes:
-            mask |= 1 << self.place[node]
+        mask = self._masks.get(nodes)
+        if mask is None:
+            mask = 0
+            for node in nodes:
+                mask |= 1 << self.place[node]
+            self._masks[nodes] = mask
         return mask
 
     def nodes(self, mask: int) -> list[int]:

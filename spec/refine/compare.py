@@ -7,7 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 from liftlog.core.steps import ReplicaState
-from spec.refine.abstract import Abstract, Agreed, Disagreement
+from spec.refine.abstract import (
+    APPLIED,
+    FIRST,
+    HERE,
+    HW,
+    LOG,
+    PENDING,
+    PROGRESS,
+    SYNCED,
+    UP,
+    VIEW,
+    Abstract,
+    Agreed,
+    Disagreement,
+)
 from spec.refine.runs import Runs
 
 NAMES = ("role", "leo", "durable", "leader", "isr", "epoch", "version", "hw")
@@ -15,10 +29,11 @@ NAMES = ("role", "leo", "durable", "leader", "isr", "epoch", "version", "hw")
 
 def compare(a: Abstract, r: int, after: ReplicaState) -> None:
     """Raises Disagreement with what differs, and nothing else."""
-    if after.state != "ready" or not a["here"][r]:
+    state = a.state
+    if after.state != "ready" or not state[HERE][r]:
         return
-    up, log, applied = a["up"][r], a["log"][r], a["applied"][r]
-    leader, _, _, isr, _, _ = a["view"][r]
+    up, log, applied = state[UP][r], state[LOG][r], state[APPLIED][r]
+    leader, _, _, isr, _, _ = state[VIEW][r]
     leads = up and leader == r
     role = "leader" if leads else "follower" if up and leader >= 0 else "idle"
     view = after.view
@@ -35,17 +50,19 @@ def compare(a: Abstract, r: int, after: ReplicaState) -> None:
     model = (
         role,
         len(log),
-        a["synced"][r],
+        state[SYNCED][r],
         a.members[leader] if leader >= 0 else 0,
         isr,
         a.epoch_at.get(applied),
         a.version_at.get(applied),
-        a["hw"][r] if up else after.hw,
+        state[HW][r] if up else after.hw,
     )
     wrong = _shown(a, real, model) if real != model else []
     if leads:
         wrong += _office(a, r, after)
-    wrong += _history(a, r, log, after)
+    agreed = a.agreed[r]
+    if agreed is None or after.damage or not agreed.still(after, log):
+        wrong += _history(a, r, log, after)
     if wrong:
         raise Disagreement("", "; ".join(wrong))
 
@@ -63,13 +80,14 @@ def _office(a: Abstract, r: int, after: ReplicaState) -> list[str]:
     office = after.office
     if office is None:
         return ["office is None, in the model an epoch"]
-    pending = a.node(a["pending"][r])
+    state = a.state
+    pending = a.node(state[PENDING][r])
     found: list[tuple[str, Any, Any]] = []
-    if office.began != a["first"][r]:
-        found.append(("epoch's start", office.began, a["first"][r]))
+    if office.began != state[FIRST][r]:
+        found.append(("epoch's start", office.began, state[FIRST][r]))
     if (office.pending.who if office.pending is not None else 0) != pending:
         found.append(("pending", office.pending.who if office.pending is not None else 0, pending))
-    progress = a["progress"][r]
+    progress = state[PROGRESS][r]
     for place, node in enumerate(a.members):
         if place != r:
             known = office.progress.get(node, NO_PROGRESS)[1]
@@ -84,9 +102,6 @@ NO_PROGRESS = (0, -1)
 def _history(a: Abstract, r: int, log: Runs, after: ReplicaState) -> list[str]:
     """Which epoch wrote what: from the log's start on, where it can be read (D2)."""
     history = after.history
-    agreed = Agreed(history, after.log_start, log.values, log.ends[:-1])
-    if agreed == a.agreed[r] and not after.damage:
-        return []
     known_from = max(after.log_start, history[0][1]) if history else after.leo
     real = [(start, a.epochs.get(epoch, -1)) for epoch, start in history]
     points = {known_from, after.leo}
@@ -103,7 +118,8 @@ def _history(a: Abstract, r: int, log: Runs, after: ReplicaState) -> list[str]:
             return [f"offsets {start}..{end - 1} are of epoch {epoch}, in the model of {log[start][0]}"]
     # All of it was looked at, the beginning of the last stretch included: a longer one is no other.
     whole = history and log.values and after.leo == len(log) > max(known_from, history[-1][1], *log.ends[:-1])
-    a.agreed[r] = agreed if whole and not after.damage else None
+    whole = whole and not after.damage
+    a.agreed[r] = Agreed(history, after.log_start, log.values, log.ends[:-1]) if whole else None
     return []
 
 

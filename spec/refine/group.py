@@ -8,7 +8,23 @@ actions; the record after it is compared with the model's.
 from __future__ import annotations
 
 from liftlog.core.steps import Found, Group, GroupStep
-from spec.refine.abstract import Abstract, Disagreement
+from spec.refine.abstract import (
+    CHANGE,
+    ELIGIBLE,
+    FORMER,
+    INDEX,
+    KNOWN,
+    LOG,
+    MAIL,
+    MAIL_FOLLOWER,
+    MAIL_KIND,
+    REPORT,
+    SYNCED,
+    TAIL,
+    TOLD,
+    Abstract,
+    Disagreement,
+)
 
 DOUBTFUL = ("suspect", "damaged")
 GONE = ("none", "lost")
@@ -84,7 +100,7 @@ class GroupPart:
 
     def _numbered(self, index: int, after: Group) -> None:
         a = self.abstract
-        last = a["index"]
+        last = a.state[INDEX]
         a.raft_index.extend([index] * (last + 1 - len(a.raft_index)))
         a.version_at[last] = after.version
         a.epoch_at[last] = after.epoch
@@ -98,14 +114,14 @@ class GroupPart:
         found = step.found
         assert found is not None
         self._fall(place, found, self._doubtful(found))
-        for message in a.mail():
-            if message.follower == place and message.kind != 0:
-                a.do("IsLost", tuple(message))
-        for said in a["told"]:
+        for message in a.state[MAIL]:
+            if message[MAIL_FOLLOWER] == place and message[MAIL_KIND] != REPORT:
+                a.do("IsLost", message)
+        for said in a.state[TOLD]:
             if said[0] == place:
                 a.do("ConfessionIsLost", said)
         a.incarnations[place].append(step.incarnation)
-        a.do("Register" if a["tail"][place] == 0 else "RegisterAfterDamage", place)
+        a.do("Register" if a.state[TAIL][place] == 0 else "RegisterAfterDamage", place)
 
     def _doubtful(self, found: Found) -> bool:
         """R14: whether this find makes a copy doubtful."""
@@ -115,7 +131,7 @@ class GroupPart:
 
     def _fall(self, place: int, found: Found, doubtful: bool) -> None:
         a = self.abstract
-        log = a["log"][place]
+        log = a.state[LOG][place]
         if found.reset or found.state == "lost" or (found.state == "none" and place in self.confirmed):
             a.do("LoseDisk", place)
             return
@@ -129,9 +145,9 @@ class GroupPart:
             else:
                 a.do("CrashWithDoubt", place)
             return
-        for old in a["former"][place]:
+        for old in a.state[FORMER][place]:
             text, synced, cut = old
-            kept = min(max(synced, a["synced"][place]), cut)
+            kept = min(max(synced, a.state[SYNCED][place]), cut)
             fits = keep <= len(text) and self._epoch_before(text, keep) == a.epochs.get(found.epoch)
             if fits and (doubtful or kept <= keep):
                 a.do("CrashBeforeCut", place, keep, 1 if doubtful else 0, old)
@@ -139,7 +155,7 @@ class GroupPart:
         raise Disagreement(
             "Crash",
             f"{found.leo} records up to epoch {found.epoch} are found after it, but the log had {len(log)}, "
-            f"{a['synced'][place]} of them synced, and no cut explains that",
+            f"{a.state[SYNCED][place]} of them synced, and no cut explains that",
         )
 
     @staticmethod
@@ -173,7 +189,7 @@ class GroupPart:
             return
         gone = [node for node in self.record.isr if node not in step.isr]
         who = step.joiner or (gone[0] if len(gone) == 1 else 0)
-        change = a["change"]
+        change = a.state[CHANGE]
         if not change or a.node(change[0][0]) != who:
             raise Disagreement("ApplyAddition" if step.joiner else "ApplyRemoval", "nobody has proposed that")
         a.do("ApplyAddition" if step.joiner else "ApplyRemoval")
@@ -185,7 +201,7 @@ class GroupPart:
         place = a.place[step.about]
         run = a.run_of(place, step.incarnation)
         said = (place, run, a.epochs.get(told.epoch, -1), told.leo, step.shortfall)
-        if said not in a["told"]:
+        if said not in a.state[TOLD]:
             raise Disagreement("HearConfession", f"node {step.about} has not said that it ends at {told.leo}")
         again = self.twice.get(said, 0)
         if again:
@@ -215,7 +231,7 @@ class GroupPart:
             a.do("ElectAnother", place)
         elif a.now.isr >> place & 1:
             a.do("ElectFromIsr", place)
-        elif a["eligible"] >> place & 1:
+        elif a.state[ELIGIBLE] >> place & 1:
             a.do("ElectFromEligible", place)
         else:
             a.do("ElectFromLastKnown", place)
@@ -228,14 +244,14 @@ class GroupPart:
         pairs: list[tuple[str, object, object]] = [
             ("leader", a.node(now.leader), after.leader),
             ("isr", a.nodes(now.isr), sorted(after.isr)),
-            ("eligible", a.nodes(a["eligible"]), sorted(after.eligible)),
+            ("eligible", a.nodes(a.state[ELIGIBLE]), sorted(after.eligible)),
             ("epoch", now.epoch, a.epochs.get(after.epoch)),
         ]
         for place, node in enumerate(a.members):
             member = after.members[node]
             pairs.append((f"live[{node}]", bool(now.live >> place & 1), member.live))
             pairs.append((f"run[{node}]", a.incarnations[place][now.runs[place]], member.incarnation))
-            known = a["known"][place]
+            known = a.state[KNOWN][place]
             copy = after.known.get(node)
             shown = None if copy is None else (a.epochs.get(copy.epoch), copy.leo, copy.lost)
             pairs.append((f"known[{node}]", tuple(known[0]) if known else None, shown))

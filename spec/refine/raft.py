@@ -31,7 +31,7 @@ had the right to vote, since such a disk has promised nothing. All these are cou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,8 +43,6 @@ from spec.run.stepwise import Refused, Stepper
 
 HUGE = 10**9
 Message = tuple[Any, ...]
-Spoken = tuple[RaftLetter | None, tuple[RaftLetter, ...]]
-"""What a line says beside what the node remembers: the message that came, and those that went out."""
 ASK, VOTE, APPEND, ACK = range(4)
 """As they are held: the model's kinds of messages in their order."""
 ROLES = {"follower": 0, "pre-candidate": 0, "candidate": 1, "leader": 2}
@@ -101,10 +99,10 @@ class _Process:
         """The farthest acknowledgement of each follower that it has taken in, in its present term."""
         self.settled: RaftState | None = None
         """What it remembered when it was last compared with the model."""
-        self.known: dict[Spoken, tuple[str, ...]] = {}
-        """Lines that changed nothing since something last did, with their actions. The same line is explained
-        by the same: what its actions read are values of this node alone. (Those of which that is not true,
-        `StepDown` and `Commit`, always change something.)"""
+        self.known: dict[Hashable, tuple[str, ...]] = {}
+        """Lines that changed nothing since something last did, with their actions: by what they say, or by
+        what their echo is. The same line is explained by the same: what its actions read are values of this
+        node alone. (Those of which that is not true, `StepDown` and `Commit`, always change something.)"""
 
 
 class RaftChecker:
@@ -116,8 +114,11 @@ class RaftChecker:
         self._place = {name: number for number, name in enumerate(self._steps.variables)}
         place = self._place
         self._messages, self._appends = place["messages"], place["appends"]
-        self._term, self._vote, self._role, self._commit_at, self._log_at, self._barred, self._disk = (
-            place[name] for name in ("term", "vote", "role", "commit", "log", "barred", "disk")
+        self._term, self._vote, self._role, self._commit_at = (
+            place[name] for name in ("term", "vote", "role", "commit")
+        )
+        self._log_at, self._barred, self._disk, self._writes = (
+            place[name] for name in ("log", "barred", "disk", "writes")
         )
         self._node = {voter: number for number, voter in enumerate(self.voters)}
         self.state: tuple[Any, ...] = self._steps.first()
@@ -149,61 +150,77 @@ class RaftChecker:
         """The disk of a voter may now be as no crash leaves it: `what` happened to it."""
         self._struck[node] = what
 
-    def step(self, line: RaftStep) -> None:
-        """Explain one line. Raises Disagreement."""
+    def step(self, line: RaftStep, echo: Hashable = None) -> None:
+        """Explain one line. `echo`: that of its step (`raft_steps.echo_of`). Raises Disagreement."""
         node = self._node.get(line.node, -1)
         if node < 0:
             self._count_outside("step of a learner")
             return
-        self.steps += 1
         process = self._processes.get(node)
-        if process is not None and self._is_known(process, line):
-            return
+        state, cause = line.state, line.cause
+        # Then what the node remembers is what it was when last compared, and it writes nothing now.
+        settled = (
+            not (line.jobs or cause.ticket or cause.event == "Start")
+            and process is not None
+            and (process.settled is state or process.settled == state)
+        )
+        if echo is None:
+            echo = (cause.letter, line.sent)
+            if settled and process is not None and self._is_known(process, echo):
+                return
+        self.steps += 1
         self._tried = ""
         self._took.clear()
         self._wrote.clear()
         self._changed = False
-        if line.cause.event == "Start":
+        if cause.event == "Start":
             process = self._start(node, line)
         elif process is None:
             raise self._wrong(line, "the first line of a process is its start")
-        written = len(self._value("writes", node))
-        if line.cause.ticket:
+        written = len(self.state[self._writes][node])
+        if cause.ticket:
             written -= self._synced(node, process, line)
-        if line.cause.letter is not None:
-            self._received(node, process, line, line.cause.letter)
-        self._decide(node, process, line)
-        self._submitted(node, process, line, written)
-        if line.cause.ticket:
+        if cause.letter is not None:
+            self._received(node, process, line, cause.letter)
+        if not settled or self._changed:
+            self._rises(node, process, line)
+        for letter in line.sent:
+            self._says(node, process, line, letter)
+        if not settled or self._changed:
+            self._settles(node, process, line)
+        if line.jobs or self._wrote:
+            self._submitted(node, process, line, written)
+        if cause.ticket:
             self._released(node, process, line)
-        self._compare(node, process, line)
-        if line.state.may_vote:
+        if not settled or self._changed:
+            self._compare(node, process, line)
+        if state.may_vote:
             self._born[node] = True
         if not self._took:
             self.stutters += 1
-        self._remember(process, line)
+        if not settled or self._changed:
+            process.known.clear()
+            process.settled = state
+        if not (self._changed or line.jobs or cause.ticket or cause.event == "Start"):
+            process.known[echo] = tuple(self._took)
 
-    def _is_known(self, process: _Process, line: RaftStep) -> bool:
-        """Whether the same line was explained in the same state before; then it is counted, no more."""
-        cause = line.cause
-        if line.jobs or cause.ticket or process.settled != line.state:
-            return False
-        took = process.known.get((cause.letter, line.sent))
+    def again(self, voter: int, state: RaftState, echo: Hashable) -> bool:
+        """Whether a step after which `voter` remembers `state` has this echo, and one that had it was
+        explained in the very same state before. Then it is counted, and needs no line.
+        """
+        process = self._processes.get(self._node.get(voter, -1))
+        return process is not None and process.settled is state and self._is_known(process, echo)
+
+    def _is_known(self, process: _Process, echo: Hashable) -> bool:
+        """Most lines say what was said before, such as heartbeats and their answers."""
+        took = process.known.get(echo)
         if took is None:
             return False
+        self.steps += 1
         for action in took:
             self.actions[action] += 1
         self.stutters += not took
         return True
-
-    def _remember(self, process: _Process, line: RaftStep) -> None:
-        """Most lines say what was said before, such as heartbeats and their answers."""
-        again = not (self._changed or line.jobs or line.cause.ticket or line.cause.event == "Start")
-        if not again or process.settled != line.state:
-            process.known.clear()
-            process.settled = line.state
-        if again:
-            process.known[line.cause.letter, line.sent] = tuple(self._took)
 
     # -- the model's state ---------------------------------------------------------------------------------
 
@@ -212,12 +229,13 @@ class RaftChecker:
 
     def _apply(self, line: RaftStep, action: str, parameters: tuple[Any, ...], *given: Message) -> None:
         """Take one action that sees the given messages alone."""
-        messages = self._messages
-        before = self.state
+        messages, appends = self._messages, self._appends
+        before = state = self.state
         visible = given if len(given) < 2 else tuple(sorted(given))
-        seen = (*before[:messages], visible, *before[messages + 1 :])
+        if visible:
+            state = (*before[:messages], visible, *before[messages + 1 :])
         self._tried = action
-        after = self._steps.apply(action, parameters, seen)
+        after = self._steps.apply(action, parameters, state)
         if isinstance(after, Refused):
             raise self._wrong(line, f"{self._text(action, parameters)}: {after}")
         for message in after[messages]:
@@ -227,13 +245,14 @@ class RaftChecker:
                     self._acks[message[:5]] = message
         self.actions[action] += 1
         self._took.append(action)
-        found = list(after)
-        # A number that bounds what is explored, and nothing else, would make every state a new one.
-        found[messages], found[self._appends] = (), 0
-        after = tuple(found)
+        if after[messages] or after[appends]:
+            # A number that bounds what is explored, and nothing else, would make every state a new one.
+            found = list(after)
+            found[messages], found[appends] = (), 0
+            after = tuple(found)
         if after == before:
             return
-        writes = self._place["writes"]
+        writes = self._writes
         if len(after[writes][parameters[0]]) > len(before[writes][parameters[0]]):
             self._wrote.append(action)
         self.state = after
@@ -270,25 +289,17 @@ class RaftChecker:
         if letter.sender not in self._node or letter.receiver not in self._node:
             return None
         source, to = self._node[letter.sender], self._node[letter.receiver]
-        match letter.kind:
-            case "ask" if not letter.pre:
-                return (ASK, letter.term, source, -1, letter.index, letter.index_term, (), 0)
-            case "vote" if letter.yes and not letter.pre:
-                return (VOTE, letter.term, source, to, 0, 0, (), 0)
-            case "append":
-                entries = expanded(letter.terms)
-                return (
-                    APPEND,
-                    letter.term,
-                    source,
-                    to,
-                    letter.index,
-                    letter.index_term,
-                    entries,
-                    letter.commit,
-                )
-            case "ack" if letter.yes and letter.counts and letter.index:
+        kind = letter.kind
+        if kind == "ack":
+            if letter.yes and letter.counts and letter.index:
                 return (ACK, letter.term, source, to, letter.index)
+        elif kind == "append":
+            entries = expanded(letter.terms) if letter.terms else ()
+            return (APPEND, letter.term, source, to, letter.index, letter.index_term, entries, letter.commit)
+        elif kind == "ask" and not letter.pre:
+            return (ASK, letter.term, source, -1, letter.index, letter.index_term, (), 0)
+        elif kind == "vote" and letter.yes and not letter.pre:
+            return (VOTE, letter.term, source, to, 0, 0, (), 0)
         return None
 
     def _known(self, message: Message) -> Message | None:
@@ -453,23 +464,25 @@ class RaftChecker:
 
     # -- what the node did ---------------------------------------------------------------------------------
 
-    def _decide(self, node: int, process: _Process, line: RaftStep) -> None:
-        """Actions by what is remembered and sent afterwards."""
+    def _rises(self, node: int, process: _Process, line: RaftStep) -> None:
+        """Actions by what is remembered afterwards that come before what is sent."""
         memory = line.state
         role = ROLES[memory.role]
-        if role == CANDIDATE and memory.term > self._value("term", node):
+        if role == CANDIDATE and memory.term > self.state[self._term][node]:
             self._apply(line, "Campaign", (node,))
         if role == LEADER and self.state[self._role][node] != LEADER:
             self._apply(line, "BecomeLeader", (node,), *process.votes)
         if self.state[self._role][node] == LEADER:
             while len(self.state[self._log_at][node]) < memory.last:
                 self._apply(line, "Propose", (node,))
-        for letter in line.sent:
-            self._says(node, process, line, letter)
-        leads = self.state[self._role][node] == LEADER
-        if leads and memory.commit > self.state[self._commit_at][node]:
+
+    def _settles(self, node: int, process: _Process, line: RaftStep) -> None:
+        """Those that come behind it."""
+        memory = line.state
+        role = self.state[self._role][node]
+        if role == LEADER and memory.commit > self.state[self._commit_at][node]:
             self._commit(node, process, line, memory.commit)
-        given_up = role == FOLLOWER and self.state[self._role][node] != FOLLOWER
+        given_up = role != FOLLOWER and ROLES[memory.role] == FOLLOWER
         if memory.term > self.state[self._term][node] or (given_up and not memory.withheld):
             self._apply(line, "StepDown", (node, memory.term))
         if memory.withheld and not self.state[self._barred][node]:
@@ -517,8 +530,6 @@ class RaftChecker:
 
     def _submitted(self, node: int, process: _Process, line: RaftStep, written: int) -> None:
         """Find for each new write of the model the jobs that carry it out; they must write the same."""
-        if not line.jobs and not self._wrote:
-            return
         process.open.update((job.ticket, None) for job in line.jobs)
         writes = self._value("writes", node)
         before = writes[written - 1] if written else self._value("disk", node)
@@ -593,7 +604,7 @@ class RaftChecker:
         )
         wrong = self._unequal(mine, theirs) if mine != theirs else []
         log, expected = self._log(node, memory), state[self._log_at][node]
-        if log != expected:
+        if log is not expected and log != expected:
             wrong.append(f"log is {runs_text(log)}, in the model {runs_text(expected)}")
         if memory.may_vote and state[self._barred][node]:
             wrong.append("it may vote, in the model it is barred")
@@ -601,7 +612,7 @@ class RaftChecker:
         partly = bool(process.writes) and process.writes[0].first <= process.done
         if not wrong and not partly:
             durable = state[self._disk][node][2]
-            if durable != log and durable[: memory.durable] != log[: memory.durable]:
+            if durable is not log and durable != log and durable[: memory.durable] != log[: memory.durable]:
                 wrong.append(
                     f"it takes {memory.durable} entries for synced, the disk holds {runs_text(durable)}"
                 )

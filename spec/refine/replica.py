@@ -7,10 +7,42 @@ and the model judges. `compare.py` then compares the whole.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from liftlog.core.steps import Letter, ReplicaState, ReplicaStep
-from spec.refine.abstract import CUT, RECORDS, REPORT, START, Abstract, Disagreement, Mail
+from liftlog.core.steps import Letter, Pending, ReplicaState, ReplicaStep
+from spec.refine.abstract import (
+    APPLIED,
+    CUT,
+    FORMER,
+    HERE,
+    HW,
+    INDEX,
+    LOG,
+    MAIL,
+    MAIL_AT,
+    MAIL_ENTRIES,
+    MAIL_EPOCH,
+    MAIL_FOLLOWER,
+    MAIL_HW,
+    MAIL_KIND,
+    MAIL_LAST,
+    MAIL_LEADER,
+    MAIL_RUN,
+    MAIL_TO,
+    NEWS,
+    PENDING,
+    PROGRESS,
+    RECORDS,
+    REMEMBERED,
+    REPORT,
+    RUN,
+    START,
+    SYNCED,
+    TOLD,
+    UP,
+    Abstract,
+    Disagreement,
+)
 from spec.refine.compare import compare
 from spec.refine.group import GroupPart
 
@@ -18,15 +50,9 @@ OK, DIVERGED, BELOW_START = 0, 1, 5
 """Statuses of an answer that say something about logs (liftlog/messages/peers.py)."""
 
 
-class Question(NamedTuple):
-    """Whose answer counts at present: everything else that arrives is thrown away (R6)."""
-
-    start: int
-    incarnation: int
-    epoch: int
-    number: int
-
-
+Question = tuple[int, int, int]
+"""Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
+which epoch, its number."""
 PUBLISHED = "Published"
 """The event in which a leader writes; the model lets it write at any moment."""
 
@@ -50,55 +76,61 @@ class ReplicaPart:
         if step.start != self.start:
             self.start, self.last = step.start, None
         before, self.last = self.last, after
-        self._apply_metadata(after)
-        self._log(step, before, after)
-        if step.cause.letter is not None:
-            self._received(step.cause.letter, before, after)
-        self._moved(step.cause.event, after)
-        self._propose(after)
+        a, r = self.abstract, self.place
+        if a.state[APPLIED][r] < a.state[INDEX]:
+            self._apply_metadata(after)
+        if step.reports or after.state != "ready" or not a.state[UP][r]:
+            self._log(step, before, after)
+        cause = step.cause
+        if cause.letter is not None:
+            self._received(cause.letter, before, after)
+        if a.state[UP][r]:
+            self._moved(cause.event, after)
+        if after.office is not None and after.office.pending is not None:
+            self._propose(after.office.pending)
         for letter in step.sent:
             self._sent(letter, others)
-        awaited = after.question and Question(step.start, step.incarnation, after.epoch, after.question)
-        self.question = awaited or None
-        compare(self.abstract, self.place, after)
+        self.question = (step.incarnation, after.epoch, after.question) if after.question else None
+        compare(a, r, after)
 
     # -- metadata ------------------------------------------------------------------------------------------
 
     def _apply_metadata(self, after: ReplicaState) -> None:
         """R2: in order, as far as this node has applied it."""
         a, r = self.abstract, self.place
-        if not a["here"][r]:
+        if not a.state[HERE][r]:
             return
-        while a["applied"][r] < a["index"]:
-            following = a["applied"][r] + 1
+        while a.state[APPLIED][r] < a.state[INDEX]:
+            following = a.state[APPLIED][r] + 1
             if a.raft_index[following] > after.view.applied:
                 return
-            coming = a["news"][following][0]
+            coming = a.state[NEWS][following][0]
             a.do("ApplyInEpoch" if coming[1] == a.view(r).epoch else "ApplyNewEpoch", r)
 
     # -- opening and failing -------------------------------------------------------------------------------
 
     def _log(self, step: ReplicaStep, before: ReplicaState | None, after: ReplicaState) -> None:
         a, r = self.abstract, self.place
-        if a["up"][r] and after.state != "ready":
+        if a.state[UP][r] and after.state != "ready":
             a.do("LogFails", r)
         for report in step.reports:
-            short = after.state == "failed" and report.leo < a["synced"][r]
+            short = after.state == "failed" and report.leo < a.state[SYNCED][r]
             if short:
                 a.do("LogIsShort", r, report.leo)
             else:
-                said = (r, a["run"][r], a.epochs.get(report.epoch, -1), report.leo, report.shortfall)
-                if said in a["told"]:
+                said = (r, a.state[RUN][r], a.epochs.get(report.epoch, -1), report.leo, report.shortfall)
+                if said in a.state[TOLD]:
                     self.group.confessed(said)
                 a.do("Confess", r, report.leo, report.shortfall)
-        if after.state != "ready" or a["up"][r] or not a["here"][r]:
+        if after.state != "ready" or a.state[UP][r] or not a.state[HERE][r]:
             return
-        again = before is not None and before.state == "failed"
-        if again and (after.leo != len(a["log"][r]) or a["synced"][r] != after.leo or a["former"][r]):
-            a.do("LogIsBack", r, after.leo)
+        if before is not None and before.state == "failed":
+            model = (len(a.state[LOG][r]), a.state[SYNCED][r])
+            if model != (after.leo, after.leo) or a.state[FORMER][r]:
+                a.do("LogIsBack", r, after.leo)
         leads = after.view.leader == a.members[r]
         if not leads or after.role == "leader":
-            a.do("Open", r, min(after.hw, a["remembered"][r], after.leo))
+            a.do("Open", r, min(after.hw, a.state[REMEMBERED][r], after.leo))
 
     # -- messages that came --------------------------------------------------------------------------------
 
@@ -112,21 +144,21 @@ class ReplicaPart:
         """R2: a leader counts what a follower reports."""
         a, r = self.abstract, self.place
         office = after.office
-        if office is None or letter.sender not in a.place or not a["up"][r]:
+        if office is None or letter.sender not in a.place or not a.state[UP][r]:
             return
         f = a.place[letter.sender]
         known = office.progress.get(letter.sender, (0, -1))[1]
-        if known <= a["progress"][r][f]:
+        if known <= a.state[PROGRESS][r][f]:
             return
         run = a.run_of(f, letter.incarnation)
         epoch = a.epochs.get(letter.epoch, -1)
         wanted = (REPORT, f, r, epoch, run, letter.offset)
         reported = min(letter.durable, letter.offset)
         last = a.epochs.get(letter.last_epoch, -1)
-        for message in a.mail():
-            same = message[:6] == wanted and message.to == reported
-            if same and (message.last == last or not letter.last_epoch):
-                a.do("ReportArrives", r, tuple(message))
+        for message in a.state[MAIL]:
+            same = message[:MAIL_LAST] == wanted and message[MAIL_TO] == reported
+            if same and (message[MAIL_LAST] == last or not letter.last_epoch):
+                a.do("ReportArrives", r, message)
                 return
         raise Disagreement(
             "ReportArrives",
@@ -142,30 +174,32 @@ class ReplicaPart:
         elif letter.status == DIVERGED:
             if after.leo == before.leo and after.log_start == before.log_start:
                 return
-            message = self._find(CUT, letter)
-            a.do("CutToNothing" if after.log_start < before.log_start else "CutArrives", r, tuple(message))
+            message = self._find(CUT)
+            a.do("CutToNothing" if after.log_start < before.log_start else "CutArrives", r, message)
         elif letter.status == BELOW_START:
-            a.do("StartArrives", r, tuple(self._find(START, letter)))
+            a.do("StartArrives", r, self._find(START))
 
     def _records(self, letter: Letter, after: ReplicaState) -> None:
         a, r = self.abstract, self.place
-        at = len(a["log"][r])
+        at = len(a.state[LOG][r])
         end = max(letter.end, at)
-        for message in a.mail():
-            mine = message.kind == RECORDS and message.follower == r and message.hw == letter.hw
-            if mine and message.at == at and message.at + len(message.entries) == end:
-                a.do("RecordsArrive", r, after.leo, tuple(message))
+        for message in a.state[MAIL]:
+            if message[MAIL_KIND] != RECORDS or message[MAIL_FOLLOWER] != r or message[MAIL_HW] != letter.hw:
+                continue
+            if message[MAIL_AT] == at and at + len(message[MAIL_ENTRIES]) == end:
+                a.do("RecordsArrive", r, after.leo, message)
                 return
         raise Disagreement(
             "RecordsArrive",
             f"no answer with the records up to {end} and HW {letter.hw} is on its way to node {a.members[r]}",
         )
 
-    def _find(self, kind: int, letter: Letter) -> Mail:
+    def _find(self, kind: int) -> tuple[Any, ...]:
         a, r = self.abstract, self.place
-        for message in a.mail():
-            if message.kind == kind and message.follower == r:
-                return message
+        found: tuple[Any, ...]
+        for found in a.state[MAIL]:
+            if found[MAIL_KIND] == kind and found[MAIL_FOLLOWER] == r:
+                return found
         what = "cut" if kind == CUT else "begin anew"
         raise Disagreement("", f"nobody has told node {a.members[r]} to {what}")
 
@@ -173,29 +207,27 @@ class ReplicaPart:
 
     def _moved(self, event: str, after: ReplicaState) -> None:
         a, r = self.abstract, self.place
-        if not a["up"][r]:
-            return
-        if after.role == "leader":
-            if after.leo > len(a["log"][r]) and event != PUBLISHED:
+        leads = after.role == "leader"
+        if leads:
+            written = after.leo - len(a.state[LOG][r])
+            if written > 0 and event != PUBLISHED:
                 text = f"node {a.members[r]} writes up to {after.leo} although nothing was published to it"
                 raise Disagreement("Write", text)
-            for _ in range(after.leo - len(a["log"][r])):
+            for _ in range(written):
                 a.do("Write", r)
+        synced = a.state[SYNCED][r]
         if not after.waiting:
-            if a["synced"][r] < after.durable or a["former"][r]:
+            if synced < after.durable or a.state[FORMER][r]:
                 a.do("Sync", r)
-        elif a["synced"][r] < after.durable:
+        elif synced < after.durable:
             a.do("SyncSome", r, after.durable)
-        if after.role == "leader" and after.hw > a["hw"][r]:
+        if leads and after.hw > a.state[HW][r]:
             a.do("Commit", r)
 
-    def _propose(self, after: ReplicaState) -> None:
+    def _propose(self, change: Pending) -> None:
         a, r = self.abstract, self.place
-        change = after.office.pending if after.office is not None else None
-        if change is None:
-            return
         who = a.place.get(change.who, -1)
-        if who != a["pending"][r]:
+        if who != a.state[PENDING][r]:
             a.do("ProposeAddition" if change.joins else "ProposeRemoval", r, who)
 
     # -- messages that went out ----------------------------------------------------------------------------
@@ -211,7 +243,7 @@ class ReplicaPart:
         other = others[f]
         asked = other.question
         wanted = (letter.incarnation, letter.epoch, letter.request)
-        if asked is None or asked[1:] != wanted or not a["up"][f]:
+        if asked != wanted or not a.state[UP][f]:
             # Nobody waits for it any more: whatever it says, it is thrown away where it arrives.
             return
         self._answered(letter, f)
@@ -220,14 +252,14 @@ class ReplicaPart:
         a, r = self.abstract, self.place
         match letter.status:
             case 0:
-                at = len(a["log"][f])
+                at = len(a.state[LOG][f])
                 end = letter.end or at
                 if end > at and not letter.first <= at:
                     raise Disagreement(
                         "Answer", f"the records of offset {at} on are wanted, it begins at {letter.first}"
                     )
-                if letter.hw != a["hw"][r]:
-                    raise Disagreement("Answer", f"it says HW {letter.hw}, but that is {a['hw'][r]}")
+                if letter.hw != a.state[HW][r]:
+                    raise Disagreement("Answer", f"it says HW {letter.hw}, but that is {a.state[HW][r]}")
                 a.do("Answer", f, r, max(end, at))
             case 1:
                 a.do("AnswerWithCut", f, r)
@@ -240,23 +272,24 @@ class ReplicaPart:
         a, r = self.abstract, self.place
         self._forget_useless()
         a.do("Ask" if letter.kind == "fetch" else "Tell", r, min(letter.durable, letter.offset))
-        log: Any = a["log"][r]
-        last = log[len(log) - 1][0] if len(log) else 0
-        named = (letter.offset, a.epochs.get(letter.last_epoch, -1))
-        if named != (len(log), last) and (letter.offset != len(log) or letter.last_epoch):
+        log: Any = a.state[LOG][r]
+        size = len(log)
+        last = log[size - 1][0] if size else 0
+        offset, epoch = letter.offset, a.epochs.get(letter.last_epoch, -1)
+        if offset != size or (epoch != last and letter.last_epoch):
             raise Disagreement(
-                "Ask",
-                f"it names offset {named[0]} after epoch {named[1]}, but has {len(log)} up to epoch {last}",
+                "Ask", f"it names offset {offset} after epoch {epoch}, but has {size} up to epoch {last}"
             )
 
     def _forget_useless(self) -> None:
         """Reports that can change nothing any more, since others that say as much have arrived."""
         a, r = self.abstract, self.place
-        for message in a.mail():
-            if message.kind != REPORT or message.follower != r:
+        for message in a.state[MAIL]:
+            if message[MAIL_KIND] != REPORT or message[MAIL_FOLLOWER] != r:
                 continue
-            view = a.view(message.leader)
-            over = view.epoch > message.epoch or view.runs[r] > message.run
-            known = view.epoch == message.epoch and view.runs[r] == message.run
-            if over or (known and a["progress"][message.leader][r] >= message.to):
-                a.do("IsLost", tuple(message))
+            leader = message[MAIL_LEADER]
+            view = a.view(leader)
+            over = view.epoch > message[MAIL_EPOCH] or view.runs[r] > message[MAIL_RUN]
+            known = view.epoch == message[MAIL_EPOCH] and view.runs[r] == message[MAIL_RUN]
+            if over or (known and a.state[PROGRESS][leader][r] >= message[MAIL_TO]):
+                a.do("IsLost", message)

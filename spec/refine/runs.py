@@ -13,11 +13,12 @@ from typing import Any, overload
 class Runs:
     """An immutable sequence. `values[i]` stands from the end of run i-1 to `ends[i]`; neighbours differ."""
 
-    __slots__ = ("_hash", "ends", "values")
+    __slots__ = ("_hash", "ends", "size", "values")
 
     def __init__(self, values: tuple[Any, ...] = (), ends: tuple[int, ...] = ()) -> None:
         self.values = values
         self.ends = ends
+        self.size = ends[-1] if ends else 0
         self._hash = 0
 
     @staticmethod
@@ -26,7 +27,7 @@ class Runs:
         return Runs() + tuple(items)
 
     def __len__(self) -> int:
-        return self.ends[-1] if self.ends else 0
+        return self.size
 
     @overload
     def __getitem__(self, place: int) -> Any: ...
@@ -34,18 +35,21 @@ class Runs:
     def __getitem__(self, place: slice) -> Runs: ...
     def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
+            start, stop, step = place.indices(self.size)
             if step != 1:
                 raise ValueError("only whole stretches of a log are taken")
             return self._stretch(start, stop)
-        if not 0 <= place < len(self):
-            raise IndexError(f"{place} is not in a sequence of {len(self)}")
-        return self.values[bisect_right(self.ends, place)]
+        if not 0 <= place < self.size:
+            raise IndexError(f"{place} is not in a sequence of {self.size}")
+        ends = self.ends
+        if len(ends) == 1 or place >= ends[-2]:
+            return self.values[-1]
+        return self.values[bisect_right(ends, place)]
 
     def _stretch(self, start: int, stop: int) -> Runs:
         if start >= stop:
             return Runs()
-        if start == 0 and stop == len(self):
+        if start == 0 and stop == self.size:
             return self
         first = bisect_right(self.ends, start)
         last = bisect_right(self.ends, stop - 1)
@@ -54,8 +58,7 @@ class Runs:
 
     def __add__(self, other: Runs | tuple[Any, ...]) -> Runs:
         if isinstance(other, tuple):
-            values, ends = self.values, self.ends
-            size = len(self)
+            values, ends, size = self.values, self.ends, self.size
             for item in other:
                 size += 1
                 if values and values[-1] == item:
@@ -65,7 +68,7 @@ class Runs:
             return Runs(values, ends)
         if not other.values:
             return self
-        size = len(self)
+        size = self.size
         if self.values and self.values[-1] == other.values[0]:
             values, ends = self.values + other.values[1:], self.ends[:-1]
         else:

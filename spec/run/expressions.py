@@ -43,10 +43,10 @@ def set_union(left, right):
     return tuple(sorted({*left, *right}))
 
 def set_difference(left, right):
-    return tuple(item for item in left if item not in right)
+    return tuple([item for item in left if item not in right])
 
 def set_intersection(left, right):
-    return tuple(item for item in left if item in right)
+    return tuple([item for item in left if item in right])
 
 def mask_of(numbers):
     mask = 0
@@ -74,10 +74,10 @@ def members_table(size):
 """What generated code may call."""
 RUNTIME_SPARSE = """
 def put(values, position, value):
-    if isinstance(values, Sparse):
-        return values.put(position, value)
     if values[position] is value:
         return values
+    if type(values) is not tuple:
+        return values.put(position, value)
     return values[:position] + (value,) + values[position + 1:]
 """
 """Instead, where functions may be held as Sparse."""

@@ -79,9 +79,8 @@ class Stepper:
             *model.axioms,
         ):
             self._formulas[found.name] = Definition(found.name, found.doc, [], found.body)
-        self._steps: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
-        self._wanted: dict[str, int] = {}
-        """By action that has been used: how many parameters it takes."""
+        self._steps: dict[str, tuple[Callable[[State, tuple[Any, ...]], Any], int]] = {}
+        """By action that has been used: its function, and how many parameters it takes."""
         self._values: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
         self._first: State | None = None
         self.sources: dict[str, str] = {}
@@ -95,11 +94,13 @@ class Stepper:
 
     def apply(self, action: str, parameters: Arguments, state: State) -> State | Refused:
         """The state after this step, or which guard refuses it."""
-        function = self._steps.get(action)
-        if function is None:
-            function = self._steps[action] = self._load(action, _step_source, self._action(action))
-            self._wanted[action] = len(_chosen(self._action(action)))
-        if type(parameters) is tuple and len(parameters) == self._wanted[action]:
+        ready = self._steps.get(action)
+        if ready is None:
+            recorded = self._action(action)
+            ready = self._load(action, _step_source, recorded), len(_chosen(recorded))
+            self._steps[action] = ready
+        function, wanted = ready
+        if type(parameters) is tuple and len(parameters) == wanted:
             given = parameters
         else:
             given = self._given(action, parameters)
@@ -107,7 +108,7 @@ class Stepper:
             found = function(state, given)
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise SpecError(self._failed(action, given, error)) from error
-        return found if isinstance(found, tuple) else self._refused(action, found, given)
+        return found if type(found) is tuple else self._refused(action, found, given)
 
     def _failed(self, action: str, given: tuple[Any, ...], error: Exception) -> str:
         recorded = self._action(action)
