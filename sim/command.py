@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
+from sim.cost_command import add_cost
 from sim.coverage import table
 from sim.covering_command import add_cover
 from sim.fuzz_command import add_fuzz
@@ -63,6 +64,7 @@ def add_parser(subparsers: Any) -> None:
     scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
     scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
     scenario.set_defaults(run=_scenario)
+    add_cost(verbs)
     add_cover(verbs)
     add_fuzz(verbs)
 
@@ -267,7 +269,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     jobs = arguments.jobs or default_jobs()
     if jobs < 0:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
-    with _progress(len(options), enabled=not arguments.json) as advance:
+    with progress(len(options), enabled=not arguments.json) as advance:
 
         def step(done: int, total: int, result: Result) -> None:
             advance(
@@ -287,7 +289,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _progress(total: int, *, enabled: bool) -> Iterator[Any]:
+def progress(total: int, *, enabled: bool) -> Iterator[Any]:
     """A progress bar on a terminal; failures are printed above it."""
     if not enabled:
         yield lambda line: None
@@ -361,7 +363,7 @@ def _mutants(arguments: argparse.Namespace) -> int:
             for mutant in chosen:
                 print(f"{mutant.name:<36} {mutant.rule:<3} {mutant.breaks}")
         return 0
-    with _progress(len(chosen), enabled=not arguments.json) as advance:
+    with progress(len(chosen), enabled=not arguments.json) as advance:
         found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
     if arguments.json:
         _print_json(

@@ -127,7 +127,10 @@ class Liars:
         if self.is_lie(event):
             observer.count("lies refused" if refused else "lies taken")
             if not refused and isinstance(event, Received):
-                # What an honest peer could have said is acted on, and no model knows of it.
+                # What an honest peer could have said is acted on, and no model knows of it. What was before
+                # has to be explained all the same.
+                if observer.refining is not None:
+                    observer.refining.check()
                 observer.refining = None
         elif refused and not self.any_broken:
             raise Violation("HonestHeard", f"node {machine.number} refuses {ctx.last_refusal}")

@@ -19,8 +19,8 @@ from spec.refine.checker import Mismatch, Refinement
 if TYPE_CHECKING:
     from sim.machine import Machine
 
-AT_ONCE = 200
-"""Steps that are checked together."""
+AT_ONCE = 1_000
+"""Steps that are checked together: the more, the less each costs, since what a check needs stays at hand."""
 STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
 OUTSIDE, RAFT = "outside: ", "Raft "
 
@@ -115,6 +115,8 @@ class Refining:
         """The first step that the ISR model does not explain: its place, and why."""
         take, checks = self.refinement.take, self._checks
         for place, (_, process, _, seen) in enumerate(waiting):
+            if seen[4] is None:
+                continue
             for line in process.replicas.lines(seen):
                 checks[NAME] += 1
                 try:

@@ -8,7 +8,8 @@ little while they happen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
 
@@ -70,7 +71,8 @@ OF_THE_GROUP = frozenset((AppendRequest, AppendReply, VoteRequest, VoteReply))
 """Messages that leave every replica as it is, as long as they let the node apply nothing."""
 
 
-Quick = tuple[object, ...]
+Quick = tuple[Any, ...]
+"""What a replica's state is made of, beside the metadata."""
 
 
 class Told:
@@ -88,9 +90,9 @@ States = Sequence[tuple[PartitionId, ReplicaState | None]]
 """Replicas that are not as they were, `None` for those that are gone."""
 Asides = tuple[Sequence[GroupStep], Sequence[PartitionId], Sequence[tuple[PartitionId, Report]]]
 """What seldom happens in a step: lines about the group, partitions that they touch, reports of failures."""
-Seen = tuple[Event | None, Sequence[Effect], int, States, Asides]
+Seen = tuple[Event | None, Sequence[Effect], int, States, Asides | None]
 """What a step leaves that only it can tell; lines are made of it at once, or later. The number is the
-incarnation."""
+incarnation. No asides, not even `NOTHING`: a glance shows that there is no line."""
 NOTHING: Asides = ((), (), ())
 
 
@@ -103,6 +105,10 @@ class _Deeds:
         self.sent: list[Letter] = []
         self.appended: list[tuple[int, int]] = []
         self.reports: list[Report] = []
+
+
+NO_DEEDS: dict[PartitionId, _Deeds] = {}
+NO_LINES: Sequence[Step] = ()
 
 
 class Recorder:
@@ -134,7 +140,7 @@ class Recorder:
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
 
-    def stepped(self, event: Event | None, effects: Sequence[Effect]) -> list[Step]:
+    def stepped(self, event: Event | None, effects: Sequence[Effect]) -> Sequence[Step]:
         """The lines of the step that has just been done."""
         return self.lines(self.seen(event, effects))
 
@@ -144,16 +150,17 @@ class Recorder:
         replicas = node.replicas
         self.looked_at += len(replicas)
         applied = node.metadata.applied
-        if self._applied != applied:
+        learned = self._applied != applied
+        if learned:
             self._applied = applied
         elif type(event) is Received and type(event.message) in OF_THE_GROUP and not self._reports:
-            return event, effects, node.ctx.incarnation, (), NOTHING
-        known, partitions = self._quick, node.metadata.partitions
+            return event, effects, node.ctx.incarnation, (), NOTHING if effects else None
+        known = self._quick
         states: list[tuple[PartitionId, ReplicaState | None]] = []
         for partition, replica in replicas.items():
-            quick = _quick(replica, partitions.get(partition), applied)
-            if quick != known.get(partition):
-                known[partition] = quick
+            last = known.get(partition)
+            if learned or last is None or _moved(replica, last):
+                known[partition] = _quick(replica)
                 states.append((partition, _state(replica, node)))
         if len(known) > len(replicas):
             for partition in [partition for partition in known if partition not in replicas]:
@@ -166,13 +173,17 @@ class Recorder:
             self._touched.clear()
         return event, effects, node.ctx.incarnation, states, asides
 
-    def lines(self, seen: Seen) -> list[Step]:
+    def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
         event, effects, _, states, asides = seen
-        deeds = self._deeds(effects) if effects else {}
+        if asides is None:
+            return NO_LINES
+        deeds = self._deeds(effects) if effects else NO_DEEDS
         about = _partition_of(event)
         if about is None and not deeds and not states and asides is NOTHING:
-            return []
+            return NO_LINES
+        if asides[2]:
+            deeds = {**deeds}
         lines: list[Step] = []
         groups, touched, reports = asides
         for line in groups:
@@ -202,16 +213,16 @@ class Recorder:
         return lines
 
     def _deeds(self, effects: Sequence[Effect]) -> dict[PartitionId, _Deeds]:
-        deeds: dict[PartitionId, _Deeds] = {}
+        deeds = NO_DEEDS
         for effect in effects:
-            if isinstance(effect, Send):
+            if type(effect) is Send:
                 message = effect.message
-                if type(message) in OF_THE_GROUP:
-                    continue
                 if isinstance(message, SPOKEN):
+                    deeds = deeds or {}
                     letter = _letter(message, self.node.config.node, effect.to)
                     _deeds_of(deeds, message.partition).sent.append(letter)
-            elif isinstance(effect, AppendLog) and effect.log != RAFT_LOG:
+            elif type(effect) is AppendLog and effect.log != RAFT_LOG:
+                deeds = deeds or {}
                 ends = [(batch.epoch, batch.end_offset) for batch in effect.batches]
                 _deeds_of(deeds, effect.log).appended.extend(ends)
         return deeds
@@ -357,30 +368,59 @@ def _deeds_of(deeds: dict[PartitionId, _Deeds], partition: PartitionId) -> _Deed
     return found
 
 
-def _quick(replica: Replica, record: PartitionState | None, applied: int) -> Quick:
-    """All that a replica's state is made of, cheap to compare: equal, if and only if the state is."""
+def _quick(replica: Replica) -> Quick:
     leading, following = replica.leading, replica.following
     entries = replica.history.entries
     if leading is not None:
-        progress = tuple([(known.incarnation, known.durable) for known in leading.followers.values()])
-        rest: object = (leading.epoch, leading.epoch_start, leading.pending, progress)
+        rest: object = [(known.incarnation, known.durable) for known in leading.followers.values()]
     else:
-        rest = following.request if following is not None and following.outstanding else following is None
+        rest = following.request if following is not None and following.outstanding else 0
     return (
-        applied,
-        replica.state,
-        replica.epoch,
         replica.leo,
         replica.durable_leo,
         replica.hw,
-        replica.log_start,
         len(replica.pending),
+        leading,
+        following,
+        leading.pending if leading is not None else None,
         rest,
-        record.version if record is not None else -1,
+        replica.state,
+        replica.epoch,
+        replica.log_start,
         len(entries),
         entries[-1] if entries else None,
         tuple(replica.repairs.ranges),
     )
+
+
+def _moved(replica: Replica, last: Quick) -> bool:
+    """Whether `_quick` would say something else now; most often it would not."""
+    leo, durable, hw, pending, leading, following, change, rest, state, epoch, start, ends, end, ranges = last
+    if (
+        replica.leo != leo
+        or replica.durable_leo != durable
+        or replica.hw != hw
+        or len(replica.pending) != pending
+        or replica.leading is not leading
+        or replica.following is not following
+        or replica.state != state
+        or replica.epoch != epoch
+        or replica.log_start != start
+    ):
+        return True
+    entries = replica.history.entries
+    if len(entries) != ends or (entries and entries[-1] is not end):
+        return True
+    damage = replica.repairs.ranges
+    if (damage or ranges) and tuple(damage) != ranges:
+        return True
+    if leading is not None:
+        if leading.pending is not change:
+            return True
+        progress = [(known.incarnation, known.durable) for known in leading.followers.values()]
+        return progress != rest  # type: ignore[no-any-return]
+    question = following.request if following is not None and following.outstanding else 0
+    return question != rest  # type: ignore[no-any-return]
 
 
 def _state(replica: Replica, node: Node) -> ReplicaState:
@@ -456,16 +496,13 @@ def _found(command: RegisterNode, partition: PartitionId, metadata: Metadata) ->
 
 def _partition_of(event: Event | None) -> PartitionId | None:
     """The partition that an event names, where it matters here."""
-    if isinstance(event, Received):
-        message = event.message
-        if type(message) in OF_THE_GROUP:
-            return None
-        return message.partition if isinstance(message, SPOKEN) else None
-    if isinstance(event, Published):
+    if type(event) is Received:
+        return event.message.partition if isinstance(event.message, SPOKEN) else None
+    if type(event) is Published:
         return event.partition
-    if isinstance(event, LogOpened):
+    if type(event) is LogOpened:
         return event.summary.log
-    return event.log if isinstance(event, StorageFailed) else None
+    return event.log if type(event) is StorageFailed else None
 
 
 def _cause(event: Event | None, letter: Letter | None) -> Cause:
@@ -518,11 +555,20 @@ def _run_of(frames: Sequence[bytes]) -> tuple[int, int]:
     """Offsets [first, end) of an answer's batches; what cannot be read is not counted."""
     first = end = 0
     for place, frame in enumerate(frames):
-        try:
-            header = read_header(frame)
-        except (CorruptBatch, LiftlogError):
+        span = _span(frame)
+        if span is None:
             break
         if place == 0:
-            first = header.base_offset
-        end = header.base_offset + header.count
+            first = span[0]
+        end = span[1]
     return first, end
+
+
+@lru_cache(maxsize=256)
+def _span(frame: bytes) -> tuple[int, int] | None:
+    """Where a batch begins and ends, `None` if that cannot be read. Each is seen leaving and arriving."""
+    try:
+        header = read_header(frame)
+    except (CorruptBatch, LiftlogError):
+        return None
+    return header.base_offset, header.base_offset + header.count

@@ -66,3 +66,14 @@ def test_what_no_state_shows_is_seen_in_the_step() -> None:
             assert "after Accept: commit is" in refined.finding
             return
     raise AssertionError("never")
+
+
+def test_a_step_with_the_echo_of_another_needs_no_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes every line must count the same actions, steps and stutters."""
+    options = Options(seed=5, profile="elections", duration_s=30, refine=True)
+    by_echo = run_seed(options)
+    monkeypatch.setattr("sim.refining_raft.echo_of", lambda event, effects: None)
+    by_line = run_seed(options)
+    assert by_echo.good
+    assert by_echo.refined["Raft Accept"] > 100
+    assert (by_echo.refined, by_echo.checks) == (by_line.refined, by_line.checks)
