@@ -583,7 +583,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "calm": _calm,
 }
 
-APART: tuple[tuple[str, float], ...] = (("rejoins", 0.06), ("failures", 0.02))
+APART: tuple[tuple[str, float], ...] = (("rejoins", 0.06), ("failures", 0.014))
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (
     ("mixed", 4.0),
