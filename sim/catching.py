@@ -2,23 +2,35 @@
 
 One counts as caught when a *named* invariant is violated, not when the node merely raises, in a seed that is
 clean without it. Seeds are those of the default sweep, from 0 on, restricted to the profiles that stress what
-the bug breaks; so each is found within the first seeds that everybody sweeps.
+the bug breaks; so each is found within the first thousands that everybody sweeps.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
+from liftlog.types import LiftlogError
 from sim.invariants import OWN_CHECKS
 from sim.lying import LIES_GROUP, with_lies
 from sim.mutants import Mutant
 from sim.profiles import profile_of
 from sim.runner import Options, run_seed
 
-SEARCH_SEEDS = 1000
+SEARCH_SEEDS = 2000
+MEDIAN_SEEDS = 50
+"""Half of all mutants are caught within so many seeds of their profiles."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Which seed caught a mutant when all were searched, and after how many of its profiles."""
+
+    seed: int
+    searched: int
+    invariant: str
 
 
 class Caught(msgspec.Struct, kw_only=True):
@@ -37,13 +49,12 @@ class Caught(msgspec.Struct, kw_only=True):
     replay: str
 
 
-def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
-    """Search the seeds of the mutant's profiles until one catches it."""
+def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int = -1) -> Caught:
+    """Search the seeds of the mutant's profiles until one catches it; `known` >= 0 is tried before them."""
     started = time.monotonic()
     searched = 0
-    for seed in seeds:
-        lies = LIES_GROUP in mutant.profiles and with_lies(seed)
-        if mutant.profiles and not lies and profile_of(seed) not in mutant.profiles:
+    for seed in seeds if known < 0 else (known, *seeds):
+        if seed != known and not _stresses(mutant, seed):
             continue
         searched += 1
         result = run_seed(Options(seed=seed, mutant=mutant.name, refine=mutant.refine))
@@ -78,6 +89,12 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS)) -> Caught:
     )
 
 
+def _stresses(mutant: Mutant, seed: int) -> bool:
+    """Whether the world of a seed is one of those that are searched for this mutant."""
+    lies = LIES_GROUP in mutant.profiles and with_lies(seed)
+    return lies or not mutant.profiles or profile_of(seed) in mutant.profiles
+
+
 def catch_all(
     mutants: Sequence[Mutant], jobs: int, progress: Callable[[Caught], None] | None = None
 ) -> list[Caught]:
@@ -97,3 +114,20 @@ def catch_all(
             if progress is not None:
                 progress(caught)
     return found
+
+
+def known_seeds(path: Path) -> dict[str, Known]:
+    """What `record` wrote, by mutant: where to look first, since a seed's world changes."""
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Known])
+
+
+def record(path: Path, found: Sequence[Caught]) -> None:
+    """Write down which seeds caught them. Raises LiftlogError if one survived."""
+    survived = [caught.name for caught in found if not caught.caught]
+    if survived:
+        raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
+    known = {caught.name: Known(caught.seed, caught.searched, caught.invariant) for caught in found}
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
+    except OSError as error:
+        raise LiftlogError(f"cannot write {path}: {error.strerror}") from None

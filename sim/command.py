@@ -11,6 +11,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -54,6 +55,9 @@ def add_parser(subparsers: Any) -> None:
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
     mutants.add_argument(
         "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
+    )
+    mutants.add_argument(
+        "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
     )
     mutants.add_argument("--list", action="store_true", help="only list them")
     mutants.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
@@ -350,11 +354,13 @@ def _print_sweep(result: Any) -> None:
 
 
 def _mutants(arguments: argparse.Namespace) -> int:
-    from sim.catching import catch_all
+    from sim.catching import catch_all, record
     from sim.mutants import MUTANTS, mutant_named
     from sim.sweep import default_jobs
 
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
+    if arguments.record and (names or arguments.list):
+        raise LiftlogError("--record is for all mutants: leave --only and --list out")
     chosen = [mutant_named(name) for name in names] or list(MUTANTS)
     if arguments.list:
         if arguments.json:
@@ -384,6 +390,9 @@ def _mutants(arguments: argparse.Namespace) -> int:
             print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
             if caught.caught:
                 print(f"    {caught.replay}")
+        print(f"median: {median(caught.searched for caught in found):g} seeds of a mutant's profiles")
+    if arguments.record:
+        record(Path(arguments.record), found)
     return 0 if all(caught.caught for caught in found) else 1
 
 

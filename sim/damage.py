@@ -86,13 +86,18 @@ class DiskFaults:
     def misdirect(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
         """The newest batches of a segment lie elsewhere, and zeros where they belong."""
         disk = machine.disk
-        written = self._newest(machine, draws)
-        if written is None:
+        newest = self._newest(machine)
+        if not newest:
             return
-        target = self._elsewhere(disk, written, draws)
-        if target is None:
+        twins = [(batch, twin) for batch in newest for twin in self._twins(disk, batch)]
+        if twins and draws.random() < 0.7:
+            written, twin = draws.choice(twins)
+            path, at = twin.path, twin.position
+        else:
+            written = draws.choice(newest)
+            path, at = self._elsewhere(disk, written, draws)
+        if not path:
             return
-        path, at = target
         length = min(written.end - written.position, len(disk.content(path)) - at)
         wrong = (path, at, at + length)
         if not self._permits(machine, [(written.path, written.position, written.end), wrong]):
@@ -169,14 +174,29 @@ class DiskFaults:
         start = draws.randrange((size - 1) // SECTOR_BYTES + 1) * SECTOR_BYTES
         return path, start, min(size, start + SECTOR_BYTES * draws.randint(1, SECTORS_MOST))
 
-    def _newest(self, machine: Machine, draws: random.Random) -> Place | None:
-        """The last batch of a log on this disk."""
-        logs = self._logs(machine.disk)
-        if not logs:
-            return None
-        segments = segment_paths(machine.disk, draws.choice(logs))
-        found = [place for path in segments[-1:] for place in places(path, machine.disk.content(path))]
-        return found[-1] if found else None
+    def _newest(self, machine: Machine) -> list[Place]:
+        """The last batches of each log on this disk."""
+        newest: list[Place] = []
+        for log in self._logs(machine.disk):
+            segments = segment_paths(machine.disk, log)
+            newest += [
+                place
+                for path in segments[-1:]
+                for place in list(places(path, machine.disk.content(path)))[-3:]
+            ]
+        return newest
+
+    def _twins(self, disk: SimDisk, written: Place) -> list[Place]:
+        """Batches of other logs with the same offsets, over which this one fits: only the log differs."""
+        length = written.end - written.position
+        return [
+            place
+            for path in disk.files_below(STREAMS)
+            if path.endswith(SEGMENT_SUFFIX) and log_of(path) != log_of(written.path)
+            for place in places(path, disk.content(path))
+            if (place.base, place.span) == (written.base, written.span)
+            and place.position + length <= len(disk.content(path))
+        ]
 
     def _logs(self, disk: SimDisk) -> list[PartitionId]:
         """The partitions that have files on this disk."""
@@ -187,10 +207,10 @@ class DiskFaults:
                 logs.append(log)
         return logs
 
-    def _elsewhere(self, disk: SimDisk, written: Place, draws: random.Random) -> tuple[str, int] | None:
-        """A place where these bytes may land: where they are easily mistaken, or at the start of any sector.
+    def _elsewhere(self, disk: SimDisk, written: Place, draws: random.Random) -> tuple[str, int]:
+        """A place where these bytes may land: over a batch of equal length, or at the start of any sector.
 
-        A batch is mistaken most easily for one of equal length, above all where its offset fits as well.
+        Above all where its offset fits as well. An empty path if there is none.
         """
         segments = [path for path in disk.files_below(STREAMS) if path.endswith(SEGMENT_SUFFIX)]
         if draws.random() < 0.7:
@@ -208,10 +228,10 @@ class DiskFaults:
                 return place.path, place.position
         path = draws.choice([path for path in segments if disk.content(path)] or [""])
         if not path:
-            return None
+            return "", 0
         at = draws.randrange((len(disk.content(path)) - 1) // SECTOR_BYTES + 1) * SECTOR_BYTES
         apart = path != written.path or at + written.end - written.position <= written.position
-        return (path, at) if apart else None
+        return (path, at) if apart else ("", 0)
 
     # -- the atlas -----------------------------------------------------------------------------------------
 

@@ -114,6 +114,22 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "one answer to a round confirms a read"),
     ("retention_keeps_half", "C3", "retention",
      "retention keeps half of what it promises"),
+    ("never_fenced", "N2", "partitions kills mixed",
+     "a leader does not feel that its session has ended"),
+    ("session_from_answer", "N2", "mixed reorder shrinking",
+     "a session is counted from the answer to a heartbeat, not from when that was sent"),
+    ("fenced_without_margin", "N2", "partitions kills mixed",
+     "a leader falls silent when its session ends, not a margin earlier"),
+    ("fenced_leader_answers", "N2", "partitions kills mixed",
+     "a leader whose session may have ended still answers what it took before"),
+    ("controller_always_in_contact", "N2", "partitions kills mixed",
+     "a controller takes itself for in contact although no quorum answers it"),
+    ("ready_before_confirmed", "N1", "mixed partitions elections",
+     "a leader is ready as soon as it has asked NATS for its subscription"),
+    ("creation_never_stale", "M3", "commands",
+     "a creation that comes after a deletion of which its author knew nothing takes effect"),
+    ("fetch_reads_unbounded", "L3", "disk compaction mixed",
+     "each repeated fetch of a follower is another read of a slow disk"),
     ("commit_below_minimum", "R2", "disk shrinking",
      "the HW moves although too few replicas are in sync"),
     ("delete_by_name", "I1", "commands",
@@ -138,11 +154,35 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
 
 _GUARDS: tuple[tuple[str, str], ...] = (
     # A node lacks the guard: its name says which rule, `GUARDS` what happens without it.
+    ("I2.stale-registration", "reorder kills"),
+    ("I2.rolled-back", "wipes"),
+    ("I2.other-incarnation", "power kills shrinking"),
+    ("R3.inherited", "power kills partitions"),
+    ("R6.fetch-epoch", "partitions elections compaction"),
+    ("R9.version", "shrinking reorder"),
+    ("R9.joiner", "wipes"),
+    ("R10.hw", "shrinking partitions"),
+    ("R10.epoch-start", "shrinking partitions kills"),
+    ("R10.live", "elections kills wipes"),
+    ("R10.one-pending", "kills shrinking elections"),
     ("N2.expiring", "kills mixed partitions"),
+    ("M1.late-vote", "terms elections reorder"),
+    ("M1.late-reply", "terms elections reorder"),
 )
 # fmt: on
 
-_REFINED = ("commit_below_minimum", "raft_commit_unclamped", "refused_metadata_counts")
+_REFINED = (
+    "pending_ended_by_timeout",
+    "commit_below_minimum",
+    "raft_commit_unclamped",
+    "refused_metadata_counts",
+    "I2.other-incarnation",
+    "R6.fetch-epoch",
+    "R9.version",
+    "R10.live",
+    "R10.one-pending",
+    "M1.late-vote",
+)
 
 MUTANTS: tuple[Mutant, ...] = (
     *(

@@ -1,19 +1,23 @@
 """ReadsBounded: a disk that stands still does not gather reads without end (L3).
 
-Counted from what the node hands to its storage and what that answers, not from the node's own bookkeeping.
+Counted from what the node hands to its storage and what that answers, not from the node's own bookkeeping;
+the node is asked only for whom a read is. A follower has one read of a log at a time, and one of a damaged
+range: whoever asks again gets no second.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.messages import LogRead, LookupTime, ReadLog, TimeFound
+from liftlog.messages import LogRead, LookupTime, RangeFetch, ReadLog, TimeFound
 from liftlog.types import PartitionId
 from sim.invariants import Checks, Violation
 
 if TYPE_CHECKING:
     from sim.machine import Machine
 
+_Follower = tuple[PartitionId, int, bool]
+"""Whose read of which log; of a damaged range, or of what comes next."""
 FOLLOWER_READS = 2
 """A follower reads what comes next and, in a damaged log, what it lacks."""
 
@@ -21,15 +25,17 @@ FOLLOWER_READS = 2
 class WaitingReads:
     """The reads of every running process that its storage has not answered."""
 
-    __slots__ = ("_checks", "_of_log", "_reads")
+    __slots__ = ("_checks", "_followers", "_of_log", "_reads")
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._reads: dict[int, dict[int, PartitionId]] = {}
         self._of_log: dict[tuple[int, PartitionId], int] = {}
+        self._followers: dict[int, dict[_Follower, int]] = {}
 
     def began(self, machine: Machine) -> None:
         """A new process; nothing waits."""
+        self._followers.pop(machine.number, None)
         for log in self._reads.pop(machine.number, {}).values():
             self._of_log.pop((machine.number, log), None)
 
@@ -47,6 +53,22 @@ class WaitingReads:
         if len(reads) > config.disk_reads_max or of_log > most:
             text = f"{len(reads)} reads wait for the disk of node {config.node}, {of_log} of {job.log}"
             raise Violation("ReadsBounded", f"{text}; {config.disk_reads_max} and {most} are allowed")
+        self._for_follower(machine, job, reads)
+
+    def _for_follower(
+        self, machine: Machine, job: ReadLog | LookupTime, reads: dict[int, PartitionId]
+    ) -> None:
+        replica = machine.node.replicas.get(job.log) if machine.node is not None else None
+        leading = replica.leading if replica is not None else None
+        found = leading.serving.reads.get(job.request) if leading is not None else None
+        if found is None:
+            return
+        follower = (job.log, found[0], isinstance(found[1], RangeFetch))
+        of_node = self._followers.setdefault(machine.number, {})
+        if of_node.get(follower) in reads:
+            text = f"node {machine.number} reads {job.log} for node {found[0]}, for which it does already"
+            raise Violation("ReadsBounded", text)
+        of_node[follower] = job.request
 
     def answered(self, machine: Machine, event: LogRead | TimeFound) -> None:
         log = self._reads.get(machine.number, {}).pop(event.request, None)

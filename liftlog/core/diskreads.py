@@ -47,8 +47,9 @@ class DiskReads:
 
     def begin_for(self, follower: FollowerRead, request: int) -> bool:
         """A follower's read begins; False if it has one under way already, or the node has no place."""
+        again = follower in self._followers and not self._mutants.fetch_reads_unbounded
         if not self._mutants.reads_unbounded and (
-            follower in self._followers or len(self._owners) >= self._config.disk_reads_max
+            again or len(self._owners) >= self._config.disk_reads_max
         ):
             return False
         self._owners[request] = follower

@@ -192,6 +192,8 @@ class Leadership:
                 config.name,
             )
         )
+        if ctx.mutants.ready_before_confirmed:
+            self._tell_ready()
 
     def unsubscribe(self) -> None:
         if self.subscribed:
@@ -220,7 +222,8 @@ class Leadership:
         for inflight in self.inflight:
             if inflight.replies is not None and any(inflight.replies):
                 self.ctx.mark("N2.fenced-ack")
-            inflight.replies = None
+            if not self.ctx.mutants.fenced_leader_answers:
+                inflight.replies = None
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = False
@@ -253,7 +256,8 @@ class Leadership:
     def _tell_ready(self) -> None:
         """N1: until the group has heard it."""
         ctx, record = self.ctx, self.record
-        if self.confirmed and (not record.ready or ctx.node in record.refused):
+        confirmed = self.confirmed or (self.subscribed and ctx.mutants.ready_before_confirmed)
+        if confirmed and (not record.ready or ctx.node in record.refused):
             ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch))
         elif self.refusal and (record.ready or record.refused.get(ctx.node) != self.refusal):
             ctx.want(LeaderReady(UNSENT, self.replica.id, self.epoch, self.refusal))

@@ -319,7 +319,8 @@ class Metadata:
             if existing.config == config:
                 return Result(stream=existing.id)
             return Result(ERR_EXISTS, f"stream {config.name!r} exists with another configuration")
-        if command.as_of < self.deleted_at and not self._mutants.commands_never_expire:
+        late_is_good = self._mutants.commands_never_expire or self._mutants.creation_never_stale
+        if command.as_of < self.deleted_at and not late_is_good:
             self._count("M3.stale-creation")
             return STALE
         problem = config_problem(config)

@@ -117,7 +117,9 @@ class Session:
         if not ctx.incarnation:
             return
         if self.raft.is_leader:
-            if self.raft.quorum_contact():
+            if ctx.mutants.controller_always_in_contact:
+                self.contact_ms = self._clock_ms()
+            elif self.raft.quorum_contact():
                 self.contact_ms = max(self.contact_ms, self.raft.quorum_contact_ms())
         elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
             message = Heartbeat(ctx.incarnation, int(self._clock_ms()), ctx.metadata.applied)
@@ -132,12 +134,16 @@ class Session:
             # V3: believed, it would keep this node from ever being fenced.
             self.ctx.refuse("V3", sender, message, f"heartbeat {message.sequence} was never sent")
         elif message.sequence > self.contact_ms:
-            self.contact_ms = message.sequence
+            self.contact_ms = self._clock_ms() if self.ctx.mutants.session_from_answer else message.sequence
 
     def out_of_contact(self) -> bool:
         """N2: whether the session, less the margin, will have ended before the next tick looks again."""
-        config = self.ctx.config
+        config, mutants = self.ctx.config, self.ctx.mutants
         granted_ms = config.session_timeout_ms - config.fence_margin_ms
+        if mutants.fenced_without_margin:
+            granted_ms = config.session_timeout_ms
+        if mutants.never_fenced:
+            return not self.ctx.incarnation
         return not self.ctx.incarnation or self._clock_ms() + config.tick_ms > self.contact_ms + granted_ms
 
     def _clock_ms(self) -> float:

@@ -1,0 +1,48 @@
+"""ReadsBounded: what a node reads for its followers, counted from what goes to its storage (L3)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from liftlog.messages import Fetch, LogRead, RangeFetch, ReadLog
+from liftlog.types import NodeConfig, PartitionId
+from sim.invariants import Checks, Violation
+from sim.waiting import WaitingReads
+
+LOG = PartitionId(7, 0)
+NEXT = Fetch(LOG, 1, 1, 1, 0, 0, 0, 1000)
+DAMAGED = RangeFetch(LOG, 1, 1, 1, 0, 5, 1000)
+
+
+def machine(reads: dict[int, tuple[int, Any]]) -> Any:
+    leading = SimpleNamespace(serving=SimpleNamespace(reads=reads))
+    node = SimpleNamespace(
+        config=NodeConfig(1, (1, 2, 3)), replicas={LOG: SimpleNamespace(leading=leading)}
+    )
+    return SimpleNamespace(number=1, node=node)
+
+
+def read(request: int) -> ReadLog:
+    return ReadLog(LOG, request, 0, 10, 1000)
+
+
+def test_a_follower_has_one_read_of_what_comes_next_and_one_of_a_damaged_range() -> None:
+    reads = {1: (2, NEXT), 2: (3, NEXT), 3: (2, DAMAGED), 4: (2, NEXT)}
+    leader, waiting = machine(reads), WaitingReads(Checks())
+    for request in (1, 2, 3):
+        waiting.asked(leader, read(request))
+    with pytest.raises(Violation, match="reads 7/0 for node 2, for which it does already"):
+        waiting.asked(leader, read(4))
+
+
+def test_the_next_read_may_follow_an_answer_or_a_restart() -> None:
+    reads = {1: (2, NEXT), 2: (2, NEXT), 3: (2, NEXT)}
+    leader, waiting = machine(reads), WaitingReads(Checks())
+    waiting.asked(leader, read(1))
+    waiting.answered(leader, LogRead(LOG, 1, []))
+    waiting.asked(leader, read(2))
+    waiting.began(leader)
+    waiting.asked(leader, read(3))
