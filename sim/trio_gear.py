@@ -27,7 +27,8 @@ from contextlib import contextmanager
 import trio
 import trio._core._run as trio_run
 
-from liftlog.driver.driver import NodeDriver, NodeStopped
+from liftlog.driver.driver import NodeDriver
+from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Effect, Event
 from liftlog.types import Mutants
 from sim.faults import Fault

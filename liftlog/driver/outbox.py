@@ -2,8 +2,7 @@
 
 A node may promise something to another node only after the promise is on its own disk (M1: votes and terms;
 R5, R7: durable offsets). The core says so by naming, in each `Send`, the ticket of the write that must be
-durable first. This module is the one place where that order is carried out; the production driver and both
-gears of the simulator use it.
+durable first. `liftlog/driver/interpreter.py` gives each `Send` here, and whatever runs a node runs it there.
 
 A ticket ends in one of two ways: its write became durable, and everything that waited for it goes out in the
 order of submission; or it failed, and everything that waited for it is dropped, which to the protocol is a
@@ -57,9 +56,9 @@ class Outbox:
         self._end(ticket, False)
         self._waiting.pop(ticket, None)
 
-    def __len__(self) -> int:
-        """How many messages wait."""
-        return sum(len(sends) for sends in self._waiting.values())
+    def waiting(self) -> list[Send]:
+        """The messages that wait, by ticket in the order in which tickets were first named."""
+        return [send for sends in self._waiting.values() for send in sends]
 
     def _end(self, ticket: Ticket, durable: bool) -> None:
         if ticket == NO_TICKET:

@@ -21,7 +21,8 @@ import trio
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
 from liftlog.config import ServerConfig, secrets_of
-from liftlog.driver.driver import NodeDriver, NodeStopped, StepNode
+from liftlog.driver.driver import NodeDriver
+from liftlog.driver.interpreter import NodeStopped, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus

@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from liftlog.driver.driver import NodeDriver, NodeStopped
+from liftlog.driver.driver import NodeDriver
+from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import (
     AckPublishes,
     AppendLog,

@@ -29,10 +29,10 @@ def test_sends_wait_for_their_ticket_and_keep_their_order() -> None:
     assert outbox.submit(send(1, 7)) is None
     assert outbox.submit(send(2, 8)) is None
     assert outbox.submit(send(3, 7)) is None
-    assert len(outbox) == 3
+    assert len(outbox.waiting()) == 3
     assert [sequence(sent) for sent in outbox.durable(Ticket(7))] == [1, 3]
     assert [sequence(sent) for sent in outbox.durable(Ticket(8))] == [2]
-    assert len(outbox) == 0
+    assert len(outbox.waiting()) == 0
 
 
 def test_a_send_that_comes_after_its_ticket_was_durable_goes_at_once() -> None:
@@ -46,7 +46,7 @@ def test_what_depends_on_a_failed_write_is_never_sent() -> None:
     assert outbox.submit(send(1, 7)) is None
     outbox.failed(Ticket(7))
     assert outbox.submit(send(2, 7)) is None
-    assert len(outbox) == 0
+    assert len(outbox.waiting()) == 0
 
 
 def test_a_ticket_forgotten_long_ago_drops_the_message_and_holds_no_memory() -> None:
@@ -54,7 +54,7 @@ def test_a_ticket_forgotten_long_ago_drops_the_message_and_holds_no_memory() -> 
     for ticket in (1, 2, 3, 4):
         outbox.durable(Ticket(ticket))
     assert outbox.submit(send(1, 1)) is None
-    assert len(outbox) == 0
+    assert len(outbox.waiting()) == 0
     assert sequence(outbox.submit(send(2, 4))) == 2
 
 
