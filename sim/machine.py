@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from liftlog.api.spans import materialize
 from liftlog.core.node import Node
-from liftlog.messages import Event, SpannedRead, StopRequested
+from liftlog.driver.interpreter import Ports
+from liftlog.messages import Effect, Event, SpannedRead, StopRequested
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import InvariantViolation, Recovered
@@ -180,7 +182,7 @@ class Machine:
             engine,
             self.post_all,
             self._died_inside,
-            self.failed,
+            partial(self.raised, None),
             world.knobs.tune,
         )
         self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
@@ -217,6 +219,33 @@ class Machine:
     def post_all(self, events: list[Event]) -> None:
         for event in events:
             self.post(event)
+
+    # -- for the gear --------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> Node:
+        """The node of the process that runs here."""
+        assert self.node is not None
+        return self.node
+
+    def ports(self, alarm: Callable[[float], None] = lambda next_ms: None) -> Ports:
+        """What the present process has of the world."""
+        assert self.network is not None and self.bus is not None
+        assert self.storage is not None and self.clients is not None
+        return Ports(self.network, self.bus, self.storage, self.clients, self.clock, self.timer_random, alarm)
+
+    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+        """The node has stepped: it is checked before anything comes of it. Raises Violation."""
+        self.world.observer.stepped(self, event, effects)
+
+    def raised(self, event: Event | None, error: Exception) -> None:
+        """The node raised over this event, or its storage did: an invariant of its own, or a bug. Raises
+        Violation.
+        """
+        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
+        if self.world.faults.liars.is_lie(event):
+            name = "NoInputEndsNode"
+        self.world.observer.node_failed(self, error, name)
 
     # -- stopping ------------------------------------------------------------------------------------------
 
@@ -263,13 +292,6 @@ class Machine:
         if storage.close():
             self.kill()
             self.world.faults.terminated(self)
-
-    def failed(self, error: Exception, event: Event | None = None) -> None:
-        """The node raised, over this event: an invariant of its own, or a bug."""
-        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
-        if self.world.faults.liars.is_lie(event):
-            name = "NoInputEndsNode"
-        self.world.observer.node_failed(self, error, name)
 
     def _died_inside(self) -> None:
         """The planted crash has come, in the storage thread."""

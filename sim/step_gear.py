@@ -87,7 +87,7 @@ class StepProcess:
         try:
             effects = self._node.start(self._now_ms)
         except Exception as error:
-            self._machine.failed(error)
+            self._machine.raised(None, error)
             return
         self._observe(self._machine, None, effects)
         self._execute(effects)
@@ -110,7 +110,7 @@ class StepProcess:
         try:
             effects = self._node.step(event)
         except Exception as error:
-            self._machine.failed(error, event)
+            self._machine.raised(event, error)
             return
         self._observe(self._machine, event, effects)
         self._execute(effects)

@@ -29,7 +29,7 @@ import trio._core._run as trio_run
 
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped
-from liftlog.messages import Effect, Event
+from liftlog.messages import Event
 from liftlog.types import Mutants
 from sim.faults import Fault
 from sim.invariants import Violation
@@ -84,57 +84,16 @@ class KernelClock(trio.abc.Clock):
             self.scope.cancel()
 
 
-class ObservedNode:
-    """The node as the driver sees it: every step is checked before its effects are carried out."""
-
-    __slots__ = ("_machine", "_node", "_observe", "alive")
-
-    def __init__(self, machine: Machine) -> None:
-        assert machine.node is not None
-        self._machine = machine
-        self._node = machine.node
-        self._observe = machine.world.observer.stepped
-        self.alive = True
-
-    def start(self, now_ms: float) -> list[Effect]:
-        return self._checked(None, now_ms)
-
-    def step(self, event: Event) -> list[Effect]:
-        return self._checked(event)
-
-    def _checked(self, event: Event | None, now_ms: float = 0.0) -> list[Effect]:
-        if not self.alive:
-            return []
-        try:
-            effects = self._node.start(now_ms) if event is None else self._node.step(event)
-        except Exception as error:
-            self._machine.failed(error, event)
-            raise
-        self._observe(self._machine, event, effects)
-        return effects
-
-
 class TrioProcess:
     """One run of a node: a task that runs the production driver."""
 
-    __slots__ = ("_machine", "_node", "_nursery", "_scope", "driver")
+    __slots__ = ("_machine", "_nursery", "_scope", "driver")
 
     def __init__(self, machine: Machine, nursery: trio.Nursery) -> None:
-        assert machine.network is not None and machine.bus is not None
-        assert machine.storage is not None and machine.clients is not None
         self._machine = machine
         self._nursery = nursery
         self._scope = trio.CancelScope()
-        self._node = ObservedNode(machine)
-        self.driver = NodeDriver(
-            self._node,
-            network=machine.network,
-            bus=machine.bus,
-            storage=machine.storage,
-            clients=machine.clients,
-            clock=machine.clock,
-            random=machine.timer_random,
-        )
+        self.driver = NodeDriver(machine.running, machine.ports(), [machine.stepped], machine.raised)
 
     def start(self) -> None:
         self._nursery.start_soon(self._run, name=f"node {self._machine.number} run {self._machine.restarts}")
@@ -147,7 +106,7 @@ class TrioProcess:
         self.driver.post_all(())
 
     def end(self) -> None:
-        self._node.alive = False
+        self.driver.interpreter.end()
         self._scope.cancel()
 
     async def _run(self) -> None:

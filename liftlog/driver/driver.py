@@ -21,7 +21,6 @@ import trio
 from liftlog.driver.interpreter import Interpreter, Observer, Ports, StepNode
 from liftlog.driver.timers import NEVER_MS
 from liftlog.messages import Event
-from liftlog.ports import Bus, ClientReplies, Clock, Network, Random, StorageRunner
 
 INBOX_LIMIT = 1024
 """Events that may wait before `NodeDriver.put` holds back the socket readers that bring more."""
@@ -35,21 +34,13 @@ class NodeDriver:
     def __init__(
         self,
         node: StepNode,
-        *,
-        network: Network,
-        bus: Bus,
-        storage: StorageRunner,
-        clients: ClientReplies,
-        clock: Clock,
-        random: Random,
+        ports: Ports,
         observers: Sequence[Observer] = (),
         raised: Callable[[Event | None, Exception], None] | None = None,
         inbox_limit: int = INBOX_LIMIT,
     ) -> None:
-        # No alarm: whoever waits here looks at the timers first.
-        ports = Ports(network, bus, storage, clients, clock, random, lambda next_ms: None)
         self.interpreter = Interpreter(node, ports, observers, raised)
-        self._clock = clock
+        self._clock = ports.clock
         self._inbox: deque[Event] = deque()
         self._inbox_limit = inbox_limit
         self._wake = trio.Event()

@@ -75,7 +75,7 @@ class Ports(NamedTuple):
     clients: ClientReplies
     clock: Clock
     random: Random
-    alarm: Callable[[float], None]
+    alarm: Callable[[float], None] = lambda next_ms: None
     """Told the earliest deadline, in milliseconds of `clock`, whenever a timer has been set."""
 
 

@@ -22,7 +22,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
 from liftlog.config import ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver
-from liftlog.driver.interpreter import NodeStopped, StepNode
+from liftlog.driver.interpreter import NodeStopped, Ports, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus
@@ -117,15 +117,7 @@ class Server:
         )
         name = f"liftlog-{config.cluster}-{config.node}"
         bus = NatsBus(addresses, name, version, put, clock, config.nats_login)
-        driver = NodeDriver(
-            node,
-            network=network,
-            bus=bus,
-            storage=storage,
-            clients=clients,
-            clock=clock,
-            random=RealRandom(),
-        )
+        driver = NodeDriver(node, Ports(network, bus, storage, clients, clock, RealRandom()))
         api = NatsApi(config.cluster, config.node, clients, post, bus.answer)
         bus.serve_api(api.shared_subject, QUEUE, api.handle)
         bus.serve_api(api.own_subject, "", api.handle)

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from liftlog.driver.driver import NodeDriver
-from liftlog.driver.interpreter import NodeStopped
+from liftlog.driver.interpreter import NodeStopped, Ports
 from liftlog.messages import (
     AckPublishes,
     AppendLog,
@@ -100,16 +100,7 @@ class ScriptedNode:
 
 def make(node: ScriptedNode, inbox_limit: int = 1024) -> tuple[NodeDriver, World]:
     world = World()
-    driver = NodeDriver(
-        node,
-        network=world,
-        bus=world,
-        storage=world,
-        clients=world,
-        clock=world,
-        random=world,
-        inbox_limit=inbox_limit,
-    )
+    driver = NodeDriver(node, Ports(*[world] * 6), inbox_limit=inbox_limit)  # type: ignore[arg-type]
     return driver, world
 
 
