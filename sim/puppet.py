@@ -14,19 +14,16 @@ from collections.abc import Callable
 from liftlog.core.node import Node
 from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep
-from liftlog.driver.outbox import Outbox
+from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
     TIMER_TICK,
     AppendLog,
     BusUp,
     CheckpointHw,
-    Durable,
     Effect,
     Event,
     PeerMessage,
     ResetLog,
-    Send,
-    StopNode,
     StorageFailed,
     StorageJob,
     TimerFired,
@@ -36,6 +33,7 @@ from liftlog.storage.engine import StorageEngine
 from liftlog.types import LiftlogError, Mutants, NodeConfig, PartitionId, Recovered
 from sim.copies import places, segment_paths
 from sim.disk import SimDisk
+from sim.still import STILL
 
 HELD_JOBS = (AppendLog, TruncateLog, ResetLog)
 Spoken = Callable[[int, int, PeerMessage], None]
@@ -86,11 +84,11 @@ class Puppet:
         self._engine = StorageEngine(self.disk, None, self._mutants)
         recovered = self._engine.recover(self.number, self.disk_id, self.nonce)
         self.node = Node(config, recovered, self._mutants)
-        self._outbox = Outbox()
         self._recorder = Recorder(self.node)
         self._now_ms = 0.0
-        self._carry_out(None, self.node.start(self._now_ms))
-        self._work()
+        ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
+        self._interpreter = Interpreter(self.node, ports, [self._stepped])
+        self._carry_on(self._interpreter.start)
         self.step(BusUp())
         return recovered
 
@@ -115,51 +113,55 @@ class Puppet:
     # -- events --------------------------------------------------------------------------------------------
 
     def step(self, event: Event) -> None:
-        """Hand over an event, and then whatever its writes that do not wait come back with."""
+        """Hand over an event, and then whatever its writes that do not wait come back with.
+
+        Raises NotDriven, also if no process runs here.
+        """
+        if self.node is None:
+            raise NotDriven(f"node {self.number} is down")
         self._events.append(event)
         if not self._busy:
-            self._work()
+            self._carry_on()
 
     def tick(self) -> None:
         self._now_ms += self.running.config.tick_ms
         self.step(TimerFired(TIMER_TICK, self._now_ms))
 
-    def _work(self) -> None:
+    def _carry_on(self, first: Callable[[], None] | None = None) -> None:
         self._busy = True
         try:
+            if first is not None:
+                first()
             while self._events:
-                self._take(self._events.popleft())
+                event = self._events.popleft()
+                if isinstance(event, StorageFailed):
+                    raise NotDriven(f"node {self.number}: the disk failed: {event.error}")
+                self._interpreter.take(event)
+        except NodeStopped as stopped:
+            raise NotDriven(f"node {self.number} stops: {stopped}") from None
         finally:
             self._busy = False
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Durable):
-            for send in self._outbox.durable(event.ticket):
-                self._spoken(self.number, send.to, send.message)
-        elif isinstance(event, StorageFailed):
-            raise NotDriven(f"node {self.number}: the disk failed: {event.error}")
-        self._carry_out(event, self.running.step(event))
-
-    def _carry_out(self, event: Event | None, effects: list[Effect]) -> None:
+    def _stepped(self, event: Event | None, effects: list[Effect]) -> None:
         for line in self._recorder.stepped(event, effects):
             if line.partition == self._held_log:
                 if isinstance(line, ReplicaStep):
                     self.state = line.after
                 else:
                     self.group = line
-        for effect in effects:
-            if isinstance(effect, Send):
-                ready = self._outbox.submit(effect)
-                if ready is not None:
-                    self._spoken(self.number, ready.to, ready.message)
-            elif isinstance(effect, StopNode):
-                raise NotDriven(f"node {self.number} stops: {effect.reason}")
-            elif isinstance(effect, HELD_JOBS) and effect.log == self._held_log:
-                self.held.append(effect)
-            elif isinstance(effect, StorageJob) and not isinstance(effect, CheckpointHw):
-                # Checkpoints of the HW are left out: a start then finds the oldest that there can be.
-                self._events.extend(self._engine.write([effect]))
-                self._events.extend(self._engine.sync())
+
+    # -- ports ---------------------------------------------------------------------------------------------
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        self._spoken(self.number, to, message)
+
+    def submit(self, job: StorageJob) -> None:
+        """Checkpoints of the HW are left out: a start then finds the oldest that there can be."""
+        if isinstance(job, HELD_JOBS) and job.log == self._held_log:
+            self.held.append(job)
+        elif not isinstance(job, CheckpointHw):
+            self._events.extend(self._engine.write([job]))
+            self._events.extend(self._engine.sync())
 
     # -- what waits ----------------------------------------------------------------------------------------
 
