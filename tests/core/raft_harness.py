@@ -15,26 +15,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from liftlog.core.guards import Guards
 from liftlog.core.raft import Raft
-from liftlog.format import decode_values
 from liftlog.messages import (
-    AppendLog,
+    TIMER_ELECTION,
+    TIMER_TICK,
     AppendReply,
     AppendRequest,
     Effect,
+    Event,
     PeerMessage,
-    SaveHardState,
-    Send,
+    Received,
     SetTimer,
-    StorageJob,
-    TruncateLog,
+    TimerFired,
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import NO_MUTANTS, Entry, HardState, Identity, Mutants, NodeConfig, Ticket
+from liftlog.types import NO_MUTANTS, Entry, HardState, Mutants, NodeConfig
+from sim.raft_alone import Do, RaftDisk, RaftProcess
 
 SETTLE_ROUNDS_MAX = 400
 
@@ -51,37 +51,11 @@ class Packet(NamedTuple):
     message: PeerMessage
 
 
-class DiskImage:
-    """What one node's disk holds durably."""
+class Machine(RaftProcess):
+    """One run of one node."""
 
-    def __init__(self, disk_id: str) -> None:
-        self.disk_id = disk_id
-        self.hard_state = HardState()
-        self.entries: list[Entry] = []
-
-    def carry_out(self, job: StorageJob) -> None:
-        if isinstance(job, SaveHardState):
-            self.hard_state = job.state
-        elif isinstance(job, TruncateLog):
-            del self.entries[job.offset :]
-        elif isinstance(job, AppendLog):
-            for batch in job.batches:
-                assert batch.base_offset == len(self.entries)
-                for data in decode_values(batch):
-                    self.entries.append(Entry(len(self.entries) + 1, batch.epoch, data))
-        else:
-            raise TypeError(f"Raft submitted {job!r}")
-
-
-class Machine:
-    """One run of one node: the Raft object, its unsynced jobs and the messages that wait for them."""
-
-    def __init__(self, raft: Raft, effects: list[Effect]) -> None:
-        self.raft = raft
-        self.effects = effects
-        self.jobs: list[StorageJob] = []
-        self.held: list[Send] = []
-        self.synced_ticket = 0
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self.timers: list[SetTimer] = []
         self.led_term = 0
         self.reads: dict[int, int] = {}
@@ -105,7 +79,7 @@ class Group:
         self.voters = voters
         self.mutants = mutants
         self.configs = {n: NodeConfig(node=n, voters=voters, learners=extra, **limits) for n in self.nodes}
-        self.disks = {n: DiskImage(f"disk-{n}") for n in self.nodes}
+        self.disks = {n: RaftDisk(f"disk-{n}") for n in self.nodes}
         self.network: list[Packet] = []
         self.machines: dict[int, Machine] = {}
         self.guards = Guards(mutants)
@@ -136,22 +110,20 @@ class Group:
         """Start a process on what the disk holds."""
         assert node not in self.machines
         self.starts += 1
-        disk = self.disks[node]
-        effects: list[Effect] = []
-        tickets = iter(range(1, 1 << 40))
-        raft = Raft(
+        self.machines[node] = Machine(
             self.configs[node],
-            disk.hard_state,
-            list(disk.entries),
-            Identity(node, disk.disk_id),
-            effects,
-            lambda: Ticket(next(tickets)),
+            self.disks[node],
             self.guards,
-            nonce=self.starts,
+            self.starts,
+            lambda sender, to, message: self.network.append(Packet(sender, to, message)),
+            partial(self.stepped, node),
         )
-        self.machines[node] = Machine(raft, effects)
         self.applied[node] = []
-        self.step(node, partial(raft.start, 0.0))
+        self.begin(node)
+
+    def begin(self, node: int) -> None:
+        self.machines[node].start()
+        self.check(node)
 
     def crash(self, node: int, keep: int = 0) -> None:
         """Power loss: of the writes that are not synced, the first `keep` happen to be on the disk."""
@@ -163,48 +135,33 @@ class Group:
         """Replace the disk of a crashed node by an empty one."""
         assert node not in self.machines
         self.starts += 1
-        self.disks[node] = DiskImage(f"disk-{node}-{self.starts}")
+        self.disks[node] = RaftDisk(f"disk-{node}-{self.starts}")
 
     # -- steps --------------------------------------------------------------------------------------------
 
     def step(self, node: int, call: Callable[[], object]) -> None:
         """Make one call, carry out its effects, check the invariants on this node."""
-        machine = self.machines[node]
-        call()
-        effects = list(machine.effects)
-        machine.effects.clear()
-        for effect in effects:
-            if isinstance(effect, Send):
-                if effect.after <= machine.synced_ticket:
-                    self.network.append(Packet(node, effect.to, effect.message))
-                else:
-                    machine.held.append(effect)
-            elif isinstance(effect, StorageJob):
-                machine.jobs.append(effect)
-            elif isinstance(effect, SetTimer):
-                machine.timers.append(effect)
-            else:
-                raise TypeError(f"Raft asked for {effect!r}")
+        self.take_in(node, Do(call))
+
+    def take_in(self, node: int, event: Event) -> None:
+        self.machines[node].take(event)
         self.check(node)
+
+    def stepped(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+        """A step is done, and nothing of it carried out yet."""
+        timers = (effect for effect in effects if isinstance(effect, SetTimer))
+        self.machines[node].timers.extend(timers)
 
     def sync(self, node: int, count: int | None = None) -> None:
         """Sync the first `count` writes of a node (all, if not given), one by one."""
-        machine = self.machines[node]
-        for job in list(machine.jobs[:count]):
-            machine.jobs.remove(job)
-            self.disks[node].carry_out(job)
-            ticket: Ticket = job.ticket  # type: ignore[attr-defined]
-            machine.synced_ticket = ticket
-            self.step(node, lambda ticket=ticket: machine.raft.on_durable(ticket))
-            for send in [send for send in machine.held if send.after <= ticket]:
-                machine.held.remove(send)
-                self.network.append(Packet(node, send.to, send.message))
+        for job in self.machines[node].jobs[:count]:
+            self.machines[node].store(job)
+            self.check(node)
 
     def arrive(self, packet: Packet) -> None:
         """A message arrives, whether it is in the network or was copied from it earlier."""
-        machine = self.machines.get(packet.to)
-        if machine is not None:
-            self.step(packet.to, lambda: machine.raft.on_message(packet.sender, packet.message))
+        if packet.to in self.machines:
+            self.take_in(packet.to, Received(packet.sender, packet.message))
 
     def deliver(self, *kinds: type, sender: int | None = None, to: int | None = None) -> list[Packet]:
         """Deliver the messages that now wait and match; what they cause waits for the next call."""
@@ -244,10 +201,11 @@ class Group:
             for node in nodes or list(self.machines):
                 if node in self.machines:
                     raft = self.raft(node)
-                    self.step(node, partial(raft.on_tick, (raft.ticks + 1.0) * raft.config.tick_ms))
+                    now_ms = (raft.ticks + 1.0) * raft.config.tick_ms
+                    self.take_in(node, TimerFired(TIMER_TICK, now_ms))
 
     def fire(self, node: int) -> None:
-        self.step(node, self.raft(node).on_election_timer)
+        self.take_in(node, TimerFired(TIMER_ELECTION, 0.0))
 
     def forget_leader(self, *nodes: int) -> None:
         """So much time passes at these nodes that they no longer hear a leader."""

@@ -22,7 +22,7 @@ from liftlog.core.raft_steps import (
     RaftStep,
     letter_of,
 )
-from liftlog.messages import AppendRequest, Durable, Event, Received, VoteReply
+from liftlog.messages import AppendRequest, Effect, Event, VoteReply
 from liftlog.types import NO_MUTANTS, Mutants
 from spec.lang.types import SpecError
 from spec.refine.raft import Disagreement, RaftChecker, _stepper
@@ -42,19 +42,15 @@ class RefinedGroup(Group):
         self.checker = RaftChecker(range(1, size + 1))
         self.lines: list[RaftStep] = []
         self._recorders: dict[int, RaftRecorder] = {}
-        self._synced: dict[int, int] = {}
-        self._event: Event | None = None
         super().__init__(size, mutants, learners, born)
 
-    def restart(self, node: int) -> None:
-        self._recorders.pop(node, None)
-        super().restart(node)
+    def begin(self, node: int) -> None:
+        machine = self.machines[node]
+        self._recorders[node] = RaftRecorder(machine.raft, self.starts, machine.disk.disk_id)
+        super().begin(node)
 
     def arrive(self, packet: Packet) -> None:
-        packet = self._let_send(packet)
-        self._event = Received(packet.sender, packet.message)
-        super().arrive(packet)
-        self._event = None
+        super().arrive(self._let_send(packet))
 
     def _let_send(self, packet: Packet) -> Packet:
         """A schedule may make up a message that a leader could have sent: then it has sent it."""
@@ -69,27 +65,12 @@ class RefinedGroup(Group):
                 return Packet(packet.sender, packet.to, message)
         return packet
 
-    def step(self, node: int, call: Callable[[], object]) -> None:
-        machine = self.machines[node]
-        event: Event | None = self._event or Received(node, None)  # type: ignore[arg-type]
-        recorder = self._recorders.get(node)
-        if recorder is None:
-            recorder = RaftRecorder(machine.raft, self.starts, self.disks[node].disk_id)
-            self._recorders[node] = recorder
-            self._synced[node] = 0
-            event = None
-        elif machine.synced_ticket != self._synced[node]:
-            self._synced[node] = machine.synced_ticket
-            event = Durable(machine.synced_ticket)  # type: ignore[arg-type]
-
-        def call_and_explain() -> None:
-            call()
-            line = recorder.stepped(event, list(machine.effects))
-            if line is not None:
-                self.lines.append(line)
-                self.checker.step(line)
-
-        super().step(node, call_and_explain)
+    def stepped(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+        super().stepped(node, event, effects)
+        line = self._recorders[node].stepped(event, effects)
+        if line is not None:
+            self.lines.append(line)
+            self.checker.step(line)
 
 
 def withhold(group: Group, which: int) -> None:
