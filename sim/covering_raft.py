@@ -22,23 +22,25 @@ from typing import Any
 
 from liftlog.core.guards import Guards
 from liftlog.core.raft import Raft, Role
-from liftlog.format import decode_values
 from liftlog.messages import (
-    AppendLog,
+    TIMER_ELECTION,
+    TIMER_TICK,
     AppendReply,
     AppendRequest,
     Effect,
+    Event,
     PeerMessage,
+    Received,
     SaveHardState,
     Send,
-    SetTimer,
     StorageJob,
-    TruncateLog,
+    TimerFired,
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import Entry, HardState, Identity, LiftlogError, Mutants, NodeConfig, Ticket
+from liftlog.types import HardState, LiftlogError, Mutants, NodeConfig
 from sim.puppet import NotDriven
+from sim.raft_alone import Do, RaftDisk, RaftProcess
 from spec.cover.scenario import Head, ScenarioStep
 
 TICK_MS = 100
@@ -72,28 +74,6 @@ class Letter:
         return None
 
 
-class Disk:
-    """What is durable: the file of term and vote, and the log."""
-
-    def __init__(self, disk_id: str) -> None:
-        self.disk_id = disk_id
-        self.state = HardState()
-        self.entries: list[Entry] = []
-
-    def carry_out(self, job: StorageJob) -> None:
-        match job:
-            case SaveHardState():
-                self.state = job.state
-            case TruncateLog():
-                del self.entries[job.offset :]
-            case AppendLog():
-                for batch in job.batches:
-                    for data in decode_values(batch):
-                        self.entries.append(Entry(len(self.entries) + 1, batch.epoch, data))
-            case _:
-                raise TypeError(f"Raft submitted {job!r}")
-
-
 class Voter:
     """One node: its disk, and the run of its process."""
 
@@ -108,90 +88,84 @@ class Voter:
             election_max_ms=NEVER_MS,
             raft_append_max_bytes=1,
         )
-        self.disk = Disk(f"disk-{number}")
+        self.disk = RaftDisk(f"disk-{number}")
         certificate = tuple((n, f"disk-{n}") for n in range(1, size + 1))
-        self.disk.state = HardState(peer_disks=certificate, born=True)
+        self.disk.hard_state = HardState(peer_disks=certificate, born=True)
         self.runs = 0
         self.start()
 
     def start(self) -> None:
         """A process on what the disk holds."""
         self.runs += 1
-        self.effects: list[Effect] = []
-        self.ticket = 0
-        self.synced = 0
         self.writes: list[list[StorageJob]] = []
-        self.submitted: list[StorageJob] = []
-        self.held: list[tuple[Ticket, Letter]] = []
         self.left: list[Letter] = []
-        self.raft = Raft(
-            self._config,
-            self.disk.state,
-            list(self.disk.entries),
-            Identity(self.number, self.disk.disk_id),
-            self.effects,
-            self._new_ticket,
-            Guards(self._mutants),
-            nonce=self.runs,
+        self._written = 0
+        self._terms: dict[int, tuple[AppendReply, int]] = {}
+        """By identity: an ack, kept so that the identity is, and the term of what it named at first."""
+        self.process = RaftProcess(
+            self._config, self.disk, Guards(self._mutants), self.runs, self._sent, self._stepped
         )
         self._now_ms = 0.0
-        self.call(lambda: self.raft.start(self._now_ms))
-
-    def _new_ticket(self) -> Ticket:
-        self.ticket += 1
-        return Ticket(self.ticket)
-
-    def call(self, work: Callable[[], object]) -> None:
-        """One step: jobs are kept, messages leave or wait for their ticket."""
-        work()
-        effects = self.effects[:]
-        self.effects.clear()
-        for effect in effects:
-            match effect:
-                case Send():
-                    term = 0
-                    if isinstance(effect.message, AppendReply) and effect.message.success:
-                        term = self.raft.raft_log.term_at(effect.message.match)
-                    letter = Letter(self.number, effect.to, effect.message, term)
-                    if effect.after <= self.synced:
-                        self.left.append(letter)
-                    else:
-                        self.held.append((effect.after, letter))
-                case SetTimer():
-                    pass
-                case StorageJob():
-                    self.submitted.append(effect)
-                case _:
-                    raise TypeError(f"Raft asked for {effect!r}")
+        self.process.start()
         self.raft.take_committed()
 
+    @property
+    def raft(self) -> Raft:
+        return self.process.raft
+
+    @property
+    def held(self) -> list[Letter]:
+        """What waits for a write."""
+        return [self._letter(send.to, send.message) for send in self.process.held]
+
+    def _stepped(self, event: Event | None, effects: list[Effect]) -> None:
+        for effect in effects:
+            if (
+                isinstance(effect, Send)
+                and isinstance(effect.message, AppendReply)
+                and effect.message.success
+            ):
+                term = self.raft.raft_log.term_at(effect.message.match)
+                self._terms[id(effect.message)] = (effect.message, term)
+
+    def _sent(self, sender: int, to: int, message: PeerMessage) -> None:
+        self.left.append(self._letter(to, message))
+
+    def _letter(self, to: int, message: PeerMessage) -> Letter:
+        _, term = self._terms.get(id(message), (None, 0))
+        return Letter(self.number, to, message, term)
+
+    def take(self, event: Event) -> None:
+        """One step: jobs are kept, messages leave or wait for their ticket."""
+        self.process.take(event)
+        self.raft.take_committed()
+
+    def call(self, work: Callable[[], object]) -> None:
+        self.take(Do(work))
+
     def receive(self, sender: int, message: PeerMessage) -> None:
-        self.call(lambda: self.raft.on_message(sender, message))
+        self.take(Received(sender, message))
 
     def tick(self, times: int) -> None:
         for _ in range(times):
             self._now_ms += TICK_MS
-            self.call(lambda: self.raft.on_tick(self._now_ms))
+            self.take(TimerFired(TIMER_TICK, self._now_ms))
 
     def written(self) -> None:
         """What was submitted since the last time is one write of the model."""
-        if self.submitted:
-            self.writes.append(self.submitted)
-            self.submitted = []
+        submitted = self.process.jobs[self._written :]
+        if submitted:
+            self.writes.append(submitted)
+            self._written += len(submitted)
 
     def sync(self) -> None:
         """The oldest write is durable."""
         if not self.writes:
             raise NotDriven(f"node {self.number} has nothing to sync")
         for job in self.writes.pop(0):
-            self.disk.carry_out(job)
-            ticket: Ticket = job.ticket  # type: ignore[attr-defined]
-            self.synced = ticket
-            for after, letter in list(self.held):
-                if after <= ticket:
-                    self.held.remove((after, letter))
-                    self.left.append(letter)
-            self.call(lambda ticket=ticket: self.raft.on_durable(ticket))  # type: ignore[misc]
+            self._written -= 1
+            self.process.store(job)
+            self.raft.take_committed()
 
     def crash(self, voted: int, logged: int, length: int) -> None:
         """Power loss: so many writes have reached the file of term and vote, and the log, perhaps in part."""
@@ -262,7 +236,7 @@ class RaftStage:
         voter = self.voters[n]
         self._be_quiet(n)
         term = voter.raft.term + 1
-        voter.call(voter.raft.on_election_timer)
+        voter.take(TimerFired(TIMER_ELECTION, 0.0))
         asked, voter.left = voter.left, []
         for letter in asked:
             if voter.raft.role is not Role.PRE_CANDIDATE:
@@ -305,7 +279,7 @@ class RaftStage:
         elif voter.raft.is_leader:
             voter.call(voter.raft.step_down)
         else:
-            voter.call(voter.raft.on_election_timer)
+            voter.take(TimerFired(TIMER_ELECTION, 0.0))
             voter.left = []
 
     def _do_Propose(self, n: int) -> None:
@@ -353,7 +327,7 @@ class RaftStage:
 
     def _do_LoseDisk(self, n: int) -> None:
         voter = self.voters[n]
-        voter.disk = Disk(f"disk-{n}-{voter.runs}")
+        voter.disk = RaftDisk(f"disk-{n}-{voter.runs}")
         voter.start()
         voter.left = []
 
@@ -375,7 +349,7 @@ class RaftStage:
             "disk": {_named(n): _image(voter) for n, voter in self.voters.items()},
             "writes": {_named(n): Many(len(voter.writes)) for n, voter in self.voters.items()},
             "held": {
-                _named(n): Promises([letter.shown() for _, letter in voter.held])
+                _named(n): Promises([letter.shown() for letter in voter.held])
                 for n, voter in self.voters.items()
             },
             "messages": Promises([letter.shown() for letter in self._letters]),
@@ -412,7 +386,7 @@ ROLES = {
 
 def _image(voter: Voter) -> dict[str, Any]:
     """What a start would find."""
-    state, log = voter.disk.state, [entry.term for entry in voter.disk.entries]
+    state, log = voter.disk.hard_state, [entry.term for entry in voter.disk.entries]
     behind = bool(log) and log[-1] > state.term
     return {
         "term": log[-1] if behind else state.term,
