@@ -9,14 +9,15 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from liftlog.core.node import Node
 from liftlog.core.replica import Replica
-from liftlog.driver.outbox import Outbox
+from liftlog.driver.interpreter import Interpreter, Ports
+from liftlog.driver.timers import NEVER_MS
 from liftlog.format import decode_records, decode_values
 from liftlog.messages import (
-    TIMER_TICK,
     AckPublishes,
     AppendLog,
     BusUp,
@@ -25,7 +26,6 @@ from liftlog.messages import (
     CompactLog,
     ConfigureLog,
     CreateStreamRequest,
-    Drain,
     Drained,
     Durable,
     Effect,
@@ -41,23 +41,18 @@ from liftlog.messages import (
     Received,
     RefusePublishes,
     RepairLog,
-    ReplyClient,
     ResetLog,
     RetainLog,
     SaveHardState,
     SaveIdentity,
     ScrubLog,
-    Send,
-    SetTimer,
     StorageFailed,
     StorageJob,
     Subscribe,
     Subscribed,
     TimeFound,
-    TimerFired,
     TrashLog,
     TruncateLog,
-    Unsubscribe,
 )
 from liftlog.types import (
     NO_MUTANTS,
@@ -91,6 +86,70 @@ class Disk:
         self.logs: dict[PartitionId, Log] = {}
 
 
+class Wake(Event):
+    """A timer is due, unless an earlier one was set meanwhile."""
+
+    at_ms: float
+
+
+class NodePorts:
+    """The world of one run of one node. What is made with effects in mind goes back to the world's heap."""
+
+    def __init__(self, world: World, node: int) -> None:
+        self.world = world
+        self.node = node
+        self._drew = False
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        world = self.world
+        if not world.drop(self.node, to, message):
+            world.post(to, Received(self.node, message), NETWORK_S)
+
+    def submit(self, job: StorageJob) -> None:
+        self.world._store(self.node, job)
+
+    def subscribe(self, request: Subscribe) -> None:
+        self.world.subscriptions[request.partition] = (self.node, request.epoch)
+        self.world.post(self.node, Subscribed(request.partition, request.epoch), NETWORK_S)
+
+    def unsubscribe(self, partition: PartitionId) -> None:
+        if self.world.subscriptions.get(partition, (0, 0))[0] == self.node:
+            del self.world.subscriptions[partition]
+
+    def drain(self, partition: PartitionId) -> None:
+        epoch = self.world.subscriptions.pop(partition)[1]
+        self.world.post(self.node, Drained(partition, epoch), NETWORK_S)
+
+    def acknowledge(self, acks: AckPublishes) -> None:
+        self.world.acks.append(acks)
+
+    def refuse(self, refusal: RefusePublishes) -> None:
+        self.world.refusals.append(refusal)
+
+    def reply(self, client: ClientRef, reply: object) -> None:
+        self.world.replies[client] = reply
+
+    def monotonic_ms(self) -> float:
+        return self.world.now * 1000
+
+    def wall_ms(self) -> int:
+        return WALL_START_MS + int(self.world.now * 1000)
+
+    def uniform(self, low: float, high: float) -> float:
+        self._drew = True
+        return self.world.random.uniform(low, high)
+
+    def bits(self, count: int) -> int:
+        return self.world.random.getrandbits(count)
+
+    def alarm(self, next_ms: float) -> None:
+        # Each timer takes one number of the world's, of whatever length it is: so are scripts recorded.
+        if not self._drew:
+            self.world.random.random()
+        self._drew = False
+        self.world.wake(self.node, next_ms)
+
+
 class World:
     """`nodes` are the running ones. Faults: `drop`, `hold` (storage of a node stalls), `kill`, `restart`."""
 
@@ -103,8 +162,8 @@ class World:
         self.nodes: dict[int, Node] = {}
         self.disks = {node: Disk(node, f"disk-{node}") for node in range(1, count + 1)}
         self.runs = dict.fromkeys(self.disks, 0)
-        self.outboxes: dict[int, Outbox] = {}
-        self.timers: dict[tuple[int, str], int] = {}
+        self.interpreters: dict[int, Interpreter] = {}
+        self.wakes: dict[int, float] = {}
         self.heap: list[tuple[float, int, int, int, Event]] = []
         self.serial = 0
         self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
@@ -124,6 +183,8 @@ class World:
     def kill(self, node: int) -> None:
         """A power loss as far as this node's logs are concerned: what is not synced is gone."""
         del self.nodes[node]
+        self.interpreters.pop(node).end()
+        self.wakes.pop(node, None)
         self.runs[node] += 1
         self.held.pop(node, None)
         for log in self.disks[node].logs.values():
@@ -142,9 +203,17 @@ class World:
         recovered = Recovered(disk.identity, disk.hard_state, entries, logs, False, nonce)
         config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
         self.nodes[node] = Node(config, recovered, self.mutants)
-        self.outboxes[node] = Outbox()
-        self._carry_out(node, self.nodes[node].start(self.now * 1000))
+        ports = NodePorts(self, node)
+        self.interpreters[node] = Interpreter(
+            self.nodes[node],
+            Ports(ports, ports, ports, ports, ports, ports, ports.alarm),
+            [partial(self.observed, node)],
+        )
+        self.interpreters[node].start()
         self.post(node, BusUp())
+
+    def observed(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+        """A node has stepped, and nothing of it is carried out yet: for worlds that look on."""
 
     def replica(self, node: int, partition: PartitionId) -> Replica:
         return self.nodes[node].replicas[partition]
@@ -165,10 +234,8 @@ class World:
             if not self.heap or self.heap[0][0] > end:
                 self.now = end
                 return condition()
-            self.now, serial, node, run, event = heapq.heappop(self.heap)
+            self.now, _, node, run, event = heapq.heappop(self.heap)
             if run != self.runs[node] or node not in self.nodes:
-                continue
-            if isinstance(event, TimerFired) and self.timers.get((node, event.kind)) != serial:
                 continue
             if node in self.paused:
                 self.paused[node].append(event)
@@ -181,60 +248,29 @@ class World:
         self.paused[node] = []
 
     def resume(self, node: int) -> None:
-        """It runs on: as in the driver the tick comes first, then what has waited, then other timers."""
+        """It runs on, with all that has waited and the timers that came due."""
         waiting = self.paused.pop(node)
-        fired = [event.kind for event in waiting if isinstance(event, TimerFired)]
-        now_ms = self.now * 1000
-        for kind in sorted(fired, key=TIMER_TICK.__ne__):
-            self.step(node, TimerFired(kind, now_ms, WALL_START_MS + int(now_ms)))
-            if kind == TIMER_TICK:
-                for event in waiting:
-                    if not isinstance(event, TimerFired):
-                        self.step(node, event)
+        for event in waiting:
+            if not isinstance(event, Wake):
+                self.step(node, event)
+        self.step(node, Wake(self.wakes[node]))
 
     def step(self, node: int, event: Event) -> None:
-        if isinstance(event, Durable):
-            for send in self.outboxes[node].durable(event.ticket):
-                self._transmit(node, send)
-        self._carry_out(node, self.nodes[node].step(event))
+        interpreter = self.interpreters[node]
+        if not isinstance(event, Wake):
+            interpreter.take(event)
+        elif event.at_ms == self.wakes[node]:
+            self.wakes[node] = NEVER_MS
+            interpreter.fire_due()
+            self.wake(node, interpreter.timers.next_ms)
 
-    # -- effects -------------------------------------------------------------------------------------
+    def wake(self, node: int, next_ms: float) -> None:
+        """Come back at `next_ms`, unless something comes back earlier, which will look again."""
+        if next_ms < self.wakes.get(node, NEVER_MS):
+            self.wakes[node] = next_ms
+            self.post(node, Wake(next_ms), max(0.0, next_ms / 1000 - self.now))
 
-    def _carry_out(self, node: int, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Send():
-                    ready = self.outboxes[node].submit(effect)
-                    if ready is not None:
-                        self._transmit(node, ready)
-                case SetTimer():
-                    delay_s = self.random.uniform(effect.min_ms, effect.max_ms) / 1000
-                    wall_ms = WALL_START_MS + int((self.now + delay_s) * 1000)
-                    self.post(node, TimerFired(effect.kind, (self.now + delay_s) * 1000, wall_ms), delay_s)
-                    self.timers[node, effect.kind] = self.serial
-                case StorageJob():
-                    self._store(node, effect)
-                case Subscribe():
-                    self.subscriptions[effect.partition] = (node, effect.epoch)
-                    self.post(node, Subscribed(effect.partition, effect.epoch), NETWORK_S)
-                case Unsubscribe():
-                    if self.subscriptions.get(effect.partition, (0, 0))[0] == node:
-                        del self.subscriptions[effect.partition]
-                case Drain():
-                    epoch = self.subscriptions.pop(effect.partition)[1]
-                    self.post(node, Drained(effect.partition, epoch), NETWORK_S)
-                case AckPublishes():
-                    self.acks.append(effect)
-                case RefusePublishes():
-                    self.refusals.append(effect)
-                case ReplyClient():
-                    self.replies[effect.client] = effect.reply
-                case _:
-                    raise AssertionError(f"node {node}: unexpected {effect}")
-
-    def _transmit(self, sender: int, send: Send) -> None:
-        if not self.drop(sender, send.to, send.message):
-            self.post(send.to, Received(sender, send.message), NETWORK_S)
+    # -- storage -------------------------------------------------------------------------------------
 
     def _store(self, node: int, job: StorageJob) -> None:
         """Writes happen at once, syncs later; a held node's syncs wait for `release`."""

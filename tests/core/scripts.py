@@ -140,7 +140,6 @@ class WatchedWorld(World):
 
     def __init__(self, count: int, stepped: Callable[[int, Event, list[Effect]], None]) -> None:
         self.stepped = stepped
-        self.event: Event | None = None
         self.applied: list[tuple[int, Command, Result]] = []
         """What the node has applied in the step under way."""
         super().__init__(count)
@@ -152,16 +151,10 @@ class WatchedWorld(World):
     def _on_applied(self, index: int, command: Command, result: Result) -> None:
         self.applied.append((index, command, result))
 
-    def step(self, node: int, event: Event) -> None:
+    def observed(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+        if event is not None:
+            self.stepped(node, event, effects)
         self.applied.clear()
-        self.event = event
-        super().step(node, event)
-        self.event = None
-
-    def _carry_out(self, node: int, effects: list[Effect]) -> None:
-        if self.event is not None:
-            self.stepped(node, self.event, effects)
-        super()._carry_out(node, effects)
 
 
 class Stage:

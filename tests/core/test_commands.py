@@ -483,6 +483,7 @@ def test_R2_a_change_of_the_isr_stays_pending_beyond_its_bound() -> None:
     world = World(3, raft_proposal_span=2, replica_lag_max_ms=1000)
     partition = world.create("orders")
     leader = controller(world)
+    assert world.run_until(lambda: len(world.nodes[leader].metadata.partitions[partition].isr) == 3)
     if world.leader(partition) != outsider(world):
         world.answer(leader, ElectLeaderRequest("orders", 0, outsider(world)))
         assert world.run_until(lambda: world.leader(partition) == outsider(world))

@@ -24,6 +24,7 @@ from liftlog.messages import (
     PurgeRequest,
     ReadReply,
     ReadRequest,
+    Received,
     RetainLog,
 )
 from liftlog.types import LogOptions, Message, Mutants, PartitionId, StreamConfig
@@ -234,8 +235,7 @@ def test_R6_at_the_log_start_the_epoch_before_it_is_checked() -> None:
     world.drop = record
     for request, offset, last in ((901, 4, own), (902, 4, own + 7), (903, 3, own), (904, 4, 0)):
         fetch = Fetch(partition, leader.epoch, incarnation, request, offset, 0, last, 1000)
-        world.replica(number, partition).on_fetch(follower, fetch)
-        world._carry_out(number, world.nodes[number]._drain())
+        world.step(number, Received(follower, fetch))
         world.run(0.7)
     statuses = {reply.request: reply.status for reply in seen}
     assert statuses == {901: 0, 902: 1, 903: 5, 904: 1}
@@ -318,7 +318,6 @@ def test_C3_whoever_waits_for_a_purge_when_the_leader_steps_down_is_told_to_ask_
     number = world.ask(leader, PurgeRequest(partition, 4))
     world.run(0.3)
     world.nodes[leader].replicas[partition].leading.resign()  # type: ignore[union-attr]
-    world._carry_out(leader, world.nodes[leader]._drain())
     assert world.run_until(lambda: number in world.replies)
     assert (world.replies[number].code, world.replies[number].retryable) == ("not-leader", True)
 
