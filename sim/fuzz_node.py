@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,11 +30,11 @@ from liftlog.core.commands import (
 )
 from liftlog.core.node import Node
 from liftlog.core.replica import Replica
+from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.format import encode_messages
 from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_OK,
-    STORAGE_JOBS,
     TIMER_ELECTION,
     TIMER_TICK,
     AppendReply,
@@ -40,7 +43,6 @@ from liftlog.messages import (
     BusUp,
     ClientMessage,
     ClientRequest,
-    Effect,
     Event,
     Fetch,
     FetchProgress,
@@ -54,8 +56,7 @@ from liftlog.messages import (
     ReadIndexReply,
     ReadIndexRequest,
     Received,
-    Send,
-    StopNode,
+    StorageJob,
     Subscribe,
     Subscribed,
     TimerFired,
@@ -76,6 +77,7 @@ from liftlog.types import (
 )
 from sim.disk import SimDisk
 from sim.fuzz_drawing import Drawer, encoded
+from sim.still import STILL, StillWorld
 
 ME, OTHER, THIRD = 1, 2, 3
 EPISODE_STEPS = 400
@@ -84,7 +86,7 @@ WAITING_MAX = 20_000
 """More than all of a node's bounds allow it to hold after one episode."""
 
 
-class Episode:
+class Episode(StillWorld):
     """One node, from its start until it has taken `EPISODE_STEPS` drawn events."""
 
     def __init__(self, seed: str) -> None:
@@ -101,7 +103,7 @@ class Episode:
         self.follows = draws.random() < 0.6
         """Whether node 2 leads the partition."""
         self.entries: list[Entry] = []
-        self.sent: deque[Send] = deque()
+        self.sent: deque[tuple[int, PeerMessage]] = deque(maxlen=500)
         self.numbers = [0, 1, 2]
         commands = Drawer(Command, self.numbers)
         payloads = (encoded(commands), encoded(commands), self._batch)
@@ -109,15 +111,17 @@ class Episode:
         self._requests = Drawer(ClientMessage, self.numbers)
         self._next_client = 0
         self._now_ms = 0
-        self.stopped = False
+        self._jobs: list[StorageJob] = []
+        self._events: deque[Event] = deque()
+        self._interpreter = Interpreter(self.node, Ports(self, self, self, STILL, STILL, STILL))
 
     def run(self) -> int:
         """Returns how many drawn events the node took. Whatever it raises is a finding."""
-        self._carry_out(self.node.start(0.0))
+        self._drive(self._interpreter.start)
         self._step(BusUp())
         self._settle()
         for taken in range(EPISODE_STEPS):
-            if self.stopped:
+            if self._interpreter.ended:
                 return taken
             if taken % 20 == 0:
                 self._look()
@@ -185,10 +189,10 @@ class Episode:
         """An honest answer to one of the messages that the node has sent."""
         if not self.sent:
             return
-        send = self.sent.popleft()
-        answer = self._honest(send.to, send.message)
+        to, message = self.sent.popleft()
+        answer = self._honest(to, message)
         if answer is not None:
-            self._step(Received(send.to, answer))
+            self._step(Received(to, answer))
 
     def _honest(self, to: int, message: PeerMessage) -> PeerMessage | None:
         match message:
@@ -349,27 +353,32 @@ class Episode:
     # -- carrying out --------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        if not self.stopped:
-            self._carry_out(self.node.step(event))
+        """Take in an event, and then what becomes of all that it leads to."""
+        self._drive(partial(self._interpreter.take, event))
+        while self._events:
+            self._drive(partial(self._interpreter.take, self._events.popleft()))
 
-    def _carry_out(self, effects: list[Effect]) -> None:
-        events: list[Event] = []
-        jobs = [effect for effect in effects if isinstance(effect, STORAGE_JOBS)]
-        for effect in effects:
-            if isinstance(effect, Send):
-                self.sent.append(effect)
-            elif isinstance(effect, Subscribe):
-                events.append(Subscribed(effect.partition, effect.epoch))
-            elif isinstance(effect, StopNode):
-                # A node may be told that it is superseded, or that its disk is another one's.
-                self.stopped = True
-        if len(self.sent) > 500:
-            self.sent.popleft()
+    def _drive(self, work: Callable[[], None]) -> None:
+        # A node may be told that it is superseded, or that its disk is another one's.
+        with suppress(NodeStopped):
+            work()
+        jobs, self._jobs = self._jobs, []
         if jobs:
-            events += self.engine.write(jobs)
-            events += self.engine.sync()
-        for event in events:
-            self._step(event)
+            self._events.extend(self.engine.write(jobs))
+            self._events.extend(self.engine.sync())
+
+    # -- ports ---------------------------------------------------------------------------------------------
+
+    def send(self, to: int, message: PeerMessage) -> None:
+        self.sent.append((to, message))
+
+    def submit(self, job: StorageJob) -> None:
+        self._jobs.append(job)
+
+    def subscribe(self, request: Subscribe) -> None:
+        self._events.append(Subscribed(request.partition, request.epoch))
+
+    # -- what must stay small ------------------------------------------------------------------------------
 
     def _waiting(self) -> int:
         """How much the node remembers that others have caused."""
