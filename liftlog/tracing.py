@@ -84,34 +84,23 @@ class TraceFile:
             os.close(self._file)
 
 
-class TracedNode:
-    """A node whose steps are written down; the driver takes it for the node itself."""
+class TraceWriter:
+    """Writes the steps of a node down. Create it before the node is started; `stepped` observes it."""
 
     def __init__(self, node: Node, cluster: str, disk_id: str, file: TraceFile) -> None:
         self._node = node
         self._file = file
         self._recorder = Recorder(node)
         self._raft = RaftRecorder(node.raft, node.ctx.nonce, disk_id)
+        self._refused = node.ctx.refused
         self._last_us = 0
         header = Header(VERSION, cluster, node.config.node, node.ctx.nonce, node.config.voters, now_us())
         file.add([header])
 
-    @property
-    def handed_over(self) -> bool:
-        return self._node.handed_over
-
-    def start(self, now_ms: float) -> list[Effect]:
-        return self._told(None, self._node.start(now_ms))
-
-    def step(self, event: Event) -> list[Effect]:
-        ctx = self._node.ctx
-        refused = ctx.refused
-        effects = self._node.step(event)
-        if ctx.refused != refused and not effects:
-            return effects  # V3: a message that is refused is as good as lost.
-        return self._told(event, effects)
-
-    def _told(self, event: Event | None, effects: list[Effect]) -> list[Effect]:
+    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+        before, self._refused = self._refused, self._node.ctx.refused
+        if self._refused != before and not effects:
+            return  # V3: a message that is refused is as good as lost.
         lines: list[msgspec.Struct] = []
         raft = self._raft.stepped(event, effects)
         if raft is not None:
@@ -123,7 +112,6 @@ class TracedNode:
             for line in lines:
                 msgspec.structs.force_setattr(line, "at_us", now)
             self._file.add(lines)
-        return effects
 
 
 def now_us() -> int:

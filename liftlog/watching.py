@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from logging import ERROR, INFO, WARNING
-from typing import Protocol
 
 from liftlog.core.commands import Command
 from liftlog.core.metadata import EXPIRED, LEFT, LIVE, Result
@@ -25,22 +24,10 @@ TELL_EVERY_TICKS = 10
 NO_VOTE = ("withheld", "wiped")
 
 
-class Steps(Protocol):
-    """What is watched: the node, or what wraps it already."""
+class Watcher:
+    """Tells what changes at a node. Create it before the node is started; `stepped` observes it."""
 
-    @property
-    def handed_over(self) -> bool: ...
-
-    def start(self, now_ms: float) -> list[Effect]: ...
-
-    def step(self, event: Event) -> list[Effect]: ...
-
-
-class WatchedNode:
-    """A node whose changes are told; the driver takes it for the node itself."""
-
-    def __init__(self, steps: Steps, node: Node, sparing: Sparing) -> None:
-        self._steps = steps
+    def __init__(self, node: Node, sparing: Sparing) -> None:
         self._node = node
         self._sparing = sparing
         self._ticks = 0
@@ -59,17 +46,7 @@ class WatchedNode:
         self._names: dict[int, str] = {}
         node.on_applied.append(self._on_applied)
 
-    @property
-    def handed_over(self) -> bool:
-        return self._steps.handed_over
-
-    def start(self, now_ms: float) -> list[Effect]:
-        effects = self._steps.start(now_ms)
-        self._look()
-        return effects
-
-    def step(self, event: Event) -> list[Effect]:
-        effects = self._steps.step(event)
+    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
         kind = type(event)
         if kind is TimerFired:
             self._look()
@@ -81,9 +58,8 @@ class WatchedNode:
         elif kind is StorageFailed:
             self._storage_failed(event)  # type: ignore[arg-type]
             self._look()
-        elif kind is LogOpened or self._node.metadata.applied != self._applied:
+        elif event is None or kind is LogOpened or self._node.metadata.applied != self._applied:
             self._look()
-        return effects
 
     def _on_applied(self, index: int, command: Command, result: Result) -> None:
         self._touched.update(self._node.metadata.changed)
@@ -282,7 +258,7 @@ class WatchedNode:
         return f"'{self.stream(partition)}' partition {partition.index}"
 
 
-def _fields(partition: PartitionId, watched: WatchedNode) -> dict[str, object]:
+def _fields(partition: PartitionId, watched: Watcher) -> dict[str, object]:
     return {"stream": watched.stream(partition), "partition": partition.index}
 
 

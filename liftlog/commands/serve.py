@@ -24,17 +24,17 @@ from liftlog.commands.common import (
     print_json,
 )
 from liftlog.core.node import Node
+from liftlog.driver.interpreter import Observer
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
-from liftlog.real.server import StoppableNode, run_server
-from liftlog.real.storage_runner import Engine
+from liftlog.real.server import Built, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
-from liftlog.tracing import TracedNode, TraceFile
+from liftlog.tracing import TraceFile, TraceWriter
 from liftlog.types import LiftlogError, Recovered, TailState
 from liftlog.version import VERSION
-from liftlog.watching import Steps, WatchedNode
+from liftlog.watching import Watcher
 
 log = logging.getLogger("liftlog.server")
 
@@ -98,7 +98,7 @@ def _serve(args: argparse.Namespace) -> int:
     key = configuration.encryption_key(config.encryption_key_file, os.environ)
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
-    def build() -> tuple[StoppableNode, Engine]:
+    def build() -> Built:
         disk = RealDisk(str(config.data))
         if config.take_over_open_logs and disk.exists(ENCRYPTION):
             log.warning("[storage] take_over_open_logs has done its work; remove it, it only opens a way in")
@@ -108,11 +108,12 @@ def _serve(args: argparse.Namespace) -> int:
         )
         tell_start(config, recovered)
         node = Node(config.node_config(), recovered)
-        steps: Steps = node
+        observers: list[Observer] = []
         if config.trace is not None:
             disk_id = recovered.identity.disk_id
-            steps = TracedNode(node, config.cluster, disk_id, TraceFile(config.trace))
-        return WatchedNode(steps, node, sparing), engine
+            observers.append(TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace)).stepped)
+        observers.append(Watcher(node, sparing).stepped)
+        return Built(node, engine, observers)
 
     def announce(line: dict[str, object]) -> None:
         if args.json:

@@ -13,8 +13,8 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -22,7 +22,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
 from liftlog.config import ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver
-from liftlog.driver.interpreter import NodeStopped, Ports, StepNode
+from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.real.bus import NatsBus
@@ -45,7 +45,15 @@ class StoppableNode(StepNode, Protocol):
     def handed_over(self) -> bool: ...
 
 
-Build = Callable[[], tuple[StoppableNode, Engine]]
+class Built(NamedTuple):
+    """A node on its recovered data folder, and who observes its steps."""
+
+    node: StoppableNode
+    engine: Engine
+    observers: Sequence[Observer]
+
+
+Build = Callable[[], Built]
 """Opens the data folder, recovers it and makes the node; blocking. Raises LiftlogError."""
 Announce = Callable[[dict[str, object]], None]
 """Told once, when the node serves."""
@@ -91,7 +99,7 @@ class Server:
         secrets = secrets_of(config)
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
-        node, engine = build()
+        node, engine, observers = build()
         clock, clients = RealClock(), ClientRegistry()
         driver: NodeDriver
 
@@ -117,7 +125,7 @@ class Server:
         )
         name = f"liftlog-{config.cluster}-{config.node}"
         bus = NatsBus(addresses, name, version, put, clock, config.nats_login)
-        driver = NodeDriver(node, Ports(network, bus, storage, clients, clock, RealRandom()))
+        driver = NodeDriver(node, Ports(network, bus, storage, clients, clock, RealRandom()), observers)
         api = NatsApi(config.cluster, config.node, clients, post, bus.answer)
         bus.serve_api(api.shared_subject, QUEUE, api.handle)
         bus.serve_api(api.own_subject, "", api.handle)
