@@ -159,12 +159,15 @@ class Interpreter:
         self._step(event)
 
     def fire_due(self) -> None:
-        """Step the node through the timers that are due now, the earliest first."""
+        """Step the node through the timers that are due now, the earliest first, equal ones by name; but not
+        through one that a step of this round has set anew.
+        """
         if self.ended:
             return
         now_ms = self._now_ms = self._clock.monotonic_ms()
         for kind in self.timers.due(now_ms):
-            self._step(TimerFired(kind, now_ms, self._clock.wall_ms()))
+            if kind not in self.timers:
+                self._step(TimerFired(kind, now_ms, self._clock.wall_ms()))
 
     def work(self, events: deque[Event]) -> None:
         """A wake-up: all that is queued, what comes meanwhile included, then the timers that are due.
@@ -176,8 +179,9 @@ class Interpreter:
         self.fire_due()
 
     def end(self) -> None:
-        """The process is gone, and what waits with it. Its owner may call this within a step too."""
+        """The process is gone, with its timers and what waits. Its owner may call this within a step too."""
         self.ended = True
+        self.timers.clear()
         self._outbox = Outbox()
 
     @property

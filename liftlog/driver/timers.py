@@ -38,6 +38,15 @@ class Timers:
         self._deadlines[effect.kind] = now_ms + duration_ms
         self.next_ms = min(self._deadlines.values())
 
+    def __contains__(self, kind: str) -> bool:
+        """Whether this timer runs."""
+        return kind in self._deadlines
+
+    def clear(self) -> None:
+        """No timer runs any more."""
+        self._deadlines.clear()
+        self.next_ms = NEVER_MS
+
     def take(self, kind: str, now_ms: float) -> bool:
         """Whether this timer is due; then it is gone."""
         if now_ms + TOLERANCE_MS < self._deadlines.get(kind, NEVER_MS):

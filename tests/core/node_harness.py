@@ -163,7 +163,7 @@ class World:
         self.disks = {node: Disk(node, f"disk-{node}") for node in range(1, count + 1)}
         self.runs = dict.fromkeys(self.disks, 0)
         self.interpreters: dict[int, Interpreter] = {}
-        self.wakes: dict[int, float] = {}
+        self.wakes = dict.fromkeys(self.disks, NEVER_MS)
         self.heap: list[tuple[float, int, int, int, Event]] = []
         self.serial = 0
         self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
@@ -184,7 +184,7 @@ class World:
         """A power loss as far as this node's logs are concerned: what is not synced is gone."""
         del self.nodes[node]
         self.interpreters.pop(node).end()
-        self.wakes.pop(node, None)
+        self.wakes[node] = NEVER_MS
         self.runs[node] += 1
         self.held.pop(node, None)
         for log in self.disks[node].logs.values():
@@ -266,7 +266,7 @@ class World:
 
     def wake(self, node: int, next_ms: float) -> None:
         """Come back at `next_ms`, unless something comes back earlier, which will look again."""
-        if next_ms < self.wakes.get(node, NEVER_MS):
+        if next_ms < self.wakes[node]:
             self.wakes[node] = next_ms
             self.post(node, Wake(next_ms), max(0.0, next_ms / 1000 - self.now))
 
