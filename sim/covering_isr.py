@@ -170,7 +170,7 @@ class IsrStage:
         term = puppet.running.raft.raft_log.last_term
         entries = self._entries[have:end]
         request = AppendRequest(1, CONTROLLER, have, term, end, 1, entries)
-        puppet.step(Received(CONTROLLER, request))
+        puppet.take(Received(CONTROLLER, request))
 
     def _published(self) -> None:
         """A command of the model is over."""
@@ -318,7 +318,7 @@ class IsrStage:
     def _do_Write(self, r: int) -> None:
         state = self._state(r)
         value = f"{r}-{state.epoch}-{state.leo}".encode()
-        self.puppets[r].step(Published(self.partition, state.epoch, [Message(b"orders", b"", b"", value)], 1))
+        self.puppets[r].take(Published(self.partition, state.epoch, [Message(b"orders", b"", b"", value)], 1))
 
     def _do_Sync(self, r: int) -> None:
         self.puppets[r].sync()
@@ -358,10 +358,10 @@ class IsrStage:
         return answer
 
     def _do_Fetch(self, f: int, lead: int) -> None:
-        self.puppets[f].step(Received(lead, self._answer(f, lead, FETCH_OK)))
+        self.puppets[f].take(Received(lead, self._answer(f, lead, FETCH_OK)))
 
     def _do_Truncate(self, f: int, lead: int) -> None:
-        self.puppets[f].step(Received(lead, self._answer(f, lead, FETCH_DIVERGED)))
+        self.puppets[f].take(Received(lead, self._answer(f, lead, FETCH_DIVERGED)))
 
     def _told(self, f: int, lead: int) -> Fetch | FetchProgress:
         """How far f is, as it tells without a question if it may."""
@@ -383,7 +383,7 @@ class IsrStage:
 
     def _hears(self, lead: int, f: int, message: Fetch | FetchProgress) -> None:
         self._heard[lead, f] = message
-        self.puppets[lead].step(Received(f, message))
+        self.puppets[lead].take(Received(f, message))
 
     def _do_ProposeAddition(self, lead: int, who: int) -> None:
         """A leader proposes when a message comes; if no new one may come, an old one comes again."""
@@ -425,11 +425,11 @@ class IsrStage:
 
     def _do_LateRecordsArrive(self, f: int) -> None:
         lead, answer = self._arrives("records", f)
-        self.puppets[f].step(Received(lead, answer))
+        self.puppets[f].take(Received(lead, answer))
 
     def _do_LateCutArrives(self, f: int) -> None:
         lead, answer = self._arrives("cut", f)
-        self.puppets[f].step(Received(lead, answer))
+        self.puppets[f].take(Received(lead, answer))
 
     def _do_LateReportArrives(self, lead: int, f: int) -> None:
         _, message = self._arrives("report", f)

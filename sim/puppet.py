@@ -89,7 +89,7 @@ class Puppet:
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
         self._interpreter = Interpreter(self.node, ports, [self._stepped])
         self._carry_on(self._interpreter.start)
-        self.step(BusUp())
+        self.take(BusUp())
         return recovered
 
     def hold(self, log: PartitionId) -> None:
@@ -112,7 +112,7 @@ class Puppet:
 
     # -- events --------------------------------------------------------------------------------------------
 
-    def step(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         """Hand over an event, and then whatever its writes that do not wait come back with.
 
         Raises NotDriven, also if no process runs here.
@@ -125,7 +125,7 @@ class Puppet:
 
     def tick(self) -> None:
         self._now_ms += self.running.config.tick_ms
-        self.step(TimerFired(TIMER_TICK, self._now_ms))
+        self.take(TimerFired(TIMER_TICK, self._now_ms))
 
     def _carry_on(self, first: Callable[[], None] | None = None) -> None:
         self._busy = True
@@ -168,7 +168,7 @@ class Puppet:
     def sync(self) -> None:
         """What was written is durable, and the node hears of it."""
         for event in self._store(len(self.held)):
-            self.step(event)
+            self.take(event)
 
     def keep(self, length: int, at_least: bool = False) -> None:
         """Carry out as many of the waiting writes as leave the log with `length` records; tell nobody.

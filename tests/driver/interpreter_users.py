@@ -446,7 +446,7 @@ def manual_node(script: Script) -> Calls:
     script = before_a_write_fails(script)
     script = script._replace(happenings=script.happenings[1:])
     with node.behind(sim.puppet):
-        return _fed(node, script, lambda: puppet.start(NodeConfig(1, (1,)), None), puppet.step)
+        return _fed(node, script, lambda: puppet.start(NodeConfig(1, (1,)), None), puppet.take)
 
 
 def fuzzed_node(script: Script) -> Calls:
