@@ -392,6 +392,35 @@ def order_violations(modules: dict[str, ast.Module]) -> list[str]:
     return found
 
 
+# --- who steps nodes --------------------------------------------------------------------------------------
+
+INTERPRETER = "liftlog.driver.interpreter"
+# What carries out effects: to be had from the interpreter only. `NEVER_MS` is a plain number.
+EFFECT_PARTS = ("liftlog.driver.outbox", "liftlog.driver.timers")
+FREE_NAMES = ("liftlog.driver.timers.NEVER_MS",)
+# Names of what is no node and has a step, or a number of steps.
+OTHER_STEPS = frozenset(("checker", "compactor", "played", "self"))
+# What of the tests runs nodes: bound by the same rule.
+HARNESSES = ("tests.core.node_harness", "tests.core.raft_harness")
+
+
+def step_violations(module: str, tree: ast.Module) -> list[str]:
+    """Whoever steps a node, or keeps its messages or timers, beside the interpreter."""
+    if module == INTERPRETER:
+        return []
+    found = [
+        f"{module}:{line}: {target} belongs to {INTERPRETER} alone"
+        for line, target in imports_of(module, tree)
+        if any(inside(target, part) for part in EFFECT_PARTS) and target not in FREE_NAMES
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "step" and isinstance(node.ctx, ast.Load):
+            receiver = node.value.attr if isinstance(node.value, ast.Attribute) else ast.unparse(node.value)
+            if receiver not in OTHER_STEPS:
+                found.append(f"{module}:{node.lineno}: {ast.unparse(node)}: only {INTERPRETER} steps nodes")
+    return found
+
+
 # --- size -------------------------------------------------------------------------------------------------
 
 
@@ -459,6 +488,14 @@ def test_core_and_storage_never_depend_on_set_order_or_identity(modules: dict[st
     pure = {m: t for m, t in modules.items() if any(inside(m, room) for room in PURE_ROOMS)}
     assert "liftlog.core" in pure and "liftlog.storage" in pure
     report(order_violations(pure))
+
+
+def test_one_module_steps_nodes_and_carries_out_what_they_ask(modules: dict[str, ast.Module]) -> None:
+    bound = {m: t for m, t in modules.items() if inside(m, "liftlog") or inside(m, "sim")}
+    for harness in HARNESSES:
+        bound[harness] = ast.parse((ROOT / Path(*harness.split(".")).with_suffix(".py")).read_text())
+    assert INTERPRETER in bound
+    report(line for module, tree in bound.items() for line in step_violations(module, tree))
 
 
 def test_modules_are_short_enough_to_read(modules: dict[str, ast.Module]) -> None:
@@ -544,6 +581,34 @@ GOOD_IMPORTS = [
 @pytest.mark.parametrize(("module", "source"), GOOD_IMPORTS)
 def test_an_allowed_import_is_not_found(module: str, source: str) -> None:
     assert import_violations(module, ast.parse(source)) == []
+
+
+STEPPING = [
+    "from liftlog.driver.outbox import Outbox",
+    "from liftlog.driver import timers",
+    "from liftlog.driver.timers import NEVER_MS, Timers",
+    "def f(node, event):\n    return node.step(event)",
+    "class A:\n    def f(self, event):\n        step = self._node.step\n        return step(event)",
+    "def f(world, event):\n    world.nodes[1].step(event)",
+]
+
+
+@pytest.mark.parametrize("source", STEPPING)
+def test_another_place_that_steps_nodes_is_found(source: str) -> None:
+    assert len(step_violations("sim.example", ast.parse(source))) == 1
+    assert step_violations(INTERPRETER, ast.parse(source)) == []
+
+
+NOT_STEPPING = [
+    "from liftlog.driver.timers import NEVER_MS",
+    "from liftlog.driver.interpreter import Interpreter",
+    "class A:\n    def step(self, event): ...\n    def f(self):\n        self.step(1)",
+]
+
+
+@pytest.mark.parametrize("source", NOT_STEPPING)
+def test_who_uses_the_interpreter_is_not_found(source: str) -> None:
+    assert step_violations("sim.example", ast.parse(source)) == []
 
 
 WALKS = [
