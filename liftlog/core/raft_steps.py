@@ -10,7 +10,7 @@ in a vote or append message (request or reply), or sends one. It says
 `jobs`    the writes that the step submits, in order, with what they write;
 `sent`    the vote and append messages that the step sends, in order. `after` of a message is the ticket of
           the write that has to be durable before it may leave; 0: it leaves with the step. What is held back
-          leaves when its ticket is durable, *before* the line of that `Durable`;
+          leaves when its ticket is durable, with the step of that `Durable`;
 `state`   what the node remembers after the step.
 
 The first line of a process has the cause "Start" and says what was found on the disk and which disk it is.
