@@ -75,15 +75,14 @@ class RaftSteps:
         return self._drain()
 
     def step(self, event: Event) -> list[Effect]:
+        raft = self._raft
         match event:
             case Received():
-                self._raft.on_message(event.sender, event.message)
+                raft.on_message(event.sender, event.message)
             case Durable():
-                self._raft.on_durable(event.ticket)
-            case TimerFired(kind=kind) if kind == TIMER_TICK:
-                self._raft.on_tick(event.monotonic_ms)
+                raft.on_durable(event.ticket)
             case TimerFired():
-                self._raft.on_election_timer()
+                raft.on_tick(event.monotonic_ms) if event.kind == TIMER_TICK else raft.on_election_timer()
             case Do():
                 event.work()
             case _:
@@ -93,9 +92,9 @@ class RaftSteps:
     def _drain(self) -> list[Effect]:
         effects = self._effects[:]
         self._effects.clear()
-        for effect in effects:
-            if not isinstance(effect, (Send, SetTimer, StorageJob)):
-                raise TypeError(f"Raft asked for {effect!r}")
+        strange = [effect for effect in effects if not isinstance(effect, Send | SetTimer | StorageJob)]
+        if strange:
+            raise TypeError(f"Raft asked for {strange}")
         return effects
 
 

@@ -5,30 +5,16 @@ Whoever holds such a node plugs in the ports that it cares for, and hands over t
 
 from __future__ import annotations
 
-from liftlog.messages import AckPublishes, RefusePublishes, Subscribe
-from liftlog.types import ClientRef, PartitionId
+from typing import Any
 
 
 class StillWorld:
     """`Bus`, `ClientReplies`, `Clock` and `Random`."""
 
-    def subscribe(self, request: Subscribe) -> None:
+    def _nothing(self, *asked: Any) -> None:
         pass
 
-    def unsubscribe(self, partition: PartitionId) -> None:
-        pass
-
-    def drain(self, partition: PartitionId) -> None:
-        pass
-
-    def acknowledge(self, acks: AckPublishes) -> None:
-        pass
-
-    def refuse(self, refusal: RefusePublishes) -> None:
-        pass
-
-    def reply(self, client: ClientRef, reply: object) -> None:
-        pass
+    subscribe = unsubscribe = drain = acknowledge = refuse = reply = _nothing
 
     def monotonic_ms(self) -> float:
         return 0.0

@@ -86,20 +86,6 @@ class Interpreter:
     `raised(event, error)` is called first.
     """
 
-    __slots__ = (
-        "_carry_out",
-        "_clock",
-        "_in_step",
-        "_node",
-        "_now_ms",
-        "_observers",
-        "_outbox",
-        "_raised",
-        "_transmit",
-        "ended",
-        "timers",
-    )
-
     def __init__(
         self,
         node: StepNode,
