@@ -354,7 +354,7 @@ class Episode(StillWorld):
 
     def _step(self, event: Event) -> None:
         """Take in an event, and then what becomes of all that it leads to."""
-        self._drive(partial(self._interpreter.take, event))
+        self._events.append(event)
         while self._events:
             self._drive(partial(self._interpreter.take, self._events.popleft()))
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from liftlog.driver.outbox import Outbox
-from liftlog.driver.timers import Timers
+from liftlog.driver.timers import TOLERANCE_MS, Timers
 from liftlog.messages import (
     STORAGE_JOBS,
     TIMER_TICK,
@@ -140,7 +140,7 @@ class Interpreter:
         if self.ended:
             return
         now_ms = self._now_ms = self._clock.monotonic_ms()
-        if self.timers.take(TIMER_TICK, now_ms):
+        if self.timers.next_ms <= now_ms + TOLERANCE_MS and self.timers.take(TIMER_TICK, now_ms):
             self._step(TimerFired(TIMER_TICK, now_ms, self._clock.wall_ms()))
         self._step(event)
 
