@@ -169,10 +169,12 @@ def test_a_nats_that_goes_a_full_disk_and_damage_are_told(tmp_path: Path) -> Non
         logs.since_now()
         await cluster.kill(full)
         sealed = min((nodes[full].config.data / "streams").rglob("*.log"))
+        # Where it ends depends on how far the copy was when its disk was full.
+        place = sealed.stat().st_size // 2
         with sealed.open("r+b") as file:
-            file.seek(30_000)
+            file.seek(place)
             byte = file.read(1)[0]
-            file.seek(30_000)
+            file.seek(place)
             file.write(bytes([byte ^ 0xFF]))
         await cluster.start(full)
         hurt = await logs.wait(full, "damage", level="error", text="cannot be read")
