@@ -20,9 +20,10 @@ EXAMPLES = frozenset(
     (
         *("FILE.py", "maximum.py", "path/to/file.py", "orders.py", "liftlog.toml", "json/decoder.py"),
         *("IsrTruncateToHw.tla", "IsrTruncateToHw.cfg"),
+        "spec.tla",
     )
 )
-"""What a reader would write, and files of other projects."""
+"""What a reader would write, files of other projects, and a room that is called like a file."""
 NAMED = re.compile(r"(?<![\w/.:*<{-])[\w-]+(?:/[\w.-]+)*\.(?:py|md|tla|cfg|sh|svg|toml)(?![\w/*])")
 LINKED = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
