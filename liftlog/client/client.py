@@ -39,6 +39,8 @@ from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.messages import (
     ERR_EXISTS,
     ERR_NOT_FOUND,
+    ClientMessage,
+    ClientReply,
     ClusterStatusReply,
     DoneReply,
     ErrorReply,
@@ -258,6 +260,10 @@ class Client:
         return (
             await self._request("CONTROLLER.TRANSFER", body, DoneReply, timeout_ms, status.controller)
         ).detail
+
+    async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
+        """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
+        return await self.nodes.call(node, address, request, timeout_s)
 
     async def addresses(self, refresh: bool = False) -> dict[int, str]:
         """host:port of every known node."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 from liftlog.api.spans import frames
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.transport import Transport
 from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.messages import (
     ClientMessage,
@@ -30,9 +30,6 @@ from liftlog.messages import (
     StreamInfo,
 )
 from liftlog.types import LiftlogError, PartitionId, Record
-
-if TYPE_CHECKING:
-    from liftlog.client.client import Client
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -52,9 +49,9 @@ class Reader:
     """
 
     def __init__(
-        self, client: Client, stream: StreamInfo, partition: int, node: int, timeout_ms: int
+        self, transport: Transport, stream: StreamInfo, partition: int, node: int, timeout_ms: int
     ) -> None:
-        self._client = client
+        self._transport = transport
         self._stream = stream
         self._index = partition
         self._id = PartitionId(stream.id, partition)
@@ -163,7 +160,7 @@ class Reader:
             try:
                 address = await self._address(node)
                 left_s = min(max(0.05, deadline - loop.time()), ATTEMPT_TIMEOUT_S)
-                return await self._client.nodes.call(node, address, request, left_s)
+                return await self._transport.call(node, address, request, left_s)
             except RequestFailed as error:
                 if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
                     raise
@@ -192,9 +189,9 @@ class Reader:
         return candidates[self._turn % len(candidates)]
 
     async def _address(self, node: int) -> str:
-        addresses = await self._client.addresses()
+        addresses = await self._transport.addresses()
         if node not in addresses:
-            addresses = await self._client.addresses(refresh=True)
+            addresses = await self._transport.addresses(refresh=True)
         if node not in addresses:
             raise Unreachable(f"the cluster knows no address of node {node}")
         return addresses[node]
@@ -202,7 +199,7 @@ class Reader:
     async def _refresh(self) -> None:
         """Learn who leads now; if nobody can say, go on with what we know."""
         try:
-            stream = await self._client.stream(self._stream.config.name, timeout_ms=REFRESH_TIMEOUT_MS)
+            stream = await self._transport.stream(self._stream.config.name, timeout_ms=REFRESH_TIMEOUT_MS)
         except Unreachable:
             return
         except RequestFailed as error:

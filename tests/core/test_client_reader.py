@@ -31,7 +31,7 @@ def record(offset: int) -> Record:
 
 
 class Server:
-    """One node that holds `batches`; keeps the requests. Stands for client and node pool."""
+    """One node that holds `batches`; keeps the requests. The transport of a reader."""
 
     def __init__(self, *batches: Batch, hw: int = 0, compact: bool = True) -> None:
         self.batches = list(batches)
@@ -39,12 +39,14 @@ class Server:
         self.dropped_below = 0
         self.damaged: set[bool] = set()
         self.requests: list[ReadRequest] = []
-        self.nodes = self
         config = StreamConfig("s", "s", compact=compact)
         self.info = StreamInfo(5, config, [PartitionInfo(0, 1, 1, 1, [1], [1], [], True)])
 
     async def addresses(self, refresh: bool = False) -> dict[int, str]:
         return {1: "h:1"}
+
+    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
+        return self.info
 
     async def call(self, node: int, address: str, request: Any, timeout_s: float) -> Any:
         if isinstance(request, OffsetRequest):
@@ -61,7 +63,7 @@ class Server:
         return ReadReply(LOG, 1, self.hw, 0, end, frames, dropped)
 
     def reader(self) -> Reader:
-        return Reader(self, self.info, 0, 0, 500)  # type: ignore[arg-type]
+        return Reader(self, self.info, 0, 0, 500)
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
