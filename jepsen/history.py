@@ -31,12 +31,9 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from liftlog.types import LiftlogError
-
-if TYPE_CHECKING:
-    from jepsen.jsonl import JsonlStream
 
 Value = int | str | None
 
@@ -282,12 +279,27 @@ def _nullable(number: int) -> int | None:
     return None if number == NULL else number
 
 
+class OperationStream(Protocol):
+    """Where a writer puts operations as they complete: a file that survives its recorder (`jepsen.jsonl`)."""
+
+    def header(self, name: str, meta: dict[str, str]) -> None: ...
+
+    def op(self, op: Op) -> None: ...
+
+    def fault(self, fault: Fault) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def end(self, ops: int, mops: int, faults: int) -> None: ...
+
+
 class HistoryWriter:
     """Records a history while it happens. Not thread-safe: give it to one thread, or lock around it.
 
     `clock_ns` stamps calls that name no time: real clients keep the default (the machine's monotonic clock,
-    common to all processes of one machine), simulated clients pass their virtual clock. With `stream` every
-    operation is also written to a JSONL file as soon as it has completed, so that a crash loses little.
+    common to all processes of one machine), simulated clients pass their virtual clock. With `stream` (a
+    `jepsen.jsonl.JsonlStream`) every operation is also written to a file as soon as it has completed, so that
+    a crash loses little.
 
     An operation id is the row number, in order of invocation.
     """
@@ -297,7 +309,7 @@ class HistoryWriter:
         name: str,
         *,
         clock_ns: Callable[[], int] = time.monotonic_ns,
-        stream: JsonlStream | None = None,
+        stream: OperationStream | None = None,
         meta: dict[str, str] | None = None,
     ) -> None:
         self.history = History(name, meta)
