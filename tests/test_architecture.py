@@ -245,7 +245,6 @@ KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
         "liftlog.core.serving",
         "liftlog.core.upkeep",
     ),
-    ("jepsen.objects.loading", "jepsen.objects.model"),
     ("spec.run.compiled", "spec.run.stepwise"),
     ("sim.runner", "sim.trio_gear"),
     (

@@ -61,7 +61,7 @@ def build(path: str, text: str, name: str) -> Model:
     missing = [each for each in ("initial", "step") if getattr(kind, each) is getattr(Model, each)]
     if missing:
         raise BadHistory(f"{place}: {name} has no function {missing[0]}")
-    kind.source = (path, text, name)
+    kind.made_by = (build, (path, text, name))
     kind.name = kind.name or name
     try:
         model = kind()

@@ -22,7 +22,7 @@ docs/linearizability.md has more.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from jepsen.events import FAIL, INFO, BadHistory, Operation
@@ -75,8 +75,8 @@ class Model:
     functions: ClassVar[frozenset[str]] = frozenset()
     observers: ClassVar[frozenset[str]] = frozenset()
 
-    source: ClassVar[tuple[str, str, str] | None] = None
-    """Of a model from a file: path, text and name, by which it travels to other processes."""
+    made_by: ClassVar[tuple[Callable[..., Model], tuple[str, ...]] | None] = None
+    """Of a model from a file: what makes it, and from which text, when it travels to other processes."""
 
     def initial(self, options: Options) -> State:
         """The state before anything happened."""
@@ -124,11 +124,7 @@ class Model:
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.source is None:
-            return type(self), ()
-        from jepsen.objects.loading import build
-
-        return build, self.source
+        return (type(self), ()) if self.made_by is None else self.made_by
 
 
 def calls_of(model: Model, operations: Iterable[Operation], options: Options) -> list[Call]:
