@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spec.lang.model import Action, Model, Property, Rigid
 from spec.lang.terms import Term
@@ -32,9 +32,6 @@ from spec.run.expressions import (
 )
 from spec.run.symmetry import Symmetry
 from spec.run.writer import Writer
-
-if TYPE_CHECKING:
-    from spec.run.stepwise import Stepper
 
 State = tuple[Any, ...]
 LONG_CHARACTERS = 2000
@@ -77,16 +74,6 @@ class CompiledModel:
         self.invariants = tuple((p.name, namespace[f"invariant_{p.name}"]) for p in model.invariants)
         self.sometimes = tuple((p.name, namespace[f"sometimes_{p.name}"]) for p in model.sometimes)
         self._types = list(model.types.values())
-        self._steps: Stepper | None = None
-
-    @property
-    def steps(self) -> Stepper:
-        """One step at a time, of actions that are named: see spec/run/stepwise.py."""
-        if self._steps is None:
-            from spec.run.stepwise import Stepper
-
-            self._steps = Stepper(self.model)
-        return self._steps
 
     @property
     def canonical(self) -> Callable[[State], State]:
@@ -97,10 +84,6 @@ class CompiledModel:
             exec(compile(symmetry.source(), f"<symmetry of {self.name}>", "exec"), namespace)
             self._canonical = namespace["canonical"]
         return self._canonical
-
-    def apply(self, action: str, parameters: Any, state: State) -> Any:
-        """The state after this step, or stepwise.Refused."""
-        return self.steps.apply(action, parameters, state)
 
     def show(self, state: State) -> dict[str, Any]:
         """The state as a person reads it."""

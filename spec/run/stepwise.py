@@ -1,6 +1,6 @@
 """One step of a model at a time: whoever knows which action happened has it checked and gets the next state.
 
-    steps = Stepper(Isr(Records=10**9, Epochs=10**9, Changes=1000))   # or compiled.steps
+    steps = Stepper(Isr(Records=10**9, Epochs=10**9, Changes=1000))   # or of compiled.model
     state = steps.apply("Begin", (0,), steps.first())
     after = steps.apply("Fetch", {"f": 1, "lead": 0}, state)
     if isinstance(after, Refused):

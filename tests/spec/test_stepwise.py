@@ -67,7 +67,7 @@ HUGE = 10**9
 def test_each_step_that_exploring_makes_is_made_alone_and_no_other(model: AnyModel) -> None:
     """On random walks: every successor, and one that was made up is refused if exploring does not know it."""
     compiled = compile_model(model)
-    steps = compiled.steps
+    steps = Stepper(model)
     chance = Random(7)
     refused = 0
     for _ in range(6):
