@@ -18,7 +18,8 @@ from sim.invariants import OWN_CHECKS
 from sim.lying import LIES_GROUP, with_lies
 from sim.mutants import Mutant
 from sim.profiles import profile_of
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 
 SEARCH_SEEDS = 2000
 MEDIAN_SEEDS = 50

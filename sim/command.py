@@ -24,7 +24,8 @@ from sim.fuzz_command import add_fuzz
 from sim.kernel import SECOND
 from sim.mutants import planted
 from sim.refining import summary
-from sim.runner import Options, Result, run_seed
+from sim.runner import run_seed
+from sim.runs import Options, Result
 from sim.world import World
 
 ROW_WIDTH = 62

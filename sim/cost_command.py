@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 
 WAYS = (False, True)
 """Without refinement, and with it."""

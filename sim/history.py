@@ -14,7 +14,7 @@ from liftlog.format import decode_records
 from liftlog.types import LiftlogError
 from sim.comparing import read_copy
 from sim.operations import Operation
-from sim.runner import Options, Result
+from sim.runs import Options, Result
 from sim.world import World
 
 NANOSECONDS_PER_US = 1000

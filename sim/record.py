@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from liftlog.types import LiftlogError
-from sim.runner import Options
+from sim.runs import Options
 from sim.sweep import SweepResult
 
 ROOT = Path(__file__).resolve().parent.parent

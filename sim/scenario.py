@@ -33,7 +33,8 @@ from sim.faults import KINDS, Fault
 from sim.kernel import MILLISECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions
-from sim.runner import Options, Result, run_world
+from sim.runner import run_world
+from sim.runs import Options, Result
 from sim.storage import StorageTimes
 from sim.world import World
 

@@ -21,7 +21,8 @@ from sim.coverage import GUARD_SEEDS, undecided
 from sim.faults import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.refining import BASIC_ACTIONS, required_actions
-from sim.runner import Options, Result, run_seed
+from sim.runner import run_seed
+from sim.runs import Options, Result
 
 BASIC_SEEDS = 50
 FULL_SEEDS = 500

@@ -36,7 +36,7 @@ from sim.invariants import Violation
 from sim.kernel import SECOND, Kernel
 from sim.knobs import Knobs
 from sim.machine import Machine
-from sim.runner import Options, Result, Watch, phases, verdict
+from sim.runs import Options, Result, Watch, phases, verdict
 from sim.world import World
 
 

@@ -245,7 +245,6 @@ KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
         "liftlog.core.serving",
         "liftlog.core.upkeep",
     ),
-    ("sim.runner", "sim.trio_gear"),
     (
         "sim.atlas",
         "sim.damage",

@@ -14,7 +14,7 @@ from sim.faults import Fault
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.machine import Machine
-from sim.runner import damaged
+from sim.runs import damaged
 from sim.step_gear import StepProcess
 from sim.world import World
 

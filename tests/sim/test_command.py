@@ -10,7 +10,8 @@ import pytest
 from jepsen.jsonl import read_jsonl
 from liftlog.cli import main
 from sim.command import parse_seeds
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 from sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow

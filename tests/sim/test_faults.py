@@ -11,7 +11,7 @@ from sim.faults import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
-from sim.runner import unhealed
+from sim.runs import unhealed
 from sim.step_gear import StepProcess
 from sim.world import World
 

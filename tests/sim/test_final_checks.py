@@ -8,12 +8,12 @@ import pytest
 
 from liftlog.format import encode_records
 from liftlog.types import PartitionId, Record
-from sim.comparing import _compare_values
+from sim.comparing import _compare_values, compare_copies
 from sim.copies import segment_paths
 from sim.invariants import Violation
 from sim.kernel import SECOND
 from sim.knobs import Knobs
-from sim.runner import compare_copies, damaged, heal, phases, unhealed
+from sim.runs import damaged, heal, phases, unhealed
 from sim.step_gear import StepProcess
 from sim.world import World
 

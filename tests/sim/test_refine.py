@@ -10,7 +10,8 @@ from liftlog.core.metadata import Metadata
 from liftlog.messages import ElectLeaderRequest
 from sim.kernel import MILLISECOND, SECOND
 from sim.refining import BASIC_ACTIONS, required_actions, summary
-from sim.runner import Options, Result, run_seed
+from sim.runner import run_seed
+from sim.runs import Options, Result
 from sim.world import World
 
 pytestmark = pytest.mark.slow

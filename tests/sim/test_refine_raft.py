@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 
 pytestmark = pytest.mark.slow
 

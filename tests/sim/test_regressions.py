@@ -13,10 +13,11 @@ from liftlog.messages import CreateStreamRequest, FetchReply, Forward
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
 from sim.atlas import WHOLE, Harm
+from sim.comparing import compare_copies
 from sim.faults import Fault
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
-from sim.runner import compare_copies, heal, unhealed
+from sim.runs import heal, unhealed
 from sim.step_gear import StepProcess
 from sim.storage import StorageTimes
 from sim.workload import CREATE_TIMEOUT_US

@@ -14,7 +14,8 @@ from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.messages import Effect, Event
 from sim.machine import Machine
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 from sim.world import World
 from spec.refine.checker import Mismatch, Refinement
 from spec.refine.runs import Runs

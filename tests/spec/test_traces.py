@@ -17,7 +17,8 @@ from liftlog.core.raft_steps import RaftRecorder
 from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.tracing import Header, Line
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import Options
 from sim.world import World
 from spec.lang.types import SpecError
 from spec.refine.traces import check_traces, in_order, read_lines, survey
