@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from liftlog.messages import Forward
 from liftlog.storage.layout import INDEX_SUFFIX, log_directory
 from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
-from sim.faults import Fault, Faults
+from sim.fault_plan import Fault
+from sim.faults import Faults
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:

@@ -25,12 +25,13 @@ from liftlog.storage.logstate import start_path
 from sim.atlas import METADATA, STREAMS, WHOLE, Harm, is_metadata, log_of
 from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
 from sim.disk import SECTOR_BYTES
+from sim.fault_plan import Fault
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from liftlog.types import PartitionId
     from sim.disk import SimDisk
-    from sim.faults import Fault, Faults
+    from sim.faults import Faults
     from sim.machine import Machine
 
 SECTORS_MOST = 4

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from liftlog.messages import Forward
 from sim.copyhunter import CopyHunter
-from sim.faults import Fault, Faults
+from sim.fault_plan import Fault
+from sim.faults import Faults
 from sim.kernel import MILLISECOND, SECOND
 
 if TYPE_CHECKING:

@@ -49,11 +49,12 @@ from liftlog.messages import (
 )
 from liftlog.types import ClientRef, PartitionId, StreamConfig
 from sim import lies
+from sim.fault_plan import Fault
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND
 
 if TYPE_CHECKING:
-    from sim.faults import Fault, Faults
+    from sim.faults import Faults
     from sim.machine import Machine
 
 HEARD_MAX = 200

@@ -6,10 +6,7 @@ knows. An operation that has not ended when the run is over counts as `info`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sim.workload import Target
+from sim.targets import Target
 
 
 class Operation:

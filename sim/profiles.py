@@ -108,7 +108,7 @@ def _read_limits(draws: random.Random) -> dict[str, int]:
 
 def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     """Restrict the faults to those named."""
-    from sim.faults import DISK_KINDS, KINDS, LIAR_KINDS
+    from sim.fault_plan import DISK_KINDS, KINDS, LIAR_KINDS
 
     if list(wanted) == ["none"]:
         return {"faults": (), "lies_interval_us": 0, **NO_HUNT}
@@ -128,7 +128,7 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
 
 def _mixed(draws: random.Random) -> Knobs:
     """A random choice of fault kinds, each with a random weight."""
-    from sim.faults import KINDS, LIAR_KINDS
+    from sim.fault_plan import KINDS, LIAR_KINDS
 
     kinds = [kind for kind in KINDS if kind not in LIAR_KINDS]
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)

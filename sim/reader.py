@@ -26,11 +26,12 @@ from liftlog.types import Batch, Record
 from sim.invariants import Violation
 from sim.kernel import SECOND
 from sim.operations import Operation
+from sim.targets import Target, loses_records
 
 if TYPE_CHECKING:
     from liftlog.types import PartitionId
     from sim.invariants import PartitionTruth
-    from sim.workload import Target, Workload
+    from sim.workload import Workload
 
 REQUEST_TIMEOUT_US = 4 * SECOND
 CONSUMER_STRIDE = 100
@@ -294,8 +295,3 @@ class Reader:
 
         request = OffsetRequest(target.partition, "time", timestamp_ms)
         self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
-
-
-def loses_records(target: Target) -> bool:
-    """Whether the stream's front, or records within it, may go."""
-    return target.config.compact or not target.config.retention.unlimited

@@ -9,7 +9,7 @@ import gc
 import time
 from functools import cache
 
-from sim.faults import Fault
+from sim.fault_plan import Fault
 from sim.invariants import Violation
 from sim.knobs import Knobs
 from sim.mutants import planted

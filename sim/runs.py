@@ -21,7 +21,7 @@ from sim.comparing import compare_copies
 from sim.copies import copy_of
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
-from sim.workload import Target
+from sim.targets import Target
 from sim.world import World
 
 HEAL_LIMIT_US = 90 * SECOND

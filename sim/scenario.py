@@ -29,7 +29,7 @@ from liftlog.messages import CreateStreamRequest, DeleteStreamRequest
 from liftlog.types import LiftlogError, PartitionId, StreamConfig
 from sim.bus import BusOptions
 from sim.comparing import read_copy
-from sim.faults import KINDS, Fault
+from sim.fault_plan import KINDS, Fault
 from sim.kernel import MILLISECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions

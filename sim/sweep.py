@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sim.coverage import GUARD_SEEDS, undecided
-from sim.faults import DISK_KINDS, KINDS
+from sim.fault_plan import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.refining import BASIC_ACTIONS, required_actions
 from sim.runner import run_seed

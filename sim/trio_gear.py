@@ -31,7 +31,7 @@ from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Event
 from liftlog.types import Mutants
-from sim.faults import Fault
+from sim.fault_plan import Fault
 from sim.invariants import Violation
 from sim.kernel import SECOND, Kernel
 from sim.knobs import Knobs

@@ -41,6 +41,7 @@ from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
 from sim.operations import Operation
 from sim.reader import Reader
+from sim.targets import Target
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -124,18 +125,6 @@ class ClientHub:
         """The client waits no more, answered or not."""
         if pending.author is not None:
             pending.author.until_us = self.world.kernel.now_us
-
-
-class Target:
-    """One partition as clients know it."""
-
-    __slots__ = ("config", "partition", "stream", "subject")
-
-    def __init__(self, config: StreamConfig, partition: PartitionId, subject: str) -> None:
-        self.config = config
-        self.stream = config.name
-        self.partition = partition
-        self.subject = subject.encode()
 
 
 class Workload:
@@ -241,7 +230,6 @@ class Workload:
             owner, _, value = reply[len(INBOX) :].partition(b".")
             self._one_answer(value, refusal.partition)
             self._publishers[int(owner)].refused(value, refusal.code)
-
 
     def _one_answer(self, value: bytes, partition: PartitionId) -> None:
         """Each value is one message: one stream may answer it, as often as its leaders do. OneAnswer."""

@@ -20,7 +20,8 @@ from liftlog.messages import Received
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog.types import NO_MUTANTS, Mutants
 from sim.bus import SimBus
-from sim.faults import Fault, Faults, draw_plan
+from sim.fault_plan import Fault, draw_plan
+from sim.faults import Faults
 from sim.hunter import Hunter
 from sim.kernel import MILLISECOND, Kernel
 from sim.knobs import Knobs

@@ -254,7 +254,6 @@ KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
         "sim.liars",
         "sim.machine",
         "sim.observer",
-        "sim.operations",
         "sim.reader",
         "sim.refining",
         "sim.refining_raft",

@@ -10,7 +10,7 @@ from liftlog.types import OffsetRange, PartitionId, StreamConfig
 from sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
 from sim.copies import Place, copy_of, places, segment_paths
 from sim.damage import DiskFaults
-from sim.faults import Fault
+from sim.fault_plan import Fault
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.machine import Machine

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from liftlog.types import LiftlogError, StreamConfig
-from sim.faults import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
+from sim.fault_plan import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
 from sim.kernel import SECOND
 from sim.knobs import Knobs
 from sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of

@@ -14,7 +14,7 @@ from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
 from sim.atlas import WHOLE, Harm
 from sim.comparing import compare_copies
-from sim.faults import Fault
+from sim.fault_plan import Fault
 from sim.kernel import MILLISECOND, SECOND
 from sim.knobs import Knobs
 from sim.runs import heal, unhealed
