@@ -86,8 +86,6 @@ class Atlas:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.disks: dict[int, int] = {}
-        """How often the disk of a machine was replaced, set back, or damaged where metadata lies."""
         self._harms: dict[int, list[Harm]] = {}
         self._spent_wipes = 0
         self._struck: dict[tuple[int, PartitionId], bool] = {}
@@ -127,7 +125,7 @@ class Atlas:
     def note_disk(self, machine: Machine) -> None:
         """This disk has been replaced, set back, or is to be: none of its copies counts."""
         self._spent_wipes += 1
-        self.disks[machine.number] = self.disks.get(machine.number, 0) + 1
+        machine.disk_losses += 1
         self._harms.pop(machine.number, None)
         self.note(machine, Harm(machine.number, "", 0, 0, RAFT_LOG, WHOLE))
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from liftlog.api.spans import materialize
 from liftlog.core.node import Node
@@ -23,17 +24,15 @@ from liftlog.driver.interpreter import Ports
 from liftlog.messages import Effect, Event, SpannedRead, StopRequested
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
-from liftlog.types import InvariantViolation, Recovered
-from sim.bus import BusConnection
+from liftlog.storage.sealing import Sealer
+from liftlog.types import Mutants, Recovered
+from sim.bus import BusConnection, SimBus
 from sim.clock import SimClock, SimRandom
 from sim.disk import SimDisk, SimulatedCrash
-from sim.kernel import MILLISECOND
-from sim.network import NetworkPort
+from sim.kernel import MILLISECOND, Kernel
+from sim.knobs import Knobs
+from sim.network import NetworkPort, SimNetwork
 from sim.storage import SimStorageRunner
-
-if TYPE_CHECKING:
-    from sim.world import World
-
 
 HANDOVER_TICKS = 30
 """How long an orderly stop lets the core hand over: the process's own limit, in ticks of a node."""
@@ -60,13 +59,88 @@ class Process(Protocol):
         ...
 
 
+class MachineHooks(Protocol):
+    """What a machine tells of its life: to who watches it, who starts it again, and its clients."""
+
+    def starting(self, machine: Machine) -> None:
+        """A process is about to read its disk."""
+        ...
+
+    def recovered(self, machine: Machine, recovered: Recovered) -> None:
+        """It has read it."""
+        ...
+
+    def refused(self, machine: Machine, error: Exception) -> None:
+        """It cannot start; it is gone already."""
+        ...
+
+    def created(self, machine: Machine) -> None:
+        """It has its node, which is not started yet."""
+        ...
+
+    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+        """The node has stepped; nothing has come of it yet. Raises Violation."""
+        ...
+
+    def failed(self, machine: Machine, error: Exception, event: Event | None) -> None:
+        """The node raised over this event, or its storage did. Raises Violation."""
+        ...
+
+    def reply(self, client: int, reply: object) -> None:
+        """The node answers a client."""
+        ...
+
+    def stopping(self, machine: Machine, reason: str) -> None:
+        """The node asks for the end of its process."""
+        ...
+
+    def stopped(self, machine: Machine) -> None:
+        """That process is gone."""
+        ...
+
+    def closed(self, machine: Machine, handed_over: bool) -> None:
+        """An orderly stop has come to its end, whether or not everything could be handed over."""
+        ...
+
+    def terminated(self, machine: Machine) -> None:
+        """The process that was stopped in order is gone."""
+        ...
+
+    def crashed(self, machine: Machine) -> None:
+        """A planted crash has come, or the disk failed while the process started: it is gone."""
+        ...
+
+    def going_down(self, machine: Machine) -> None:
+        """A process is about to be gone, for whatever reason; its node can still be looked at."""
+        ...
+
+    def went_down(self, machine: Machine) -> None:
+        """It is gone, and its connections with it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all machines of a world stand in. `gear` makes the process of a machine's run."""
+
+    seed: int | str
+    knobs: Knobs
+    kernel: Kernel
+    network: SimNetwork
+    bus: SimBus
+    gear: Callable[[Machine], Process]
+    mutants: Mutants
+    sealer: Sealer | None
+    """Encrypts what the nodes store; None: nothing does."""
+
+
 class ClientPort:
     """`ClientReplies` port of one process."""
 
-    __slots__ = ("_attached", "_on_crash", "_world")
+    __slots__ = ("_attached", "_on_crash", "_reply")
 
-    def __init__(self, world: World, on_crash: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(self, reply: Callable[[int, object], None], on_crash: Callable[[], None]) -> None:
+        self._reply = reply
         self._on_crash = on_crash
         self._attached = True
 
@@ -82,7 +156,7 @@ class ClientPort:
                 return
             except DiskError:
                 reply = None
-        self._world.clients.replied(client, reply)
+        self._reply(client, reply)
 
     def detach(self) -> None:
         self._attached = False
@@ -96,12 +170,17 @@ class Machine:
         "_crash_power",
         "_draws",
         "_power",
+        "_surroundings",
         "bus",
         "clients",
         "clock",
         "damaged_run",
         "disk",
+        "disk_losses",
         "engine",
+        "hooks",
+        "kernel",
+        "knobs",
         "network",
         "node",
         "number",
@@ -111,20 +190,22 @@ class Machine:
         "restarts",
         "storage",
         "timer_random",
-        "world",
     )
 
-    def __init__(self, world: World, number: int) -> None:
-        self.world = world
+    def __init__(self, surroundings: Surroundings, number: int, hooks: MachineHooks) -> None:
+        self._surroundings = surroundings
         self.number = number
-        knobs = world.knobs
-        self._draws = random.Random(f"{world.seed}/machine/{number}")
+        self.hooks = hooks
+        self.kernel = surroundings.kernel
+        self.knobs = knobs = surroundings.knobs
+        seed = surroundings.seed
+        self._draws = random.Random(f"{seed}/machine/{number}")
         drift = knobs.clock_drift
         rate = 1.0 + drift * (2 * self._draws.random() - 1)
         skew_ms = int(knobs.clock_skew_ms * (2 * self._draws.random() - 1))
-        self.clock = SimClock(world.kernel, rate, skew_ms)
-        self.timer_random = SimRandom(world.seed, f"timers/{number}")
-        self.disk = SimDisk(random.Random(f"{world.seed}/disk/{number}"))
+        self.clock = SimClock(self.kernel, rate, skew_ms)
+        self.timer_random = SimRandom(seed, f"timers/{number}")
+        self.disk = SimDisk(random.Random(f"{seed}/disk/{number}"))
         self.restarts = 0
         """Number of processes started here so far; the present or last one is run number `restarts`."""
         self.paused = False
@@ -132,6 +213,8 @@ class Machine:
         """The run during or after which we damaged, wiped or rolled back this disk; -1: it is whole (D3).
 
         When it counts as whole again is told in `sim/atlas.py`."""
+        self.disk_losses = 0
+        """How often we replaced this disk, set it back, or damaged it where metadata lies."""
         self.process: Process | None = None
         self.node: Node | None = None
         self.engine: StorageEngine | None = None
@@ -141,7 +224,7 @@ class Machine:
         self.storage: SimStorageRunner | None = None
         self.clients: ClientPort | None = None
         self._backlog: list[Event] = []
-        self._power = random.Random(f"{world.seed}/power/{number}")
+        self._power = random.Random(f"{seed}/power/{number}")
         self._crash_power = False
 
     @property
@@ -155,54 +238,42 @@ class Machine:
         """Start a process, unless one runs. A crash planted into the recovery ends it again at once."""
         if self.up:
             return
-        world = self.world
+        around, hooks, knobs = self._surroundings, self.hooks, self.knobs
         self.restarts += 1
         nonce = self._draws.getrandbits(48)
         new_disk_id = f"disk-{self.number}-{self._draws.getrandbits(32):08x}"
-        world.observer.starting(self)
-        engine = StorageEngine(self.disk, world.knobs.storage_options, world.mutants, world.sealer)
+        hooks.starting(self)
+        engine = StorageEngine(self.disk, knobs.storage_options, around.mutants, around.sealer)
         try:
             recovered = engine.recover(self.number, new_disk_id, nonce)
         except SimulatedCrash:
             self._after_crash()
             return
         except Exception as error:
-            self._refused(error)
+            self.disk.kill()
+            hooks.refused(self, error)
             return
         self.engine = engine
         self.recovered = recovered
-        world.observer.recovered(self, recovered)
-        self.network = NetworkPort(world.network, self.number)
-        self.clients = ClientPort(world, self._died_inside)
-        self.bus = BusConnection(world.bus, world.kernel, self.number, self.clock, self.post)
+        hooks.recovered(self, recovered)
+        self.network = NetworkPort(around.network, self.number)
+        self.clients = ClientPort(hooks.reply, self._died_inside)
+        self.bus = BusConnection(around.bus, self.kernel, self.number, self.clock, self.post)
         self.storage = SimStorageRunner(
-            world.kernel,
-            random.Random(f"{world.seed}/storage/{self.number}/{self.restarts}"),
-            world.knobs.storage_times,
+            self.kernel,
+            random.Random(f"{around.seed}/storage/{self.number}/{self.restarts}"),
+            knobs.storage_times,
             engine,
             self.post_all,
             self._died_inside,
             partial(self.raised, None),
-            world.knobs.tune,
+            knobs.tune,
         )
-        self.node = Node(world.knobs.node_config(self.number), recovered, world.mutants)
-        world.observer.created(self)
-        self.process = world.gear(self)
-        world.network.started(self.number)
+        self.node = Node(knobs.node_config(self.number), recovered, around.mutants)
+        hooks.created(self)
+        self.process = around.gear(self)
+        around.network.started(self.number)
         self.process.start()
-
-    def _refused(self, error: Exception) -> None:
-        """The node cannot start: it is tried again, or gets a new disk if its metadata is damaged (M4)."""
-        world = self.world
-        self.disk.kill()
-        if world.faults.atlas.metadata_damaged(self):
-            world.observer.count("metadata refused")
-            world.faults.replace_disk(self)
-            return
-        if not isinstance(error.__cause__, DiskError):
-            world.observer.cannot_start(self, error)
-        world.observer.start_refused(self, error)
-        world.faults.start_refused(self)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -236,16 +307,11 @@ class Machine:
 
     def stepped(self, event: Event | None, effects: list[Effect]) -> None:
         """The node has stepped: it is checked before anything comes of it. Raises Violation."""
-        self.world.observer.stepped(self, event, effects)
+        self.hooks.stepped(self, event, effects)
 
     def raised(self, event: Event | None, error: Exception) -> None:
-        """The node raised over this event, or its storage did: an invariant of its own, or a bug. Raises
-        Violation.
-        """
-        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
-        if self.world.faults.liars.is_lie(event):
-            name = "NoInputEndsNode"
-        self.world.observer.node_failed(self, error, name)
+        """The node raised over this event, or its storage did. Raises Violation."""
+        self.hooks.failed(self, error, event)
 
     # -- stopping ------------------------------------------------------------------------------------------
 
@@ -267,31 +333,31 @@ class Machine:
 
     def stop(self, reason: str) -> None:
         """The node asked for the end of its process."""
-        self.world.observer.stopped(self, reason)
+        self.hooks.stopping(self, reason)
         self.kill()
-        self.world.faults.stopped(self)
+        self.hooks.stopped(self)
 
     def terminate(self) -> None:
         """SIGTERM: let the node hand over, then close its storage, as `liftlog/real/server.py` does."""
         if self.up:
             self.post(StopRequested())
-            limit_us = HANDOVER_TICKS * self.world.knobs.tick_ms * MILLISECOND
-            until_us = self.world.kernel.now_us + limit_us
-            self.world.kernel.after(HANDOVER_LOOK_US, self._wait_for_handover, self.restarts, until_us)
+            limit_us = HANDOVER_TICKS * self.knobs.tick_ms * MILLISECOND
+            until_us = self.kernel.now_us + limit_us
+            self.kernel.after(HANDOVER_LOOK_US, self._wait_for_handover, self.restarts, until_us)
 
     def _wait_for_handover(self, run: int, until_us: int) -> None:
         node, storage = self.node, self.storage
         if self.restarts != run or node is None or storage is None:
             return
-        kernel = self.world.kernel
+        kernel = self.kernel
         late = kernel.now_us >= until_us
         if self.paused or not (node.handed_over or late):
             kernel.after(HANDOVER_LOOK_US, self._wait_for_handover, run, until_us)
             return
-        self.world.observer.terminated(self, handed_over=node.handed_over)
+        self.hooks.closed(self, node.handed_over)
         if storage.close():
             self.kill()
-            self.world.faults.terminated(self)
+            self.hooks.terminated(self)
 
     def _died_inside(self) -> None:
         """The planted crash has come, in the storage thread."""
@@ -303,7 +369,7 @@ class Machine:
             self.disk.power_loss(self._power)
         else:
             self.disk.kill()
-        self.world.faults.crashed(self)
+        self.hooks.crashed(self)
 
     def _take_down(self) -> None:
         """Detach disk and network first, then end the process: dying must not have side effects."""
@@ -314,14 +380,14 @@ class Machine:
         for port in (self.storage, self.network, self.bus, self.clients):
             if port is not None:
                 port.detach()
-        self.world.observer.went_down(self)
+        self.hooks.going_down(self)
         self.process = None
         self.paused = self.clock.paused = False
         self._backlog.clear()
         process.end()
         self.node = None
         self.engine = None
-        self.world.clients.server_gone(self.number)
+        self.hooks.went_down(self)
 
     # -- pausing -------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class RaftRefining:
 
     def struck(self, machine: Machine) -> bool:
         """Whether the machine's disk was set back or damaged since its last process began."""
-        struck = machine.world.faults.atlas.disks.get(machine.number, 0)
+        struck = machine.disk_losses
         before = self._disks.get(machine.number, 0)
         self._disks[machine.number] = struck
         return struck != before

@@ -74,7 +74,7 @@ class WholeSessions:
 
     def _judge(self, machine: Machine, node: int, session: Session) -> None:
         self._checks.counts["WholeSessions"] += 1
-        knobs = machine.world.knobs
+        knobs = machine.knobs
         timeout_ms = knobs.node_config(machine.number).session_timeout_ms
         lasted_ms = machine.clock.monotonic_ms() - session.begun_ms
         # The next controller measures by its own clock.

@@ -80,10 +80,10 @@ class Contact:
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""
-        machine, config = self._machine, self._machine.world.knobs.node_config(self._machine.number)
+        machine, config = self._machine, self._machine.knobs.node_config(self._machine.number)
         self._checks.counts["FencedInTime"] += 1
         now_ms = machine.clock.monotonic_ms()
-        silent_ms = 0.0 if machine.world.knobs.nodes == 1 else now_ms - self._since_ms
+        silent_ms = 0.0 if machine.knobs.nodes == 1 else now_ms - self._since_ms
         limit_ms = config.session_timeout_ms - config.fence_margin_ms
         if silent_ms > limit_ms + TOLERANCE_MS:
             text = f"node {machine.number} {what} {silent_ms:.1f} ms after its last contact to the controller"
@@ -92,7 +92,7 @@ class Contact:
     def _as_controller(self) -> float:
         """When the newest round was sent that a quorum of this term has answered, the controller included."""
         times = sorted(self._answered.values(), reverse=True)
-        others = self._machine.world.knobs.nodes // 2
+        others = self._machine.knobs.nodes // 2
         return times[others - 1] if len(times) >= others else 0.0
 
 

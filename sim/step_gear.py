@@ -22,7 +22,7 @@ class StepProcess:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._kernel = machine.world.kernel
+        self._kernel = machine.kernel
         self._clock = machine.clock
         self._wake_at_us = -1
         ports = machine.ports(alarm=self._schedule_wake)

@@ -16,16 +16,17 @@ from collections.abc import Callable
 from liftlog.api.tags import ignore_tags
 from liftlog.core.metadata import Metadata
 from liftlog.format import forget_place
-from liftlog.messages import Received
+from liftlog.messages import Event, Received
+from liftlog.ports import DiskError
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
-from liftlog.types import NO_MUTANTS, Mutants
+from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
 from sim.bus import SimBus
 from sim.fault_plan import Fault, draw_plan
 from sim.faults import Faults
 from sim.hunter import Hunter
 from sim.kernel import MILLISECOND, Kernel
 from sim.knobs import Knobs
-from sim.machine import Machine, Process
+from sim.machine import Machine, Process, Surroundings
 from sim.network import SimNetwork
 from sim.observer import Observer
 from sim.workload import ClientHub, Workload
@@ -37,6 +38,50 @@ def _sealer(seed: int | str) -> Sealer:
     """A key and nonces that follow from the seed."""
     draws = random.Random(f"{seed}/sealer")
     return Sealer(draws.randbytes(KEY_BYTES), lambda: draws.randbytes(NONCE_BYTES))
+
+
+class Wiring:
+    """What happens in a machine's life, handed on to whom it concerns: the observer first, then to who starts
+    the machine again, and to the clients.
+    """
+
+    def __init__(self, observer: Observer, faults: Faults, clients: ClientHub) -> None:
+        self._observer = observer
+        self._faults = faults
+        self._clients = clients
+        self.starting = observer.starting
+        self.recovered = observer.recovered
+        self.created = observer.created
+        self.stepped = observer.stepped
+        self.reply = clients.replied
+        self.stopping = observer.stopped
+        self.stopped = faults.stopped
+        self.closed = observer.terminated
+        self.terminated = faults.terminated
+        self.crashed = faults.crashed
+        self.going_down = observer.went_down
+
+    def went_down(self, machine: Machine) -> None:
+        self._clients.server_gone(machine.number)
+
+    def refused(self, machine: Machine, error: Exception) -> None:
+        """It is tried again, or the node gets a new disk if its metadata is damaged (M4)."""
+        observer, faults = self._observer, self._faults
+        if faults.atlas.metadata_damaged(machine):
+            observer.count("metadata refused")
+            faults.replace_disk(machine)
+            return
+        if not isinstance(error.__cause__, DiskError):
+            observer.cannot_start(machine, error)
+        observer.start_refused(machine, error)
+        faults.start_refused(machine)
+
+    def failed(self, machine: Machine, error: Exception, event: Event | None) -> None:
+        """An invariant of the node's own, or a bug; what a liar says must not do it."""
+        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
+        if self._faults.liars.is_lie(event):
+            name = "NoInputEndsNode"
+        self._observer.node_failed(machine, error, name)
 
 
 class World:
@@ -55,7 +100,6 @@ class World:
     ) -> None:
         self.seed = seed
         self.knobs = knobs
-        self.gear = gear
         self.mutants = mutants
         forget_place(mutants.checksum_without_place)
         ignore_tags(mutants.frame_tag_ignored)
@@ -72,7 +116,13 @@ class World:
         self.network.on_refused = self.faults.liars.refused
         self.network.on_lie = self.faults.liars.told
         self.hunter = Hunter(self, self.faults)
-        self.machines = {number: Machine(self, number) for number in range(1, knobs.nodes + 1)}
+        surroundings = Surroundings(
+            seed, knobs, self.kernel, self.network, self.bus, gear, mutants, self.sealer
+        )
+        wiring = Wiring(self.observer, self.faults, self.clients)
+        self.machines = {
+            number: Machine(surroundings, number, wiring) for number in range(1, knobs.nodes + 1)
+        }
         self.workload = Workload(self)
 
     def _deliver(self, number: int, event: Received) -> None:
