@@ -26,18 +26,15 @@ like a wipe, of which a cluster survives a minority.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from liftlog.core.metadata import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
 from liftlog.types import RAFT_LOG, OffsetRange, PartitionId
+from sim.account import Account
+from sim.cluster import Cluster
 from sim.copies import SEGMENT_SUFFIX, copy_of, places, segment_paths
-
-if TYPE_CHECKING:
-    from sim.machine import Machine
-    from sim.world import World
+from sim.machine import Machine
 
 FOREVER = 1 << 62
 STREAMS = "streams/"
@@ -84,8 +81,9 @@ def overlap(one: OffsetRange, other: OffsetRange) -> bool:
 class Atlas:
     """Knows all damage, and judges what may be damaged."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, account: Account) -> None:
+        self._cluster = cluster
+        self._account = account
         self._harms: dict[int, list[Harm]] = {}
         self._spent_wipes = 0
         self._struck: dict[tuple[int, PartitionId], bool] = {}
@@ -143,8 +141,7 @@ class Atlas:
         """Whether the damaged bytes are still there, or nothing good is in their place yet."""
         if not harm.path:
             return True
-        observer = self.world.observer
-        log_start = observer.log_start_of(machine, harm.log)
+        log_start = self._account.log_starts.get((machine.number, harm.log), 0)
         if harm.held_below <= log_start:
             return False
         final = final_path(harm.path)
@@ -152,12 +149,12 @@ class Atlas:
             final_path(path) == final and low < harm.end and harm.start < high for path, low, high in present
         ):
             return True
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         if newest is None or harm.log not in newest.partitions:
             return False
         start = max(harm.range.start, log_start)
-        end = min(harm.range.end, observer.truth(harm.log).hw)
-        return not copy_of(machine.disk, harm.log, self.world.sealer).covers(start, end)
+        end = min(harm.range.end, self._account.truth(harm.log).hw)
+        return not copy_of(machine.disk, harm.log, self._cluster.sealer).covers(start, end)
 
     def was_struck(self, machine: Machine, log: PartitionId) -> bool:
         """Whether this copy was ever damaged: else it has no reason to be found so."""
@@ -186,7 +183,7 @@ class Atlas:
 
     def _restored(self, machine: Machine) -> bool:
         """Every copy of this node is in the ISR of its partition and whole."""
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         return newest is not None and all(
             machine.number in state.isr and self._is_current(machine, state)
             for state in newest.partitions.values()
@@ -201,14 +198,14 @@ class Atlas:
             replica is not None
             and replica.state == "ready"
             and not replica.repairs.ranges
-            and replica.durable_leo >= self.world.observer.truth(state.id).hw
+            and replica.durable_leo >= self._account.truth(state.id).hw
         )
 
     # -- what may be damaged -------------------------------------------------------------------------------
 
     def allows(self, machine: Machine, log: PartitionId, range: OffsetRange) -> bool:
         """Whether these offsets of this copy may be damaged now."""
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         if newest is None or newest.nodes.get(machine.number) is None:
             return False
         state = newest.partitions.get(log)
@@ -216,7 +213,7 @@ class Atlas:
             return True
         if state.min_insync < 2 or state.last_known or state.eligible or len(state.isr) < state.min_insync:
             return False
-        others = [self.world.machines[number] for number in state.replicas if number != machine.number]
+        others = [self._cluster.machines[number] for number in state.replicas if number != machine.number]
         harmed = [other for other in others if self._is_harmed(other, log, range)]
         whole = [
             other
@@ -232,24 +229,24 @@ class Atlas:
 
     def allows_disk(self, machine: Machine) -> bool:
         """Whether everything on this disk may be damaged now, as far as its logs go."""
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         return (
             newest is not None
             and newest.nodes.get(machine.number) is not None
-            and not any(harm for other in self.world.machines.values() for harm in self.harms(other))
+            and not any(harm for other in self._cluster.machines.values() for harm in self.harms(other))
             and all(self.allows(machine, log, WHOLE) for log in newest.partitions)
         )
 
     def allows_wipe(self, machine: Machine) -> bool:
         """Whether this disk may be replaced: few were, and a controller is there to judge it."""
-        minority = (self.world.knobs.nodes - 1) // 2
+        minority = (self._cluster.knobs.nodes - 1) // 2
         return self._spent_wipes < minority and self.allows_disk(machine) and self._quorum_without(machine)
 
     def _quorum_without(self, machine: Machine) -> bool:
         """All other nodes run, hear each other and have a controller among them."""
-        others = [other for other in self.world.machines.values() if other is not machine]
+        others = [other for other in self._cluster.machines.values() if other is not machine]
         return (
-            self.world.network.is_whole()
+            self._cluster.network.is_whole()
             and all(other.node is not None and not other.paused for other in others)
             and any(other.node is not None and other.node.raft.is_leader for other in others)
         )

@@ -151,7 +151,7 @@ class _Rows:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        world.observer.on_row = self._row
+        world.account.on_row = self._row
         print(
             f"seed {world.seed}: {world.knobs.nodes} nodes, {len(world.knobs.streams)} streams, "
             f"profile {world.knobs.profile}, {world.knobs.duration_us // SECOND} s and healing"
@@ -163,7 +163,7 @@ class _Rows:
 
     def _row(self, what: str, detail: str) -> None:
         now_s = self._world.kernel.now_us / SECOND
-        print(f"{now_s:9.4f} {what:<15.15} {detail:<{ROW_WIDTH}} {self._world.status()}")
+        print(f"{now_s:9.4f} {what:<15.15} {detail:<{ROW_WIDTH}} {self._world.cluster.status()}")
 
 
 def _watched(arguments: argparse.Namespace, options: Options, *, quiet: bool) -> tuple[Result, World]:

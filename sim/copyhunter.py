@@ -16,20 +16,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from liftlog.core.replica import Replica
 from liftlog.messages import Forward
 from liftlog.storage.layout import INDEX_SUFFIX, log_directory
+from liftlog.types import PartitionId
+from sim.cluster import Cluster
 from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
 from sim.fault_plan import Fault
 from sim.faults import Faults
 from sim.kernel import MILLISECOND, SECOND
-
-if TYPE_CHECKING:
-    from liftlog.core.replica import Replica
-    from liftlog.types import PartitionId
-    from sim.machine import Machine
-    from sim.world import World
+from sim.machine import Machine
 
 LOOK_US = 400 * MILLISECOND
 MOST_LOOKS = 12
@@ -59,19 +56,19 @@ class Boundary:
 class CopyHunter:
     """Sees elections, damage and failed syncs through the observer. One boundary at a time."""
 
-    __slots__ = ("_boundary", "_draw", "_faults", "_held", "_world")
+    __slots__ = ("_boundary", "_cluster", "_draw", "_faults", "_held")
 
-    def __init__(self, world: World, faults: Faults) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster, faults: Faults) -> None:
+        self._cluster = cluster
         self._faults = faults
-        self._draw = random.Random(f"{world.seed}/copies")
+        self._draw = random.Random(f"{cluster.seed}/copies")
         self._held: dict[int, int] = {}
         """By node: the controller to which its commands are held back."""
         self._boundary: Boundary | None = None
 
     def start(self, watch: Callable[[str, Callable[[Machine], None]], None]) -> None:
         """Watch what the knobs ask for."""
-        knobs = self._world.knobs
+        knobs = self._cluster.knobs
         if knobs.hunt_report:
             watch("D2.found", self._damage_found)
         if knobs.hunt_report or knobs.hunt_boundary:
@@ -82,7 +79,7 @@ class CopyHunter:
             return
         controller = self._held.pop(machine.number, 0)
         if controller:
-            self._world.network.release(machine.number, controller)
+            self._cluster.network.release(machine.number, controller)
         boundary = self._boundary
         if boundary is not None and machine.number == boundary.failing:
             self._leave_alone(boundary)
@@ -92,15 +89,15 @@ class CopyHunter:
     def _damage_found(self, machine: Machine) -> None:
         """Its report is late; a sync fails before it arrives."""
         draw, node = self._draw, machine.node
-        if not self._faults.active or node is None or draw.random() >= self._world.knobs.hunt_report:
+        if not self._faults.active or node is None or draw.random() >= self._cluster.knobs.hunt_report:
             return
         controller = node.raft.leader
         if controller in (0, machine.number) or machine.number in self._held:
             return
-        kernel = self._world.kernel
+        kernel = self._cluster.kernel
         self._held[machine.number] = controller
         until_us = kernel.now_us + draw.randrange(2000, 6000) * MILLISECOND
-        self._world.network.hold(machine.number, controller, Forward, until_us)
+        self._cluster.network.hold(machine.number, controller, Forward, until_us)
         kernel.at(until_us, self._arrived, machine.number)
         for replica in node.replicas.values():
             if replica.repairs.ranges:
@@ -120,8 +117,8 @@ class CopyHunter:
     # -- boundaries ----------------------------------------------------------------------------------------
 
     def leader_elected(self, number: int) -> None:
-        share = self._world.knobs.hunt_boundary
-        node = self._world.machines[number].node
+        share = self._cluster.knobs.hunt_boundary
+        node = self._cluster.machines[number].node
         if not share or self._boundary is not None or not self._faults.active or node is None:
             return
         for replica in node.replicas.values():
@@ -135,9 +132,9 @@ class CopyHunter:
             absent = self._draw.choice(away or followers)
             boundary = self._boundary = Boundary(replica.id, replica.epoch, number, absent)
             for sender, to in self._faults.links_of(absent):
-                self._world.network.block(sender, to)
+                self._cluster.network.block(sender, to)
             self._done("isolate", f"node {absent} is cut from its peers while an epoch begins")
-            self._world.kernel.after(LOOK_US, self._look, boundary)
+            self._cluster.kernel.after(LOOK_US, self._look, boundary)
             return
 
     def _look(self, boundary: Boundary, second: object) -> None:
@@ -148,18 +145,18 @@ class CopyHunter:
         if boundary.looks > MOST_LOOKS or not self._faults.active or not self._still_leads(boundary):
             self._give_up(boundary)
         elif not self._damage(boundary):
-            self._world.kernel.after(LOOK_US, self._look, boundary)
+            self._cluster.kernel.after(LOOK_US, self._look, boundary)
 
     def _still_leads(self, boundary: Boundary) -> bool:
         replica = self._replica(boundary.leader, boundary.partition)
         return replica is not None and replica.leading is not None and replica.epoch == boundary.epoch
 
     def _replica(self, number: int, partition: PartitionId) -> Replica | None:
-        node = self._world.machines[number].node
+        node = self._cluster.machines[number].node
         return node.replicas.get(partition) if node is not None else None
 
     def _damage(self, boundary: Boundary) -> bool:
-        leader, atlas = self._world.machines[boundary.leader], self._faults.atlas
+        leader, atlas = self._cluster.machines[boundary.leader], self._faults.atlas
         replica = self._replica(boundary.leader, boundary.partition)
         assert replica is not None
         others = [number for number in replica.isr if number != boundary.leader]
@@ -180,8 +177,8 @@ class CopyHunter:
         first, last = around[0].base, around[-1].base + around[-1].span
         self._done("sector", f"offsets {first}..{last - 1} of node {leader.number} are destroyed")
         boundary.failing = others[0]
-        self._fail_sync(self._world.machines[others[0]], boundary.partition)
-        self._world.kernel.after(PATIENCE_US, self._give_up, boundary)
+        self._fail_sync(self._cluster.machines[others[0]], boundary.partition)
+        self._cluster.kernel.after(PATIENCE_US, self._give_up, boundary)
         return True
 
     def _around(self, boundary: Boundary, replica: Replica) -> list[Place]:
@@ -191,7 +188,7 @@ class CopyHunter:
         first = next((entry.start for entry in replica.epochs if entry.epoch == boundary.epoch), 0)
         behind = self._replica(boundary.absent, boundary.partition)
         end = min(first, behind.leo) if behind is not None else first
-        disk = self._world.machines[boundary.leader].disk
+        disk = self._cluster.machines[boundary.leader].disk
         around = [
             place
             for path in segment_paths(disk, boundary.partition)[:-1]
@@ -203,14 +200,14 @@ class CopyHunter:
 
     def _leave_alone(self, boundary: Boundary) -> None:
         """The other follower is out: the leader is killed, and comes back with the damage and no index."""
-        kernel, draw = self._world.kernel, self._draw
+        kernel, draw = self._cluster.kernel, self._draw
         down_us = draw.randrange(10, 120) * MILLISECOND
         self._faults.schedule(Fault(kernel.now_us, "kill", str(boundary.leader), down_us, -1_000_000))
         kernel.after(1, self._lose_index, boundary)
         kernel.after(draw.randrange(500) * MILLISECOND, self._give_up, boundary)
 
     def _lose_index(self, boundary: Boundary, second: object) -> None:
-        machine = self._world.machines[boundary.leader]
+        machine = self._cluster.machines[boundary.leader]
         if machine.up or not self._faults.active:
             return
         for path in boundary.paths:
@@ -227,7 +224,7 @@ class CopyHunter:
         self._boundary = None
         if self._faults.active:
             for sender, to in self._faults.links_of(boundary.absent):
-                self._world.network.unblock(sender, to)
+                self._cluster.network.unblock(sender, to)
 
     def _done(self, kind: str, detail: str) -> None:
-        self._faults.done(Fault(self._world.kernel.now_us, kind), detail)
+        self._faults.done(Fault(self._cluster.kernel.now_us, kind), detail)

@@ -18,21 +18,18 @@ What a strike does may be hidden by the page cache until that is dropped, by the
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
-from sim.atlas import METADATA, STREAMS, WHOLE, Harm, is_metadata, log_of
+from liftlog.types import PartitionId
+from sim.atlas import METADATA, STREAMS, WHOLE, Atlas, Harm, is_metadata, log_of
 from sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
-from sim.disk import SECTOR_BYTES
+from sim.disk import SECTOR_BYTES, SimDisk
 from sim.fault_plan import Fault
-from sim.kernel import MILLISECOND, SECOND
-
-if TYPE_CHECKING:
-    from liftlog.types import PartitionId
-    from sim.disk import SimDisk
-    from sim.faults import Faults
-    from sim.machine import Machine
+from sim.kernel import MILLISECOND, SECOND, Kernel
+from sim.machine import Machine
+from sim.strikes import Strikes
 
 SECTORS_MOST = 4
 DERIVED = ("hw", "clean")
@@ -45,10 +42,17 @@ OTHER_SHARE = 0.3
 class DiskFaults:
     """Strikes; see the module."""
 
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
-        self._world = faults.world
-        self._atlas = faults.atlas
+    def __init__(
+        self,
+        kernel: Kernel,
+        atlas: Atlas,
+        strikes: Strikes,
+        power_follows: Callable[[Machine, int], None],
+    ) -> None:
+        self._kernel = kernel
+        self._atlas = atlas
+        self._strikes = strikes
+        self._power_follows = power_follows
 
     # -- the strikes ---------------------------------------------------------------------------------------
 
@@ -59,7 +63,7 @@ class DiskFaults:
             byte = draws.randrange(len(machine.disk.content(path)))
             if self._permits(machine, [(path, byte, byte + 1)]):
                 machine.disk.flip(path, byte, draws.randrange(8))
-                self._faults.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
+                self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
 
     def sector(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
         """A run of sectors becomes garbage or zeros."""
@@ -69,7 +73,9 @@ class DiskFaults:
         data = bytes(end - start) if draws.random() < 0.5 else draws.randbytes(end - start)
         hidden = draws.random() < 0.3
         machine.disk.overwrite(path, start, data, platter_only=hidden)
-        self._faults.done(fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} are destroyed")
+        self._strikes.done(
+            fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} are destroyed"
+        )
         self._uncover(machine, hidden, draws)
 
     def latent(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
@@ -80,7 +86,7 @@ class DiskFaults:
             return
         machine.disk.unreadable(path, start, end - start, times)
         text = "for ever" if times < 0 else f"{times} times"
-        self._faults.done(
+        self._strikes.done(
             fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} fail to be read, {text}"
         )
 
@@ -107,7 +113,7 @@ class DiskFaults:
         data = disk.content(written.path)[written.position : written.end]
         disk.overwrite(written.path, written.position, bytes(len(data)), platter_only=hidden)
         disk.overwrite(path, at, data[:length], platter_only=hidden)
-        self._faults.done(
+        self._strikes.done(
             fault,
             f"bytes {written.position}..{written.end - 1} of {written.path} on node {machine.number} "
             f"were written to byte {at} of {path}",
@@ -124,11 +130,11 @@ class DiskFaults:
         def decide(path: str, start: int, end: int) -> bool:
             if not path.startswith(STREAMS) or not path.endswith(SEGMENT_SUFFIX):
                 return False
-            if not self._faults.active or not self._permits(machine, [(path, start, end)]):
+            if not self._strikes.active or not self._permits(machine, [(path, start, end)]):
                 return False
-            self._faults.done(fault, f"a sync of {path} on node {machine.number} lies")
+            self._strikes.done(fault, f"a sync of {path} on node {machine.number} lies")
             if power:
-                self._world.kernel.after(delay_us, self._faults.power_follows, machine, fault.duration_us)
+                self._kernel.after(delay_us, self._power_follows, machine, fault.duration_us)
             return True
 
         machine.disk.lie_when(decide)
@@ -149,7 +155,7 @@ class DiskFaults:
             disk.vanish(path)
         self._atlas.note(machine, Harm(machine.number, start_path(log), 0, 0, log, WHOLE))
         what = "everything in" if empty else "the folder"
-        self._faults.done(fault, f"{what} {folder} on node {machine.number} is gone")
+        self._strikes.done(fault, f"{what} {folder} on node {machine.number} is gone")
 
     # -- choosing ------------------------------------------------------------------------------------------
 
@@ -257,7 +263,7 @@ class DiskFaults:
     def _uncover(self, machine: Machine, hidden: bool, draws: random.Random) -> None:
         """What the page cache hides shows when the kernel drops it, unless the power goes before."""
         if hidden and draws.random() < 0.5:
-            self._world.kernel.after(draws.randrange(5 * SECOND), self._evict, machine)
+            self._kernel.after(draws.randrange(5 * SECOND), self._evict, machine)
 
     def _evict(self, machine: Machine, second: object) -> None:
         machine.disk.evict()

@@ -17,22 +17,22 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from liftlog.types import RAFT_LOG
+from sim.account import Account
 from sim.atlas import WHOLE, Atlas, Harm
+from sim.cluster import Cluster
 from sim.damage import DiskFaults
+from sim.disk import FileImage
 from sim.fault_plan import KINDS, Fault
 from sim.kernel import MILLISECOND, SECOND
 from sim.liars import Liars
-
-if TYPE_CHECKING:
-    from sim.disk import FileImage
-    from sim.machine import Machine
-    from sim.storage import SimStorageRunner
-    from sim.world import World
+from sim.machine import Machine
+from sim.storage import SimStorageRunner
+from sim.strikes import Strikes
 
 
 class Aftermath(NamedTuple):
@@ -52,18 +52,27 @@ PATIENCE_STARTS = 3
 class Faults:
     """Carries out a plan, takes back what it did, and keeps the atlas."""
 
-    def __init__(self, world: World, plan: list[Fault]) -> None:
-        self.world = world
+    def __init__(
+        self,
+        cluster: Cluster,
+        account: Account,
+        strikes: Strikes,
+        atlas: Atlas,
+        liars: Liars,
+        plan: list[Fault],
+    ) -> None:
+        self._cluster = cluster
+        self._account = account
+        self.strikes = strikes
+        self.done = strikes.done
+        self.atlas = atlas
+        self.liars = liars
         self.plan = plan
-        self.active = True
-        self.on_fault: Callable[[str, str, int], None] | None = None
-        self._restarts = random.Random(f"{world.seed}/restarts")
+        self._restarts = random.Random(f"{cluster.seed}/restarts")
         self._quiet_until_us = 0
         self._snapshots: dict[int, tuple[int, dict[str, FileImage]]] = {}
-        self.atlas = Atlas(world)
-        self._disks = DiskFaults(self)
-        self.liars = Liars(self)
-        self._lossy = any(stream.durability == "os" for stream in world.knobs.streams)
+        self._disks = DiskFaults(cluster.kernel, atlas, strikes, self.power_follows)
+        self._lossy = any(stream.durability == "os" for stream in cluster.knobs.streams)
         self._storms = 0
         self._stopping: dict[int, Aftermath] = {}
         self._refused: dict[int, int] = {}
@@ -71,25 +80,30 @@ class Faults:
             kind: getattr(self, f"_{kind}") for kind in KINDS
         }
 
+    @property
+    def active(self) -> bool:
+        """Whether the fault phase is not over yet."""
+        return self.strikes.active
+
     def start(self) -> None:
         for fault in self.plan:
             self.schedule(fault)
 
     def schedule(self, fault: Fault) -> None:
         """Let a fault strike at its time, unless the fault phase is over by then."""
-        self.world.kernel.at(fault.at_us, self._apply, fault)
+        self._cluster.kernel.at(fault.at_us, self._apply, fault)
 
     def end(self) -> None:
         """No more faults; everything is healed, everybody runs again."""
-        self.active = False
+        self.strikes.active = False
         self.liars.end()
-        world = self.world
-        world.network.heal()
-        world.network.options = msgspec.structs.replace(
-            world.knobs.network, loss=0.0, duplicate=0.0, delay=0.0
+        cluster = self._cluster
+        cluster.network.heal()
+        cluster.network.options = msgspec.structs.replace(
+            cluster.knobs.network, loss=0.0, duplicate=0.0, delay=0.0
         )
-        world.bus.heal()
-        for machine in world.machines.values():
+        cluster.bus.heal()
+        for machine in cluster.machines.values():
             machine.disk.fill(False)
             machine.disk.lie_when(None)
             machine.disk.readable_again()
@@ -102,13 +116,13 @@ class Faults:
                 # Damage in a last segment shows only when it is read: let a recovery read it.
                 machine.kill()
             if not machine.up:
-                world.kernel.after(1000 * machine.number, self._restart, machine)
+                cluster.kernel.after(1000 * machine.number, self._restart, machine)
 
     # -- what happens elsewhere ----------------------------------------------------------------------------
 
     def crashed(self, machine: Machine) -> None:
         """A process ended by a crash inside a phase, or because its disk failed while it started."""
-        self.world.observer.count("crashes inside")
+        self._account.count("crashes inside")
         self._restart_later(machine, 300 * MILLISECOND + self._restarts.randrange(SECOND))
 
     def start_refused(self, machine: Machine) -> None:
@@ -116,8 +130,8 @@ class Faults:
         self._refused[machine.number] = self._refused.get(machine.number, 0) + 1
         if self._refused[machine.number] >= PATIENCE_STARTS and machine.disk.rescue():
             self._refused[machine.number] = 0
-            self.world.observer.count("disks rescued")
-            self.world.observer.row("rescue", f"the disk of node {machine.number} is copied to a sound one")
+            self._account.count("disks rescued")
+            self._account.row("rescue", f"the disk of node {machine.number} is copied to a sound one")
         self.crashed(machine)
 
     def stopped(self, machine: Machine) -> None:
@@ -129,34 +143,27 @@ class Faults:
         after = self._stopping.pop(machine.number, Aftermath(SECOND))
         self._restart_later(machine, after.restart_us)
         if after.power_us:
-            self.world.kernel.after(after.power_us, self.power_follows, machine, after.power_down_us)
+            self._cluster.kernel.after(after.power_us, self.power_follows, machine, after.power_down_us)
 
     def repaired(self, machine: Machine) -> None:
         """A damaged disk's node was registered anew."""
-        self.world.observer.count("repairs")
+        self._account.count("repairs")
 
     # -- applying ------------------------------------------------------------------------------------------
 
     def _apply(self, fault: Fault, second: object) -> None:
-        world = self.world
-        if not self.active or world.kernel.now_us < self._quiet_until_us:
+        cluster = self._cluster
+        if not self.active or cluster.kernel.now_us < self._quiet_until_us:
             return
-        draws = random.Random(f"{world.seed}/fault/{fault.ordinal}")
+        draws = random.Random(f"{cluster.seed}/fault/{fault.ordinal}")
         self._strike[fault.kind](fault, draws)
-
-    def done(self, fault: Fault, detail: str) -> None:
-        """A fault has struck: count it and show it."""
-        self.world.observer.count(f"fault {fault.kind}")
-        self.world.observer.row(fault.kind, detail)
-        if self.on_fault is not None:
-            self.on_fault(fault.kind, detail, fault.duration_us)
 
     def _target(self, fault: Fault, draws: random.Random) -> Machine:
         """The machine a fault strikes."""
-        world = self.world
+        cluster = self._cluster
         if fault.target.isdigit():
-            return world.machines[int(fault.target)]
-        machines = list(world.machines.values())
+            return cluster.machines[int(fault.target)]
+        machines = list(cluster.machines.values())
         running = [machine for machine in machines if machine.node is not None]
         chosen = running or machines
         if fault.target == "controller":
@@ -171,11 +178,11 @@ class Faults:
         return chosen[draws.randrange(len(chosen))]
 
     def _restart_later(self, machine: Machine, delay_us: int) -> None:
-        self.world.kernel.after(delay_us, self._restart, machine)
+        self._cluster.kernel.after(delay_us, self._restart, machine)
 
     def _restart(self, machine: Machine, second: object) -> None:
         if not machine.up:
-            self.world.observer.row("start", f"node {machine.number} starts")
+            self._account.row("start", f"node {machine.number} starts")
             machine.start()
 
     # -- who is not to be believed -------------------------------------------------------------------------
@@ -222,14 +229,14 @@ class Faults:
         if self._lossy:
             self._kill_all(fault, draws)
             return
-        for machine in self.world.machines.values():
+        for machine in self._cluster.machines.values():
             machine.lose_power()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
         self.done(fault, "all nodes lose power")
 
     def _kill_all(self, fault: Fault, draws: random.Random) -> None:
         """All processes are killed."""
-        for machine in self.world.machines.values():
+        for machine in self._cluster.machines.values():
             machine.kill()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
         self.done(fault, "all nodes are killed")
@@ -240,13 +247,13 @@ class Faults:
         machine.kill()
         self.done(fault, f"node {machine.number} is killed, and will lose power")
         self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
-        self.world.kernel.after(
+        self._cluster.kernel.after(
             draws.randrange(1, 2 * SECOND), self.power_follows, machine, fault.duration_us
         )
 
     def power_follows(self, machine: Machine, duration_us: int) -> None:
         if self.active and self._lose_power(machine):
-            self.world.observer.row("power", f"node {machine.number} loses power after its end")
+            self._account.row("power", f"node {machine.number} loses power after its end")
             self._restart_later(machine, duration_us)
 
     def _stop(self, fault: Fault, draws: random.Random) -> None:
@@ -257,9 +264,9 @@ class Faults:
 
     def _stop_all(self, fault: Fault, draws: random.Random) -> None:
         """All processes are asked to stop, within a moment of each other."""
-        for machine in self.world.machines.values():
+        for machine in self._cluster.machines.values():
             after = Aftermath(draws.randrange(1, fault.duration_us + 1))
-            self.world.kernel.after(draws.randrange(200 * MILLISECOND), self._terminate, machine, after)
+            self._cluster.kernel.after(draws.randrange(200 * MILLISECOND), self._terminate, machine, after)
         self.done(fault, "all nodes are asked to stop")
 
     def _stop_then_power(self, fault: Fault, draws: random.Random) -> None:
@@ -286,7 +293,7 @@ class Faults:
         machine = self._target(fault, draws)
         machine.pause()
         self.done(fault, f"node {machine.number} is paused for {fault.duration_us // 1000} ms")
-        self.world.kernel.after(fault.duration_us, self._resume, machine, machine.restarts)
+        self._cluster.kernel.after(fault.duration_us, self._resume, machine, machine.restarts)
 
     def _resume(self, machine: Machine, run: int) -> None:
         if machine.restarts == run:
@@ -300,7 +307,7 @@ class Faults:
             self.block(list(fault.links), fault)
             self.done(fault, f"links {[list(link) for link in fault.links]} are cut")
             return
-        numbers = list(self.world.machines)
+        numbers = list(self._cluster.machines)
         draws.shuffle(numbers)
         cut = draws.randrange(1, len(numbers))
         one, other = numbers[:cut], numbers[cut:]
@@ -326,26 +333,26 @@ class Faults:
     def _link(self, fault: Fault, draws: random.Random) -> None:
         """Two nodes do not hear each other, while everybody else hears both."""
         machine = self._target(fault, draws)
-        peers = [peer for peer in self.world.machines if peer != machine.number]
+        peers = [peer for peer in self._cluster.machines if peer != machine.number]
         peer = peers[draws.randrange(len(peers))]
         self.block([(machine.number, peer), (peer, machine.number)], fault)
         self.done(fault, f"nodes {machine.number} and {peer} do not hear each other")
 
     def links_of(self, number: int) -> list[tuple[int, int]]:
         """All directed links between a node and its peers."""
-        peers = [peer for peer in self.world.machines if peer != number]
+        peers = [peer for peer in self._cluster.machines if peer != number]
         return [(number, peer) for peer in peers] + [(peer, number) for peer in peers]
 
     def block(self, links: list[tuple[int, int]], fault: Fault) -> None:
         """Cut links until the fault's time is over."""
         for sender, to in links:
-            self.world.network.block(sender, to)
-        self.world.kernel.after(fault.duration_us, self._unblock, links)
+            self._cluster.network.block(sender, to)
+        self._cluster.kernel.after(fault.duration_us, self._unblock, links)
 
     def _unblock(self, links: list[tuple[int, int]], second: object) -> None:
         if self.active:
             for sender, to in links:
-                self.world.network.unblock(sender, to)
+                self._cluster.network.unblock(sender, to)
 
     def _cut_bus(self, fault: Fault, draws: random.Random) -> None:
         """One node is cut from NATS, not from its peers."""
@@ -357,15 +364,15 @@ class Faults:
         """NATS lets one node, or now and then all of them, subscribe to nothing for a time (N1)."""
         chosen = self._target(fault, draws)
         everybody = fault.target == "any" and draws.random() < 0.3
-        machines = list(self.world.machines.values()) if everybody else [chosen]
+        machines = list(self._cluster.machines.values()) if everybody else [chosen]
         for machine in machines:
-            self.world.bus.deny(machine.number)
-            self.world.kernel.after(fault.duration_us, self._allow, machine.number)
+            self._cluster.bus.deny(machine.number)
+            self._cluster.kernel.after(fault.duration_us, self._allow, machine.number)
         self.done(fault, f"NATS denies {', '.join(f'node {m.number}' for m in machines)} to subscribe")
 
     def _allow(self, number: int, second: object) -> None:
         if self.active:
-            self.world.bus.allow(number)
+            self._cluster.bus.allow(number)
 
     def _cut_both(self, fault: Fault, draws: random.Random) -> None:
         """One node's cable is pulled: no peers, no NATS."""
@@ -375,31 +382,31 @@ class Faults:
         self.done(fault, f"node {machine.number} is cut from everything")
 
     def _cut(self, machine: Machine, fault: Fault) -> None:
-        self.world.bus.cut(machine.number)
+        self._cluster.bus.cut(machine.number)
         if machine.bus is not None:
             machine.bus.cable_cut()
-        self.world.kernel.after(fault.duration_us, self._restore, machine)
+        self._cluster.kernel.after(fault.duration_us, self._restore, machine)
 
     def _restore(self, machine: Machine, second: object) -> None:
         if self.active:
-            self.world.bus.restore(machine.number)
+            self._cluster.bus.restore(machine.number)
 
     def _slow_node(self, fault: Fault, draws: random.Random) -> None:
         """Everything from and to one node is late, and out of order."""
         machine = self._target(fault, draws)
         extra_us = draws.randrange(10, 1500) * MILLISECOND
-        self.world.network.slow_down(machine.number, extra_us)
+        self._cluster.network.slow_down(machine.number, extra_us)
         self.done(fault, f"messages of node {machine.number} take up to {extra_us // 1000} ms longer")
-        self.world.kernel.after(fault.duration_us, self._speed_up, machine)
+        self._cluster.kernel.after(fault.duration_us, self._speed_up, machine)
 
     def _speed_up(self, machine: Machine, second: object) -> None:
-        self.world.network.slow_down(machine.number, 0)
+        self._cluster.network.slow_down(machine.number, 0)
 
     def _storm(self, fault: Fault, draws: random.Random) -> None:
         """The whole network loses, duplicates and delays messages for a while."""
-        base = self.world.knobs.network
+        base = self._cluster.knobs.network
         self._storms += 1
-        self.world.network.options = msgspec.structs.replace(
+        self._cluster.network.options = msgspec.structs.replace(
             base,
             loss=max(base.loss, 0.3 * draws.random()),
             duplicate=max(base.duplicate, 0.3 * draws.random()),
@@ -407,11 +414,11 @@ class Faults:
             delay_max_us=max(base.delay_max_us, draws.randrange(1, 2000) * MILLISECOND),
         )
         self.done(fault, "the network loses, duplicates and delays messages")
-        self.world.kernel.after(fault.duration_us, self._calm, self._storms)
+        self._cluster.kernel.after(fault.duration_us, self._calm, self._storms)
 
     def _calm(self, storm: int, second: object) -> None:
         if self.active and storm == self._storms:
-            self.world.network.options = self.world.knobs.network
+            self._cluster.network.options = self._cluster.knobs.network
 
     # -- disks ---------------------------------------------------------------------------------------------
 
@@ -423,7 +430,7 @@ class Faults:
             return
         storage.slowness = draws.choice((20, 100, 500, 1000))
         self.done(fault, f"the disk of node {machine.number} is {storage.slowness} times slower")
-        self.world.kernel.after(fault.duration_us, self._fast_disk, storage)
+        self._cluster.kernel.after(fault.duration_us, self._fast_disk, storage)
 
     def _fast_disk(self, storage: SimStorageRunner, second: object) -> None:
         storage.slowness = 1
@@ -453,7 +460,7 @@ class Faults:
         machine.disk.fill(True, free_bytes, names_too)
         detail = ", for names as well" if names_too else ""
         self.done(fault, f"the disk of node {machine.number} is full{detail}")
-        self.world.kernel.after(fault.duration_us, self._make_space, machine)
+        self._cluster.kernel.after(fault.duration_us, self._make_space, machine)
 
     def _make_space(self, machine: Machine, second: object) -> None:
         machine.disk.fill(False)
@@ -489,36 +496,36 @@ class Faults:
 
     def wipe_now(self, machine: Machine, down_ms: int) -> None:
         """Replace a disk and start the node again after `down_ms`, if the atlas still allows it."""
-        quiet = self.world.kernel.now_us < self._quiet_until_us
+        quiet = self._cluster.kernel.now_us < self._quiet_until_us
         if not self.active or quiet or not self.atlas.allows_disk(machine):
             return
         machine.kill()
         machine.disk.wipe()
         self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
-        self.done(Fault(self.world.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
+        self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         self._restart_later(machine, down_ms * MILLISECOND)
 
     def replace_disk(self, machine: Machine) -> None:
         """The operator gives a node whose metadata is damaged a new disk, as its error says (M4)."""
         machine.disk.wipe()
         self._snapshots.pop(machine.number, None)
-        self.world.observer.row("wipe", f"node {machine.number} refused to start and gets an empty disk")
+        self._account.row("wipe", f"node {machine.number} refused to start and gets an empty disk")
         self._restart_later(machine, SECOND)
 
     def _remember(self, machine: Machine) -> None:
         """Take a copy of a disk while its node dies: an old state for a later rollback."""
-        wanted = any(kind == "rollback" for kind, _ in self.world.knobs.faults)
+        wanted = any(kind == "rollback" for kind, _ in self._cluster.knobs.faults)
         node = machine.node
         if wanted and machine.number not in self._snapshots and node is not None and node.incarnation:
             self._snapshots[machine.number] = (node.incarnation, machine.disk.image())
 
     def _rollback(self, fault: Fault, draws: random.Random) -> None:
         """One machine comes back with an old state of its disk, from before an earlier start."""
-        world = self.world
-        for machine in world.machines.values():
+        cluster = self._cluster
+        for machine in cluster.machines.values():
             snapshot = self._snapshots.get(machine.number)
-            newest = world.newest_metadata()
+            newest = cluster.newest_metadata()
             if snapshot is None or newest is None:
                 continue
             state = newest.nodes.get(machine.number)
@@ -529,6 +536,6 @@ class Faults:
             self.atlas.note_disk(machine)
             del self._snapshots[machine.number]
             self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
-            self._quiet_until_us = world.kernel.now_us + 6 * SECOND
+            self._quiet_until_us = cluster.kernel.now_us + 6 * SECOND
             self._restart_later(machine, 500 * MILLISECOND)
             return

@@ -28,7 +28,7 @@ class FaultLog:
     def __init__(self, world: World) -> None:
         self._world = world
         self.faults: list[Fault] = []
-        world.faults.on_fault = self._struck
+        world.faults.strikes.on_fault = self._struck
 
     def _struck(self, kind: str, target: str, duration_us: int) -> None:
         start_ns = self._world.kernel.now_us * NANOSECONDS_PER_US

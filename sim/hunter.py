@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from liftlog.messages import Forward
+from sim.cluster import Cluster
 from sim.copyhunter import CopyHunter
 from sim.fault_plan import Fault
 from sim.faults import Faults
 from sim.kernel import MILLISECOND, SECOND
-
-if TYPE_CHECKING:
-    from sim.machine import Machine
-    from sim.world import World
+from sim.machine import Machine
 
 Links = list[tuple[int, int]]
 
@@ -34,19 +31,21 @@ MOST_COMPACTION_CALLS = 80
 class Hunter:
     """Sees elections, votes and joins through the observer, and strikes through `Faults`."""
 
-    __slots__ = ("_copies", "_cut_off", "_draw", "_faults", "_ordinal", "_world")
+    __slots__ = ("_cluster", "_copies", "_cut_off", "_draw", "_faults", "_ordinal", "watched")
 
-    def __init__(self, world: World, faults: Faults) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster, faults: Faults) -> None:
+        self._cluster = cluster
         self._faults = faults
-        self._draw = random.Random(f"{world.seed}/hunter")
+        self._draw = random.Random(f"{cluster.seed}/hunter")
         self._ordinal = 0
         self._cut_off: Links = []
-        self._copies = CopyHunter(world, faults)
+        self._copies = CopyHunter(cluster, faults)
+        self.watched: dict[str, list[Callable[[Machine], None]]] = {}
+        """What to call when a node has reached the case of a rule (a mark) once more."""
 
     def start(self) -> None:
         """Watch what the knobs ask for."""
-        knobs = self._world.knobs
+        knobs = self._cluster.knobs
         if knobs.hunt_voter:
             self._watch("M1.vote", self._voted)
         if knobs.hunt_joiner:
@@ -58,24 +57,24 @@ class Hunter:
         self._copies.start(self._watch)
 
     def _watch(self, mark: str, strike: Callable[[Machine], None]) -> None:
-        self._world.observer.watched.setdefault(mark, []).append(strike)
+        self.watched.setdefault(mark, []).append(strike)
 
     # -- elections -----------------------------------------------------------------------------------------
 
     def controller_elected(self, number: int) -> None:
-        knobs = self._world.knobs
+        knobs = self._cluster.knobs
         if knobs.hunt_alternate:
             delay_us = self._draw.randrange(knobs.hunt_within_us)
-            self._world.kernel.after(delay_us, self._alternate, number)
+            self._cluster.kernel.after(delay_us, self._alternate, number)
         else:
             self._hunt(number, knobs.hunt_controller)
 
     def leader_elected(self, number: int) -> None:
-        self._hunt(number, self._world.knobs.hunt_leader)
+        self._hunt(number, self._cluster.knobs.hunt_leader)
         self._copies.leader_elected(number)
 
     def _hunt(self, number: int, probability: float) -> None:
-        draw, knobs = self._draw, self._world.knobs
+        draw, knobs = self._draw, self._cluster.knobs
         if not self._faults.active or not probability or draw.random() >= probability:
             return
         kind = draw.choice(knobs.hunt_kinds)
@@ -87,19 +86,19 @@ class Hunter:
         """Cut a new controller off from its peers, and let the one that was cut off before come back."""
         if not self._faults.active:
             return
-        network = self._world.network
+        network = self._cluster.network
         for sender, to in self._cut_off:
             network.unblock(sender, to)
         self._cut_off = self._faults.links_of(number)
         for sender, to in self._cut_off:
             network.block(sender, to)
         detail = f"node {number} is cut from its peers, the last one comes back"
-        self._faults.done(Fault(self._world.kernel.now_us, "isolate", str(number)), detail)
+        self._faults.done(Fault(self._cluster.kernel.now_us, "isolate", str(number)), detail)
 
     def _voted(self, machine: Machine) -> None:
         """A node has given its vote: it may die before, while or after the vote reaches its disk."""
         draw = self._draw
-        if self._faults.active and draw.random() < self._world.knobs.hunt_voter:
+        if self._faults.active and draw.random() < self._cluster.knobs.hunt_voter:
             delay_us = draw.randrange(MOST_VOTER_DELAY_US)
             kind = draw.choice(("kill", "power"))
             self._strike(kind, machine.number, delay_us, draw.randrange(5, 200) * MILLISECOND)
@@ -109,7 +108,7 @@ class Hunter:
         still be on its way a second time.
         """
         draw = self._draw
-        if self._faults.active and draw.random() < self._world.knobs.hunt_follower:
+        if self._faults.active and draw.random() < self._cluster.knobs.hunt_follower:
             delay_us = draw.randrange(50, 1500) * MILLISECOND
             self._strike("kill", machine.number, delay_us, draw.randrange(10, 200) * MILLISECOND)
 
@@ -118,31 +117,31 @@ class Hunter:
         that it hears late, and with much else, that the report was heard.
         """
         draw = self._draw
-        if self._faults.active and draw.random() < self._world.knobs.hunt_failed:
+        if self._faults.active and draw.random() < self._cluster.knobs.hunt_failed:
             delay_us = draw.randrange(1, 40) * MILLISECOND
             self._strike("isolate", machine.number, delay_us, draw.randrange(3, 9) * SECOND)
 
     def _strike(self, kind: str, number: int, delay_us: int, duration_us: int) -> None:
         self._ordinal += 1
-        at_us = self._world.kernel.now_us + delay_us
+        at_us = self._cluster.kernel.now_us + delay_us
         self._faults.schedule(Fault(at_us, kind, str(number), duration_us, -self._ordinal))
 
     # -- compaction ----------------------------------------------------------------------------------------
 
     def compacting(self, machine: Machine) -> None:
         """A replica compacts: it may die while it puts what it has written in place."""
-        share = self._world.knobs.hunt_compaction
+        share = self._cluster.knobs.hunt_compaction
         if share and self._faults.active and self._draw.random() < share:
             machine.plant_crash(self._draw.randrange(1, MOST_COMPACTION_CALLS), self._draw.random() < 0.5)
-            fault = Fault(self._world.kernel.now_us, "crash_inside", str(machine.number))
+            fault = Fault(self._cluster.kernel.now_us, "crash_inside", str(machine.number))
             self._faults.done(fault, f"node {machine.number} will crash inside a compaction")
 
     # -- joins ---------------------------------------------------------------------------------------------
 
     def _joining(self, leader: Machine) -> None:
         """A leader asks for a replica's return to the ISR: hold that back, and strike meanwhile."""
-        world, faults = self._world, self._faults
-        if not faults.active or self._draw.random() >= world.knobs.hunt_joiner or leader.node is None:
+        cluster, faults = self._cluster, self._faults
+        if not faults.active or self._draw.random() >= cluster.knobs.hunt_joiner or leader.node is None:
             return
         controller = leader.node.raft.leader
         if controller in (0, leader.number):
@@ -151,8 +150,8 @@ class Hunter:
             pending = replica.leading.pending if replica.leading is not None else None
             if pending is None or pending.joiner in (0, controller):
                 continue
-            joiner = world.machines[pending.joiner]
-            if world.knobs.hunt_joiner_kind == "silence":
+            joiner = cluster.machines[pending.joiner]
+            if cluster.knobs.hunt_joiner_kind == "silence":
                 self._silence(leader.number, controller, joiner.number)
                 return
             if faults.atlas.allows_wipe(joiner):
@@ -163,7 +162,7 @@ class Hunter:
         """The controller does not hear the leader, the leader does not hear the joiner."""
         links = [(leader, controller), (joiner, leader)]
         duration_us = self._draw.randrange(600, 2500) * MILLISECOND
-        fault = Fault(self._world.kernel.now_us, "one_way", "", duration_us)
+        fault = Fault(self._cluster.kernel.now_us, "one_way", "", duration_us)
         self._faults.block(links, fault)
         self._faults.done(fault, f"links {[list(link) for link in links]} are cut")
 
@@ -172,10 +171,10 @@ class Hunter:
 
         The new incarnation registers, but cannot reach the leader to fill itself.
         """
-        draw, kernel = self._draw, self._world.kernel
+        draw, kernel = self._draw, self._cluster.kernel
         kernel.after(draw.randrange(50 * MILLISECOND), self._faults.wipe_now, joiner, draw.randrange(10, 300))
         held_us = draw.randrange(600, 4000) * MILLISECOND
-        self._world.network.hold(leader, controller, Forward, kernel.now_us + held_us)
+        self._cluster.network.hold(leader, controller, Forward, kernel.now_us + held_us)
         fault = Fault(kernel.now_us, "one_way", "", held_us + 500 * MILLISECOND)
         self._faults.block([(joiner.number, leader)], fault)
         self._faults.done(fault, f"commands of node {leader} to node {controller} are held back")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
@@ -49,13 +49,14 @@ from liftlog.messages import (
 )
 from liftlog.types import ClientRef, PartitionId, StreamConfig
 from sim import lies
+from sim.account import Account
+from sim.cluster import Cluster
 from sim.fault_plan import Fault
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND
-
-if TYPE_CHECKING:
-    from sim.faults import Faults
-    from sim.machine import Machine
+from sim.machine import Machine
+from sim.strikes import Strikes
+from sim.targets import Target
 
 HEARD_MAX = 200
 TOLD_MAX = 1000
@@ -74,9 +75,13 @@ class Lie(bytes):
 class Liars:
     """The faults of this kind that are under way. Does nothing, and costs nothing, while there is none."""
 
-    def __init__(self, faults: Faults) -> None:
-        self.world = faults.world
-        self._faults = faults
+    def __init__(
+        self, cluster: Cluster, account: Account, strikes: Strikes, targets: Sequence[Target]
+    ) -> None:
+        self._cluster = cluster
+        self._account = account
+        self._strikes = strikes
+        self._targets = targets
         self._broken: dict[int, tuple[random.Random, float]] = {}
         self._flips: tuple[random.Random, float] | None = None
         self._heard: dict[tuple[int, int], deque[bytes]] = {}
@@ -85,6 +90,8 @@ class Liars:
         self._next_ref = STRANGER_REF
         self.any_broken = False
         """Whether a peer was broken at any time in this world."""
+        self.any_taken = False
+        """Whether a lie was taken that an honest peer could have told."""
 
     def end(self) -> None:
         """Everybody tells the truth from now on."""
@@ -94,7 +101,7 @@ class Liars:
 
     def _update(self) -> None:
         active = bool(self._broken) or self._flips is not None
-        self.world.network.tamper = self._tamper if active else None
+        self._cluster.network.tamper = self._tamper if active else None
 
     # -- what is a lie -------------------------------------------------------------------------------------
 
@@ -104,7 +111,7 @@ class Liars:
 
     def told(self, event: Event) -> None:
         """Remember that this event is a lie, for as long as it may be on its way."""
-        self.world.observer.checks.counts["NoInputEndsNode"] += 1
+        self._account.checks.counts["NoInputEndsNode"] += 1
         self._told[id(event)] = event
         if len(self._told) > TOLD_MAX:
             del self._told[next(iter(self._told))]
@@ -113,26 +120,22 @@ class Liars:
         """A frame was no message: the connection would be closed."""
         if not isinstance(data, Lie):
             finding = f"node {link[1]} refuses a message of node {link[0]}: {error}"
-            self.world.observer.fail(Violation("HonestHeard", finding))
-        self.world.observer.count("lies refused as bytes")
+            self._account.fail(Violation("HonestHeard", finding))
+        self._account.count("lies refused as bytes")
 
     def refusals(self, machine: Machine, event: Event | None) -> bool:
         """Whether a step refused a message, and so did nothing. HonestHeard."""
         assert machine.node is not None
-        observer, ctx = self.world.observer, machine.node.ctx
-        observer.checks.counts["HonestHeard"] += 1
+        ctx = machine.node.ctx
+        self._account.checks.counts["HonestHeard"] += 1
         key = (machine.number, machine.restarts)
         refused = ctx.refused != self._refusals.get(key, 0)
         if refused:
             self._refusals[key] = ctx.refused
         if self.is_lie(event):
-            observer.count("lies refused" if refused else "lies taken")
+            self._account.count("lies refused" if refused else "lies taken")
             if not refused and isinstance(event, Received):
-                # What an honest peer could have said is acted on, and no model knows of it. What was before
-                # has to be explained all the same.
-                if observer.refining is not None:
-                    observer.refining.check()
-                observer.refining = None
+                self.any_taken = True
         elif refused and not self.any_broken:
             raise Violation("HonestHeard", f"node {machine.number} refuses {ctx.last_refusal}")
         return refused
@@ -145,8 +148,8 @@ class Liars:
         self._broken[machine.number] = (random.Random(draws.getrandbits(64)), share)
         self.any_broken = True
         self._update()
-        self._faults.done(fault, f"node {machine.number} is broken: it alters {share:.0%} of what it sends")
-        self.world.kernel.after(fault.duration_us, self._mended, machine.number)
+        self._strikes.done(fault, f"node {machine.number} is broken: it alters {share:.0%} of what it sends")
+        self._cluster.kernel.after(fault.duration_us, self._mended, machine.number)
 
     def _mended(self, number: int, second: object) -> None:
         self._broken.pop(number, None)
@@ -176,7 +179,7 @@ class Liars:
         lie = lies.altered(message, draws)
         if lie is None:
             return [data]
-        self.world.observer.count("lies")
+        self._account.count("lies")
         return [Lie(_encode(lie))] if draws.random() < 0.5 else [data, Lie(_encode(lie))]
 
     # -- the wire ------------------------------------------------------------------------------------------
@@ -186,8 +189,8 @@ class Liars:
         share = draws.choice((0.01, 0.05, 0.2))
         self._flips = (random.Random(draws.getrandbits(64)), share)
         self._update()
-        self._faults.done(fault, f"a bit flips in {share:.0%} of the frames between nodes")
-        self.world.kernel.after(fault.duration_us, self._flips_end)
+        self._strikes.done(fault, f"a bit flips in {share:.0%} of the frames between nodes")
+        self._cluster.kernel.after(fault.duration_us, self._flips_end)
 
     def _flips_end(self, first: object, second: object) -> None:
         self._flips = None
@@ -195,7 +198,7 @@ class Liars:
 
     def _flipped(self, message: PeerMessage, draws: random.Random) -> list[bytes]:
         """What is left of a frame in which a bit flips: nothing, for its tag tells."""
-        self.world.observer.count("frames flipped")
+        self._account.count("frames flipped")
         frame = FrameSealer(WIRE_KEY).seal(message)[LENGTH_BYTES:]
         try:
             opened = FrameOpener(WIRE_KEY).open(memoryview(lies.flipped(frame, draws)))
@@ -208,16 +211,16 @@ class Liars:
     def stranger(self, fault: Fault, draws: random.Random) -> None:
         """Until the fault is over, somebody tries one door after the other."""
         own = random.Random(draws.getrandbits(64))
-        self._faults.done(fault, "a stranger tries the doors")
-        until_us = self.world.kernel.now_us + fault.duration_us
-        self.world.kernel.after(0, self._try_a_door, own, until_us)
+        self._strikes.done(fault, "a stranger tries the doors")
+        until_us = self._cluster.kernel.now_us + fault.duration_us
+        self._cluster.kernel.after(0, self._try_a_door, own, until_us)
 
     def _try_a_door(self, draws: random.Random, until_us: int) -> None:
-        world = self.world
-        if not self._faults.active or world.kernel.now_us >= until_us:
+        kernel = self._cluster.kernel
+        if not self._strikes.active or kernel.now_us >= until_us:
             return
-        world.kernel.after(draws.randrange(5, 100) * MILLISECOND, self._try_a_door, draws, until_us)
-        machines = [machine for machine in world.machines.values() if machine.up]
+        kernel.after(draws.randrange(5, 100) * MILLISECOND, self._try_a_door, draws, until_us)
+        machines = [machine for machine in self._cluster.machines.values() if machine.up]
         if not machines:
             return
         machine = machines[draws.randrange(len(machines))]
@@ -232,7 +235,7 @@ class Liars:
 
     def _greet(self, machine: Machine, draws: random.Random) -> None:
         """At the nodes' door: the handshake as it should be or nearly so, but without the secret."""
-        nodes = list(self.world.machines)
+        nodes = list(self._cluster.machines)
         me = Party("sim", machine.number, (draws.randbytes(32),))
         door = Answerer(me, PEER, lambda node: node in nodes, lambda: draws.randbytes(NONCE_BYTES))
         claims = Party("sim", draws.choice(nodes), (draws.randbytes(32),))
@@ -243,10 +246,10 @@ class Liars:
             proof = caller.receive(challenge)
             door.receive(lies.mutated(proof, draws) if draws.random() < 0.5 else proof)
         except HandshakeError:
-            self.world.observer.count("strangers refused at the greeting")
+            self._account.count("strangers refused at the greeting")
         if door.session is not None:
             finding = f"node {machine.number} takes a stranger for node {door.session.node}"
-            self.world.observer.fail(Violation("NoInputEndsNode", finding))
+            self._account.fail(Violation("NoInputEndsNode", finding))
 
     def _call(self, machine: Machine, request: ClientMessage, draws: random.Random) -> None:
         """Over TCP, as the real door does it."""
@@ -256,7 +259,7 @@ class Liars:
         try:
             call = wire.client_call(frame)
         except intake.InputRefused:
-            self.world.observer.count("strangers refused by a client's door")
+            self._account.count("strangers refused by a client's door")
             return
         if wire.request_problem(call.request) or not self._harmless(call.request):
             return
@@ -270,7 +273,7 @@ class Liars:
         try:
             asked = nats_api.parse_request(operation, payload)
         except intake.InputRefused:
-            self.world.observer.count("strangers refused by the API")
+            self._account.count("strangers refused by the API")
             return
         if self._harmless(asked):
             self._ask(machine, asked)
@@ -279,15 +282,15 @@ class Liars:
         self._next_ref += 1
         event = ClientRequest(ClientRef(self._next_ref), request)
         self.told(event)
-        self.world.observer.count("strangers heard")
+        self._account.count("strangers heard")
         machine.post(event)
 
     def _request(self, draws: random.Random) -> ClientMessage:
         """What he asks for: anything that any client may ask for, and what makes no sense."""
-        partitions = [target.partition for target in self.world.workload.targets] or [PartitionId(1, 0)]
+        partitions = [target.partition for target in self._targets] or [PartitionId(1, 0)]
         partition = draws.choice([*partitions, PartitionId(draws.randrange(99), draws.randrange(1024))])
         offset = draws.choice((0, 1, draws.randrange(100), lies.number(0, draws)))
-        names = [stream.name for stream in self.world.knobs.streams]
+        names = [stream.name for stream in self._cluster.knobs.streams]
         name = draws.choice((*names, "none", "\x00", "x" * 2000))
         return draws.choice(
             (
@@ -307,7 +310,7 @@ class Liars:
         """Whether it changes nothing that the world counts on: deleting is every client's right."""
         match request:
             case DeleteStreamRequest():
-                return all(stream.name != request.name for stream in self.world.knobs.streams)
+                return all(stream.name != request.name for stream in self._cluster.knobs.streams)
             case PurgeRequest():
                 return request.before == 0 or request.before > 1 << 32
             case CreateStreamRequest():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -49,21 +49,20 @@ from liftlog.types import (
     Recovered,
     TailState,
 )
-from sim.authors import Authors
+from sim.account import Account
+from sim.cluster import Cluster
 from sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
-from sim.invariants import Checks, PartitionTruth, Violation, never_subscribed
+from sim.faults import Faults
+from sim.hunter import Hunter
+from sim.invariants import PartitionTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
-from sim.metadata_truth import MetadataTruth
+from sim.machine import Machine
 from sim.raft_truth import RaftTruth
+from sim.refining import Refining
 from sim.retaining import Retaining
 from sim.sessions import WholeSessions
 from sim.silence import Contacts
 from sim.waiting import WaitingReads
-
-if TYPE_CHECKING:
-    from sim.machine import Machine
-    from sim.refining import Refining
-    from sim.world import World
 
 Durable = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -98,21 +97,25 @@ class _View:
 class Observer:
     """Invariants after each step, and counters of what happened."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.checks = Checks()
+    def __init__(self, cluster: Cluster, account: Account, faults: Faults, hunter: Hunter) -> None:
+        self._cluster = cluster
+        self._account = account
+        self._faults = faults
+        self._atlas = faults.atlas
+        self._liars = faults.liars
+        self._hunter = hunter
+        self.checks = account.checks
+        self.metadata = account.metadata
+        self.partitions = account.partitions
+        self.counters = account.counters
+        self.count, self.row = account.count, account.row
+        self.truth, self.fail = account.truth, account.fail
         self.raft = RaftTruth(self.checks)
-        self.metadata = MetadataTruth(world.mutants)
-        self.authors = Authors(self.checks.counts, world.kernel)
-        self.partitions: dict[PartitionId, PartitionTruth] = {}
         self.applied = 0
         self.incarnations: dict[int, int] = {}
         self.marks: dict[str, int] = {}
         self.metadata_counts: dict[str, int] = {}
-        self.counters: dict[str, int] = {}
         self.steps = 0
-        self.violation: Violation | None = None
-        self.on_row: Callable[[str, str], None] | None = None
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions = WholeSessions(self.checks)
@@ -128,10 +131,8 @@ class Observer:
         }
         self.refining: Refining | None = None
         """Checks each step against the model, if this run is refined."""
-        self.watched: dict[str, list[Callable[[Machine], None]]] = {}
-        """What to call when a node has reached the case of a rule (a mark) once more."""
         self._views: dict[int, _View] = {}
-        self._log_starts: dict[tuple[int, PartitionId], int] = {}
+        self._log_starts = account.log_starts
         self._dropped: dict[tuple[int, PartitionId], int] = {}
         self._retaining = Retaining(self.checks)
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
@@ -148,28 +149,6 @@ class Observer:
             Send: self._sent,
             **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
         }
-
-    # -- bookkeeping ---------------------------------------------------------------------------------------
-
-    def count(self, what: str, number: int = 1) -> None:
-        self.counters[what] = self.counters.get(what, 0) + number
-
-    def row(self, what: str, detail: str) -> None:
-        """Something worth a status row happened."""
-        if self.on_row is not None:
-            self.on_row(what, detail)
-
-    def truth(self, partition: PartitionId) -> PartitionTruth:
-        truth = self.partitions.get(partition)
-        if truth is None:
-            truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
-        return truth
-
-    def fail(self, violation: Violation) -> None:
-        """Remember the first violation and end the run."""
-        if self.violation is None:
-            self.violation = violation
-        raise self.violation
 
     # -- the life of a process -----------------------------------------------------------------------------
 
@@ -209,7 +188,7 @@ class Observer:
     def created(self, machine: Machine) -> None:
         """The process has its node, which is not started yet."""
         assert machine.node is not None
-        self.authors.watch(machine.node)
+        self._account.authors.watch(machine.node)
         self._sessions.watch(machine)
         if self.refining is not None:
             try:
@@ -301,7 +280,7 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
-            judged = self.authors.violation or self._sessions.violation
+            judged = self._account.authors.violation or self._sessions.violation
             if judged is not None:
                 raise judged
             on_event = self._on_event.get(type(event)) if event is not None else None
@@ -313,7 +292,12 @@ class Observer:
                 if handler is not None:
                     handler(machine, effect)
             self._look_at(machine)
-            nothing_done = self.world.faults.liars.refusals(machine, event) and not effects
+            nothing_done = self._liars.refusals(machine, event) and not effects
+            if self._liars.any_taken and self.refining is not None:
+                # What an honest peer could have said is acted on, and no model knows of it. What was before
+                # has to be explained all the same.
+                self.refining.check()
+                self.refining = None
             if self.refining is not None and not nothing_done:
                 self.refining.stepped(machine, event, effects)
         except Violation as violation:
@@ -331,7 +315,7 @@ class Observer:
                 self.count("raft elections")
                 self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
                 self.raft.elected(machine.number, raft.term, raft.log)
-                self.world.hunter.controller_elected(machine.number)
+                self._hunter.controller_elected(machine.number)
         if raft.commit != view.commit:
             self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
             for entry in raft.log[self.metadata.committed : raft.commit]:
@@ -347,7 +331,7 @@ class Observer:
             self._apply(metadata)
         if not view.registered and node.incarnation:
             self._registered(machine, view)
-        for mark, strikes in self.watched.items():
+        for mark, strikes in self._hunter.watched.items():
             number = node.ctx.marks.get(mark, 0)
             if number != view.marks.get(mark, 0):
                 view.marks[mark] = number
@@ -385,13 +369,13 @@ class Observer:
                 truth.elected(
                     *(number, replica.epoch, replica.epochs, replica.leo, replica.log_start, known_from)
                 )
-                self.world.hunter.leader_elected(number)
+                self._hunter.leader_elected(number)
         seen.leading = leading
         seen.epoch = replica.epoch
         if replica.hw > seen.hw and truth.claimed(
             number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from
         ):
-            self.world.kernel.note(truth.hw)
+            self._cluster.kernel.note(truth.hw)
             self._check_isr(truth)
         seen.hw = replica.hw
         seen.leo = replica.leo
@@ -403,7 +387,7 @@ class Observer:
     def _check_isr(self, truth: PartitionTruth) -> None:
         """The committed prefix or the committed ISR has changed: every member must have it durable."""
         for number in truth.isr:
-            machine = self.world.machines[number]
+            machine = self._cluster.machines[number]
             node = machine.node
             if node is None or self._exempt(machine):
                 continue  # A machine that is down is looked at when it recovers.
@@ -425,8 +409,8 @@ class Observer:
         """
         view.registered = True
         self._contacts.of(machine).begin()
-        if 0 <= machine.damaged_run < machine.restarts and self.world.faults.atlas.registered(machine):
-            self.world.faults.repaired(machine)
+        if 0 <= machine.damaged_run < machine.restarts and self._atlas.registered(machine):
+            self._faults.repaired(machine)
             self._check_recovered(machine)
 
     def _apply(self, metadata: Any) -> None:
@@ -438,7 +422,7 @@ class Observer:
                     truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
-            if state.ready and not self.world.bus.held(partition, state.epoch):
+            if state.ready and not self._cluster.bus.held(partition, state.epoch):
                 self.fail(never_subscribed(state))
             truth = self.truth(partition)
             if state.version != truth.version:
@@ -450,8 +434,8 @@ class Observer:
                     truth.isr = state.isr
                     self._check_isr(truth)
                     for number in state.isr:
-                        if self.world.faults.atlas.refresh(self.world.machines[number]):
-                            self.world.faults.repaired(self.world.machines[number])
+                        if self._atlas.refresh(self._cluster.machines[number]):
+                            self._faults.repaired(self._cluster.machines[number])
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -481,10 +465,10 @@ class Observer:
         if replica is None or replica.state != "ready":
             return
         truth = self.truth(log)
-        copy = copy_of(machine.disk, log, self.world.sealer)
+        copy = copy_of(machine.disk, log, self._cluster.sealer)
         clean_point = truth.contents.clean_points.get(machine.number, 0)
-        now_ms = self.world.kernel.now_us // MILLISECOND
-        drift = self.world.knobs.clock_drift
+        now_ms = self._cluster.kernel.now_us // MILLISECOND
+        drift = self._cluster.knobs.clock_drift
         # A clock that runs fast lets a tombstone go early by so much, in true time.
         patience_ms = int(policy.tombstone_retention_ms / (1 + drift)) - 1
         policy = msgspec.structs.replace(policy, tombstone_retention_ms=patience_ms)
@@ -493,7 +477,7 @@ class Observer:
 
     def compaction_of(self, log: PartitionId) -> CompactionPolicy | None:
         """How a partition's stream is compacted, if it is."""
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         stream = newest.by_id.get(log[0]) if newest is not None else None
         return stream.config.compaction if stream is not None and stream.config.compact else None
 
@@ -501,10 +485,10 @@ class Observer:
         """A replica's durable clean point; returns what it was."""
         contents = self.truth(log).contents
         before = contents.clean_points.get(machine.number, 0)
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         state = newest.partitions.get(log) if newest is not None else None
-        replicas = state.replicas if state is not None else tuple(self.world.machines)
-        contents.compacted(machine.number, clean_point, replicas, self.world.kernel.now_us // MILLISECOND)
+        replicas = state.replicas if state is not None else tuple(self._cluster.machines)
+        contents.compacted(machine.number, clean_point, replicas, self._cluster.kernel.now_us // MILLISECOND)
         return before
 
     def _lower_clean_point(self, machine: Machine, log: PartitionId, offset: int) -> None:
@@ -513,7 +497,7 @@ class Observer:
         self._clean_point(machine, log, min(clean_point, offset))
 
     def _compact(self, machine: Machine, effect: CompactLog) -> None:
-        self.world.hunter.compacting(machine)
+        self._hunter.compacting(machine)
 
     def _retain(self, machine: Machine, effect: RetainLog) -> None:
         self._retaining.asked(machine, effect)
@@ -540,7 +524,7 @@ class Observer:
             self._found(machine, event.log, event.damage, "a scrub")
 
     def _must_be_struck(self, machine: Machine, log: PartitionId, what: str) -> None:
-        if not self.world.faults.atlas.was_struck(machine, log):
+        if not self._atlas.was_struck(machine, log):
             text = f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
             raise Violation("NoFalseDamage", text)
 
@@ -560,31 +544,12 @@ class Observer:
     def _log_start(self, machine: Machine, log: PartitionId, start: int) -> None:
         key = (machine.number, log)
         truth = self.truth(log)
-        newest = self.world.newest_metadata()
+        newest = self._cluster.newest_metadata()
         stream = newest.by_id.get(log[0]) if newest is not None else None
         kept = stream is not None and stream.config.retention.unlimited
         most = truth.purge_asked if kept else truth.hw
         truth.log_start_moved(machine.number, start, self._log_starts.get(key, 0), most)
         self._log_starts[key] = start
-
-    def log_start_of(self, machine: Machine, log: PartitionId) -> int:
-        """Where a copy begins, as last heard."""
-        return self._log_starts.get((machine.number, log), 0)
-
-    def purged(self, partition: PartitionId, before: int) -> None:
-        """A client was told that everything below `before` is gone."""
-        self.count("purges")
-        truth = self.truth(partition)
-        starts: dict[int, int] = {}
-        for number in truth.isr:
-            node = self.world.machines[number].node
-            replica = node.replicas.get(partition) if node is not None else None
-            if replica is not None and replica.state == "ready":
-                starts[number] = replica.log_start
-        try:
-            truth.purge_done(before, starts)
-        except Violation as violation:
-            self.fail(violation)
 
     def _opened(self, machine: Machine, event: LogOpened) -> None:
         summary = event.summary

@@ -9,7 +9,6 @@ it asks for the latest offset or for an offset by time.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 from liftlog.api.spans import frames
 from liftlog.format import CorruptBatch, decode_records, parse_batch
@@ -22,16 +21,12 @@ from liftlog.messages import (
     ReadReply,
     ReadRequest,
 )
-from liftlog.types import Batch, Record
-from sim.invariants import Violation
+from liftlog.types import Batch, PartitionId, Record
+from sim.clients import Clientele
+from sim.invariants import PartitionTruth, Violation
 from sim.kernel import SECOND
 from sim.operations import Operation
 from sim.targets import Target, loses_records
-
-if TYPE_CHECKING:
-    from liftlog.types import PartitionId
-    from sim.invariants import PartitionTruth
-    from sim.workload import Workload
 
 REQUEST_TIMEOUT_US = 4 * SECOND
 CONSUMER_STRIDE = 100
@@ -59,23 +54,25 @@ class Reader:
     """One reader; see the module."""
 
     __slots__ = (
+        "_account",
+        "_cluster",
         "_operation",
         "_process",
         "_progress",
         "_random",
         "_seen",
         "_server",
+        "_shared",
         "_target",
         "number",
-        "workload",
-        "world",
     )
 
-    def __init__(self, workload: Workload, number: int) -> None:
-        self.workload = workload
-        self.world = workload.world
+    def __init__(self, shared: Clientele, number: int) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self.world.seed}/reader/{number}")
+        self._random = random.Random(f"{self._cluster.seed}/reader/{number}")
         self._process = number
         self._progress: dict[PartitionId, Progress] = {}
         self._seen: dict[PartitionId, tuple[int, int]] = {}
@@ -87,14 +84,14 @@ class Reader:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self.world.knobs.read_interval_us
-        self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        mean_us = self._cluster.knobs.read_interval_us
+        self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
 
     def _fire(self, first: object, second: object) -> None:
-        if self.workload.stopping:
+        if self._shared.stopping:
             return
-        draw, knobs = self._random, self.world.knobs
-        target = self._target = self.workload.targets[draw.randrange(len(self.workload.targets))]
+        draw, knobs = self._random, self._cluster.knobs
+        target = self._target = self._shared.targets[draw.randrange(len(self._shared.targets))]
         choice = draw.random()
         if choice < knobs.ask_latest:
             self._ask_latest(target)
@@ -104,7 +101,7 @@ class Reader:
             return
         if choice > 1.0 - knobs.front_again:
             self._begin_again(target)
-        self._server = self.workload.random_node()
+        self._server = self._shared.random_node()
         progress = self._progress.get(target.partition)
         if progress is None and loses_records(target):
             self._ask_earliest(target)
@@ -119,7 +116,7 @@ class Reader:
         self._process += CONSUMER_STRIDE
 
     def _truth(self, target: Target) -> PartitionTruth:
-        return self.world.observer.truth(target.partition)
+        return self._account.truth(target.partition)
 
     def _purged(self, target: Target) -> int:
         """What the server that is about to be asked must not have any more (C3): the ISR has purged it."""
@@ -135,32 +132,32 @@ class Reader:
         request = ReadRequest(
             target.partition,
             progress.position,
-            self.world.knobs.read_bytes,
+            self._cluster.knobs.read_bytes,
             wait_ms,
             seen_epoch,
             seen_hw,
             progress.dropped,
             progress.verify,
         )
-        self._operation = Operation("poll", self._process, target, self.world.kernel.now_us)
-        self.world.clients.request(self._server, request, self._answered, REQUEST_TIMEOUT_US)
+        self._operation = Operation("poll", self._process, target, self._cluster.kernel.now_us)
+        self._shared.hub.request(self._server, request, self._answered, REQUEST_TIMEOUT_US)
 
     def _answered(self, reply: object) -> None:
         operation, target = self._operation, self._target
         assert operation is not None and target is not None
-        now_us = self.world.kernel.now_us
-        self.workload.operations.append(operation)
+        now_us = self._cluster.kernel.now_us
+        self._shared.operations.append(operation)
         if not isinstance(reply, ReadReply):
             code = reply.code if isinstance(reply, ErrorReply) else "no answer"
             operation.end("fail", now_us, error=code)
             if code in (ERR_COMPACTED, ERR_OFFSET_RANGE):
-                self.world.observer.count(f"readers told {code}")
+                self._account.count(f"readers told {code}")
                 self._begin_again(target)
         else:
             try:
                 good = self._take(reply, target, self._progress[target.partition], operation)
             except Violation as violation:
-                self.world.observer.fail(violation)
+                self._account.fail(violation)
             if good:
                 operation.end("ok", now_us, epoch=reply.epoch)
             else:
@@ -191,7 +188,7 @@ class Reader:
                     f"asked to look: {error}",
                 ) from error
             progress.verify = True
-            self.world.observer.count("damaged answers")
+            self._account.count("damaged answers")
             return None
 
     def _take(self, reply: ReadReply, target: Target, progress: Progress, operation: Operation) -> bool:
@@ -209,7 +206,7 @@ class Reader:
         for batch in batches:
             truth.read(self._server, batch, compact)
             expected = max(expected, batch.end_offset)
-            if compact or self.world.keep_values:
+            if compact or self._shared.keep_values:
                 self._keep(batch, position, progress, operation)
         if reply.next_offset > expected:
             truth.skipped(self._server, expected, reply.next_offset)
@@ -218,10 +215,10 @@ class Reader:
         if progress.dropped < 0:
             progress.dropped = reply.dropped_below
         progress.position = expected
-        self.world.observer.count("reads")
+        self._account.count("reads")
         if compact and expected >= reply.hw:
             truth.saw_all(progress.start, expected, progress.last)
-            self.world.observer.count("readers at the HW")
+            self._account.count("readers at the HW")
         return True
 
     def _keep(self, batch: Batch, position: int, progress: Progress, operation: Operation) -> None:
@@ -230,7 +227,7 @@ class Reader:
                 continue
             if record.key is not None:
                 progress.last[record.key] = record
-            if self.world.keep_values:
+            if self._shared.keep_values:
                 operation.values.append((record.offset, record.value or b""))
 
     # -- offsets -------------------------------------------------------------------------------------------
@@ -243,32 +240,32 @@ class Reader:
                 try:
                     self._truth(target).read_below_purge(self._server, reply.offset, purged)
                 except Violation as violation:
-                    self.world.observer.fail(violation)
+                    self._account.fail(violation)
                 self._progress[target.partition] = Progress(reply.offset)
             self._schedule()
 
         request = OffsetRequest(target.partition, "earliest")
-        self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)
 
     def _ask_latest(self, target: Target) -> None:
         leader = 0
         truth = self._truth(target)
         if truth.leaders and self._random.random() < 0.8:
             leader = next(reversed(truth.leaders.values()))[0]
-        self._server = leader or self.workload.random_node()
+        self._server = leader or self._shared.random_node()
         acked_before, seen_before = truth.acked_end, truth.latest_seen
 
         def answered(reply: object) -> None:
             if isinstance(reply, OffsetReply):
-                self.world.observer.count("latest offsets")
+                self._account.count("latest offsets")
                 try:
                     truth.latest(self._server, reply.offset, acked_before, seen_before)
                 except Violation as violation:
-                    self.world.observer.fail(violation)
+                    self._account.fail(violation)
             self._schedule()
 
         request = OffsetRequest(target.partition, "latest")
-        self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)
 
     def _ask_time(self, target: Target) -> None:
         """The first offset at or after the time of some committed record, or a little beside it."""
@@ -276,22 +273,22 @@ class Reader:
         committed = truth.contents.committed
         record = committed[self._random.randrange(len(committed))] if committed else None
         timestamp_ms = (record.timestamp_ms if record is not None else 0) + self._random.randrange(-50, 51)
-        self._server = self.workload.random_node()
-        node = self.world.machines[self._server].node
+        self._server = self._shared.random_node()
+        node = self._cluster.machines[self._server].node
         replica = node.replicas.get(target.partition) if node is not None else None
         sure_below = replica.hw if replica is not None else 0
 
         def answered(reply: object) -> None:
-            machine = self.world.machines[self._server]
+            machine = self._cluster.machines[self._server]
             replica = machine.node.replicas.get(target.partition) if machine.node is not None else None
             if isinstance(reply, OffsetReply) and replica is not None:
-                self.world.observer.count("lookups by time")
+                self._account.count("lookups by time")
                 compact = target.config.compact
                 try:
                     truth.found_time(timestamp_ms, reply.offset, replica.log_start, sure_below, compact)
                 except Violation as violation:
-                    self.world.observer.fail(violation)
+                    self._account.fail(violation)
             self._schedule()
 
         request = OffsetRequest(target.partition, "time", timestamp_ms)
-        self.world.clients.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)

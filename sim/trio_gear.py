@@ -170,9 +170,9 @@ def run_on_trio(
         with deterministic_scheduler(options.seed):
             trio.run(live, clock=clock)
     except BaseExceptionGroup as group:
-        if clock.failure is None and world.observer.violation is None:
+        if clock.failure is None and world.account.violation is None:
             clock.failure = _first(group)
-    violation = world.observer.violation
+    violation = world.account.violation
     failure = clock.failure
     if violation is None and isinstance(failure, Violation):
         violation = failure

@@ -1,6 +1,5 @@
 """Clients of a simulated cluster: they create streams, publish through NATS, read any replica, administer.
 
-Clients sit outside the cluster and are never partitioned from it; their connections break when a node dies.
 Every value ever published is unique: a publisher that gives up on an ack publishes the content again as a new
 value, as an application with plain NATS would. So a value that shows up twice, or at another offset than the
 ack said, is always somebody's bug.
@@ -10,17 +9,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from liftlog.core.metadata import PartitionState
-from liftlog.core.subjects import matches, partition_subject
+from liftlog.core.subjects import partition_subject
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,
-    ClientGone,
     ClientMessage,
-    ClientRequest,
     CreateStreamRequest,
     DeleteStreamRequest,
     DoneReply,
@@ -34,8 +29,8 @@ from liftlog.messages import (
     TransferControllerRequest,
 )
 from liftlog.real.nats_wire import FAILS
-from liftlog.types import ClientRef, Message, PartitionId, StreamConfig
-from sim.authors import Author
+from liftlog.types import Message, PartitionId, StreamConfig
+from sim.clients import Clientele
 from sim.inspector import Inspector
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
@@ -43,143 +38,51 @@ from sim.operations import Operation
 from sim.reader import Reader
 from sim.targets import Target
 
-if TYPE_CHECKING:
-    from sim.world import World
-
-OnReply = Callable[[Any], None]
-
 ACK_TIMEOUT_US = 5 * SECOND
 REQUEST_TIMEOUT_US = 4 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
 EXTRA_STREAMS = ("extra-0", "extra-1", "extra-2")
 
 
-class _Pending:
-    __slots__ = ("author", "node", "on_reply")
-
-    def __init__(self, node: int, on_reply: OnReply, author: Author | None) -> None:
-        self.node = node
-        self.on_reply = on_reply
-        self.author = author
-
-
-class ClientHub:
-    """Connections between clients and nodes. A request is answered, or ends with None: outcome unknown."""
-
-    __slots__ = ("_next", "_pending", "_random", "world")
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._random = random.Random(f"{world.seed}/clients").random
-        self._pending: dict[int, _Pending] = {}
-        self._next = 0
-
-    def request(self, node: int, request: ClientMessage, on_reply: OnReply, timeout_us: int) -> None:
-        """Send `request` to a node; `on_reply` is called exactly once."""
-        self._next += 1
-        client = self._next
-        author = self.world.observer.authors.asks(request)
-        self._pending[client] = _Pending(node, on_reply, author)
-        kernel = self.world.kernel
-        kernel.after(self._delay_us(), self._arrive, client, request)
-        kernel.after(timeout_us, self._timeout, client)
-
-    def replied(self, client: int, reply: object) -> None:
-        """A node answers."""
-        if client in self._pending:
-            self.world.kernel.after(self._delay_us(), self._deliver, client, reply)
-
-    def server_gone(self, node: int) -> None:
-        """A node's process died: its connections break."""
-        for client, pending in list(self._pending.items()):
-            if pending.node == node:
-                self.world.kernel.after(self._delay_us(), self._deliver, client, None)
-
-    def _delay_us(self) -> int:
-        return 200 + int(600 * self._random())
-
-    def _arrive(self, client: int, request: ClientMessage) -> None:
-        pending = self._pending.get(client)
-        if pending is None:
-            return
-        machine = self.world.machines[pending.node]
-        if machine.up:
-            machine.post(ClientRequest(ClientRef(client), request))
-        else:
-            self._deliver(client, None)
-
-    def _deliver(self, client: int, reply: object) -> None:
-        pending = self._pending.pop(client, None)
-        if pending is not None:
-            self._goes(pending)
-            pending.on_reply(reply)
-
-    def _timeout(self, client: int, second: object) -> None:
-        pending = self._pending.pop(client, None)
-        if pending is not None:
-            self.world.machines[pending.node].post(ClientGone(ClientRef(client)))
-            self._goes(pending)
-            pending.on_reply(None)
-
-    def _goes(self, pending: _Pending) -> None:
-        """The client waits no more, answered or not."""
-        if pending.author is not None:
-            pending.author.until_us = self.world.kernel.now_us
-
-
 class Workload:
     """All clients of one world, and the operations they performed."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.targets: list[Target] = []
-        self.operations: list[Operation] = []
+    def __init__(self, shared: Clientele) -> None:
+        self._shared = shared
+        self._cluster = cluster = shared.cluster
+        self._account = shared.account
+        self.targets = shared.targets
+        self.operations = shared.operations
+        self.strange = shared.strange
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
         self._answered_by: dict[bytes, PartitionId] = {}
-        self.strange: set[bytes] = set()
-        """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
-        self.stopping = False
-        self._random = random.Random(f"{world.seed}/workload")
-        self._publishers: list[Publisher] = []
-        self._uncreated = list(world.knobs.streams)
-        world.bus.on_acks = self._acks
-        world.bus.on_refusals = self._refusals
-        knobs = world.knobs
-        self._publishers = [Publisher(self, number) for number in range(knobs.publishers)]
-        self._readers = [Reader(self, knobs.publishers + number) for number in range(knobs.readers)]
-        self.admin = Admin(self, knobs.publishers + knobs.readers)
-        self._inspector = Inspector(self, EXTRA_STREAMS)
+        self._uncreated = list(cluster.knobs.streams)
+        cluster.bus.on_acks = self._acks
+        cluster.bus.on_refusals = self._refusals
+        knobs = cluster.knobs
+        self._publishers = [Publisher(shared, number) for number in range(knobs.publishers)]
+        self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
+        self._admin = Admin(shared, knobs.publishers + knobs.readers)
+        self._inspector = Inspector(shared, EXTRA_STREAMS)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
-        self.world.kernel.after(SECOND, self._create)
+        self._cluster.kernel.after(SECOND, self._create)
 
     def stop(self) -> None:
         """No new load; what is under way may end."""
-        self.stopping = True
+        self._shared.stopping = True
 
     def publish(self, target: Target, count: int, with_reply: bool) -> None:
         """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
         self._publishers[0].publish(target, count, with_reply, strange=0.0)
-
-    def copies_of(self, target: Target) -> list[Target]:
-        """Silent streams that store what is published to this target."""
-        subject = target.subject.decode()
-        return [
-            other
-            for other in self.targets
-            if other is not target and matches(other.config.subject, subject) and not other.config.ack_reply
-        ]
-
-    def random_node(self) -> int:
-        return self._random.randrange(self.world.knobs.nodes) + 1
 
     # -- streams -------------------------------------------------------------------------------------------
 
     def _create(self, first: object, second: object) -> None:
         if self._uncreated:
             request = CreateStreamRequest(self._uncreated[0])
-            self.world.clients.request(self.random_node(), request, self._created, CREATE_TIMEOUT_US)
+            self._shared.hub.request(self._shared.random_node(), request, self._created, CREATE_TIMEOUT_US)
 
     def _created(self, reply: object) -> None:
         config = self._uncreated[0]
@@ -193,14 +96,14 @@ class Workload:
                 self._let_loose()
             self._create(None, None)
         else:
-            self.world.kernel.after(500 * MILLISECOND, self._create)
+            self._cluster.kernel.after(500 * MILLISECOND, self._create)
 
     def _let_loose(self) -> None:
         for publisher in self._publishers:
             publisher.start()
         for reader in self._readers:
             reader.start()
-        self.admin.start()
+        self._admin.start()
         self._inspector.start()
 
     # -- publishing ----------------------------------------------------------------------------------------
@@ -214,7 +117,7 @@ class Workload:
                 self._one_answer(value, acks.partition)
                 known = values.setdefault(offset, value)
                 if known != value:
-                    self.world.observer.fail(
+                    self._account.fail(
                         Violation(
                             "NoAckedRecordLost",
                             f"partition {acks.partition}: offset {offset} was acknowledged for two values, "
@@ -233,11 +136,11 @@ class Workload:
 
     def _one_answer(self, value: bytes, partition: PartitionId) -> None:
         """Each value is one message: one stream may answer it, as often as its leaders do. OneAnswer."""
-        self.world.observer.checks.counts["OneAnswer"] += 1
+        self._account.checks.counts["OneAnswer"] += 1
         known = self._answered_by.setdefault(value, partition)
         if known != partition:
             text = f"{value.decode()} was answered by partition {known} and by partition {partition}"
-            self.world.observer.fail(Violation("OneAnswer", text))
+            self._account.fail(Violation("OneAnswer", text))
 
 
 INBOX = b"_INBOX.sim."
@@ -260,24 +163,26 @@ class Publisher:
     """Publishes bursts of unique values, with a reply subject or without, and repeats what was not acked."""
 
     __slots__ = (
+        "_account",
         "_again",
         "_asks_full",
+        "_cluster",
         "_deadlines",
         "_next",
         "_random",
+        "_shared",
         "_waiting",
         "_wish",
         "number",
-        "workload",
-        "world",
     )
 
-    def __init__(self, workload: Workload, number: int) -> None:
-        self.workload = workload
-        self.world = workload.world
+    def __init__(self, shared: Clientele, number: int) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self.world.seed}/publisher/{number}")
-        self._wish = random.Random(f"{self.world.seed}/headers/{number}").random
+        self._random = random.Random(f"{self._cluster.seed}/publisher/{number}")
+        self._wish = random.Random(f"{self._cluster.seed}/headers/{number}").random
         self._asks_full = number % 2 == 0
         self._next = 0
         self._waiting: dict[bytes, Operation] = {}
@@ -288,16 +193,16 @@ class Publisher:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self.world.knobs.publish_interval_us
+        mean_us = self._cluster.knobs.publish_interval_us
         if mean_us:
-            self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+            self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
 
     def _fire(self, first: object, second: object) -> None:
-        if self.workload.stopping:
+        if self._shared.stopping:
             return
         self._give_up()
-        knobs = self.world.knobs
-        target = self.workload.targets[self._random.randrange(len(self.workload.targets))]
+        knobs = self._cluster.knobs
+        target = self._shared.targets[self._random.randrange(len(self._shared.targets))]
         size = 1 + self._random.randrange(knobs.burst_max) + min(self._again, knobs.burst_max)
         self._again = 0
         self.publish(target, size, self._random.random() < knobs.with_reply)
@@ -305,10 +210,10 @@ class Publisher:
 
     def publish(self, target: Target, count: int, with_reply: bool, strange: float = STRANGE_SHARE) -> None:
         """One burst on one subject, at this instant. `strange`: what share is to be refused."""
-        now_us = self.world.kernel.now_us
+        now_us = self._cluster.kernel.now_us
         messages: list[Message] = []
         operations: list[Operation] = []
-        filler = b"." * self._random.randrange(self.world.knobs.value_filler + 1)
+        filler = b"." * self._random.randrange(self._cluster.knobs.value_filler + 1)
         for _ in range(count):
             self._next += 1
             value = b"%d-%d" % (self.number, self._next)
@@ -318,11 +223,11 @@ class Publisher:
             headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
             messages.append(Message(target.subject, reply, headers, value + filler))
             operations.append(Operation("send", self.number, target, now_us, value))
-        heard = self.world.bus.publish(target.subject, messages)
-        self.workload.operations.extend(operations)
-        for copy in self.workload.copies_of(target):
+        heard = self._cluster.bus.publish(target.subject, messages)
+        self._shared.operations.extend(operations)
+        for copy in self._shared.copies_of(target):
             # Nobody says whether the copy was stored.
-            self.workload.operations += [
+            self._shared.operations += [
                 Operation("send", self.number, copy, now_us, operation.value) for operation in operations
             ]
         if with_reply and heard:
@@ -335,7 +240,7 @@ class Publisher:
 
     def _key_lines(self) -> list[bytes]:
         """A key, and now and then the word that deletes it; a few messages have none."""
-        draw, knobs = self._random, self.world.knobs
+        draw, knobs = self._random, self._cluster.knobs
         if draw.random() < 0.1:
             return []
         lines = [b"Liftlog-Key: k%d" % draw.randrange(knobs.keys)]
@@ -348,7 +253,7 @@ class Publisher:
         lines = [b"Liftlog-Ack: full"] if self._asks_full else []
         drawn = self._wish()
         if drawn < strange:
-            self.workload.strange.add(value)
+            self._shared.strange.add(value)
             # Before the others: of two equal names the first counts.
             lines.insert(0, STRANGE[int(drawn / strange * len(STRANGE))])
         elif drawn > 0.95:
@@ -356,28 +261,29 @@ class Publisher:
         return lines
 
     def acked(self, value: bytes, acks: AckPublishes, offset: int, full: bool) -> None:
-        observer = self.world.observer
-        observer.checks.counts["HeadersHeeded"] += 1
+        account = self._account
+        account.checks.counts["HeadersHeeded"] += 1
         what = f"partition {acks.partition} acknowledged {value.decode()}"
-        if value in self.workload.strange:
-            observer.fail(Violation("HeadersHeeded", f"{what}, which asks for what is not done here"))
+        if value in self._shared.strange:
+            account.fail(Violation("HeadersHeeded", f"{what}, which asks for what is not done here"))
         if full != self._asks_full:
-            observer.fail(Violation("HeadersHeeded", f"{what} with other keys than it asked for"))
+            account.fail(Violation("HeadersHeeded", f"{what} with other keys than it asked for"))
         operation = self._waiting.pop(value, None)
         if operation is not None:
             epoch, incarnation = (acks.epoch, acks.incarnation) if full else (0, 0)
-            operation.end("ok", self.world.kernel.now_us, epoch=epoch, incarnation=incarnation, offset=offset)
-            observer.count("acks received")
+            now_us = self._cluster.kernel.now_us
+            operation.end("ok", now_us, epoch=epoch, incarnation=incarnation, offset=offset)
+            account.count("acks received")
 
     def refused(self, value: bytes, code: str) -> None:
         operation = self._waiting.pop(value, None)
         if operation is not None:
-            operation.end("fail" if code in FAILS else "info", self.world.kernel.now_us, error=code)
+            operation.end("fail" if code in FAILS else "info", self._cluster.kernel.now_us, error=code)
             self._again += 1
 
     def _give_up(self) -> None:
         """Values without an ack for too long: their outcome is unknown; publish the content anew."""
-        now_us = self.world.kernel.now_us
+        now_us = self._cluster.kernel.now_us
         while self._deadlines and self._deadlines[0][0] <= now_us:
             for operation in self._deadlines.popleft()[1]:
                 if self._waiting.pop(operation.value, None) is not None:
@@ -390,15 +296,26 @@ class Admin:
     streams.
     """
 
-    __slots__ = ("_beyond", "_extra", "_random", "_rivals", "_serial", "number", "workload", "world")
+    __slots__ = (
+        "_account",
+        "_beyond",
+        "_cluster",
+        "_extra",
+        "_random",
+        "_rivals",
+        "_serial",
+        "_shared",
+        "number",
+    )
 
-    def __init__(self, workload: Workload, number: int) -> None:
-        self.workload = workload
-        self.world = workload.world
+    def __init__(self, shared: Clientele, number: int) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self.world.seed}/admin")
-        self._rivals = random.Random(f"{self.world.seed}/rivals")
-        self._beyond = random.Random(f"{self.world.seed}/beyond").random
+        self._random = random.Random(f"{self._cluster.seed}/admin")
+        self._rivals = random.Random(f"{self._cluster.seed}/rivals")
+        self._beyond = random.Random(f"{self._cluster.seed}/beyond").random
         self._extra = ""
         self._serial = 0
 
@@ -406,25 +323,25 @@ class Admin:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self.world.knobs.admin_interval_us
+        mean_us = self._cluster.knobs.admin_interval_us
         if mean_us:
-            self.world.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+            self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
 
     def _fire(self, first: object, second: object) -> None:
-        if self.workload.stopping:
+        if self._shared.stopping:
             return
-        self.world.observer.count("admin requests")
-        purgeable = [target for target in self.workload.targets if is_purged(target.config)]
-        if purgeable and self._random.random() < self.world.knobs.purge_share:
+        self._account.count("admin requests")
+        purgeable = [target for target in self._shared.targets if is_purged(target.config)]
+        if purgeable and self._random.random() < self._cluster.knobs.purge_share:
             self._purge(purgeable[self._random.randrange(len(purgeable))])
             self._schedule()
             return
-        patience_us = self.world.knobs.admin_patience_us
-        self.world.clients.request(self._choose_node(), self._request(), self._answered, patience_us)
+        patience_us = self._cluster.knobs.admin_patience_us
+        self._shared.hub.request(self._choose_node(), self._request(), self._answered, patience_us)
         self._schedule()
 
     def _request(self) -> ClientMessage:
-        names = self.world.knobs.names
+        names = self._cluster.knobs.names
         if names and self._random.random() < 0.8:
             return self._short_lived(names)
         return self._draw_rival() or self._draw()
@@ -441,29 +358,44 @@ class Admin:
     def _purge(self, target: Target) -> None:
         """Purge a part of a partition, mostly by its leader."""
         partition = target.partition
-        truth = self.world.observer.truth(partition)
+        truth = self._account.truth(partition)
         before = self._random.randrange(truth.hw + 1)
         if self._random.random() < 0.7:
             before = min(before, truth.purged + 20)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else self.workload.random_node()
+        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else self._shared.random_node()
         if self._beyond() < 0.05:
             # Nobody commits so much before it arrives: it is refused (C3).
             request = PurgeRequest(partition, truth.hw + 100_000)
-            self.world.clients.request(leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
+            self._shared.hub.request(leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
         truth.purge_asked = max(truth.purge_asked, before)
 
         def answered(reply: object) -> None:
             if isinstance(reply, DoneReply):
-                self.world.observer.purged(partition, before)
+                self._purged(partition, before)
 
-        self.world.clients.request(leader, PurgeRequest(partition, before), answered, 2 * REQUEST_TIMEOUT_US)
+        self._shared.hub.request(leader, PurgeRequest(partition, before), answered, 2 * REQUEST_TIMEOUT_US)
+
+    def _purged(self, partition: PartitionId, before: int) -> None:
+        """A server says that everything below `before` is gone."""
+        self._account.count("purges")
+        truth = self._account.truth(partition)
+        starts: dict[int, int] = {}
+        for number in truth.isr:
+            node = self._cluster.machines[number].node
+            replica = node.replicas.get(partition) if node is not None else None
+            if replica is not None and replica.state == "ready":
+                starts[number] = replica.log_start
+        try:
+            truth.purge_done(before, starts)
+        except Violation as violation:
+            self._account.fail(violation)
 
     def _choose_node(self) -> int:
-        if self._random.random() < self.world.knobs.admin_to_controller:
-            for machine in self.world.machines.values():
+        if self._random.random() < self._cluster.knobs.admin_to_controller:
+            for machine in self._cluster.machines.values():
                 if machine.node is not None and machine.node.raft.is_leader:
                     return machine.number
-        return self.workload.random_node()
+        return self._shared.random_node()
 
     def _answered(self, reply: object) -> None:
         if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
@@ -473,7 +405,7 @@ class Admin:
         """Ask for a second stream that would answer the messages of another one: refused (N9)."""
         if self._rivals.random() >= RIVAL_SHARE:
             return None
-        answering = [target for target in self.workload.targets if target.config.ack_reply]
+        answering = [target for target in self._shared.targets if target.config.ack_reply]
         target = answering[self._rivals.randrange(len(answering))]
         return CreateStreamRequest(StreamConfig("rival", target.subject.decode(), 1, 1))
 
@@ -483,10 +415,10 @@ class Admin:
         if choice <= 1:
             return RebalanceRequest()
         if choice <= 3:
-            target = self.workload.targets[draw.randrange(len(self.workload.targets))]
-            return ElectLeaderRequest(target.stream, target.partition.index, self.workload.random_node())
+            target = self._shared.targets[draw.randrange(len(self._shared.targets))]
+            return ElectLeaderRequest(target.stream, target.partition.index, self._shared.random_node())
         if choice == 4:
-            return TransferControllerRequest(self.workload.random_node())
+            return TransferControllerRequest(self._shared.random_node())
         if choice == 5:
             return StreamInfoRequest()
         if self._extra:

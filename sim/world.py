@@ -4,40 +4,44 @@
        ^                                            |
        +--------------- acks, reads ----------------+          Observer: checks after every step
 
+Each part knows those below it and is handed them; only the world knows all, and puts them together:
+
+    Observer                 looks at every step, with the model beside it
+    Hunter, Faults, Atlas    break things, within what the protocol promises to survive
+    Workload                 publishers, readers, administrators
+    Account                  what is known for sure, counts, the first violation
+    Cluster, Machine         what runs; a machine tells its life to hooks
+
 Everything random comes from streams named after their purpose and derived from the seed, so that more draws
 for one purpose never disturb another.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 from liftlog.api.tags import ignore_tags
 from liftlog.core.metadata import Metadata
 from liftlog.format import forget_place
-from liftlog.messages import Event, Received
+from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
-from sim.bus import SimBus
+from sim.account import Account
+from sim.atlas import Atlas
+from sim.clients import Clientele, ClientHub
+from sim.cluster import Cluster
 from sim.fault_plan import Fault, draw_plan
 from sim.faults import Faults
 from sim.hunter import Hunter
 from sim.kernel import MILLISECOND, Kernel
 from sim.knobs import Knobs
+from sim.liars import Liars
 from sim.machine import Machine, Process, Surroundings
-from sim.network import SimNetwork
 from sim.observer import Observer
-from sim.workload import ClientHub, Workload
+from sim.strikes import Strikes
+from sim.workload import Workload
 
 Gear = Callable[[Machine], Process]
-
-
-def _sealer(seed: int | str) -> Sealer:
-    """A key and nonces that follow from the seed."""
-    draws = random.Random(f"{seed}/sealer")
-    return Sealer(draws.randbytes(KEY_BYTES), lambda: draws.randbytes(NONCE_BYTES))
 
 
 class Wiring:
@@ -98,35 +102,37 @@ class World:
         keep_values: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
-        self.seed = seed
-        self.knobs = knobs
-        self.mutants = mutants
         forget_place(mutants.checksum_without_place)
         ignore_tags(mutants.frame_tag_ignored)
-        self.keep_values = keep_values
-        """Whether reads remember the values they saw, for a history."""
+        self.seed = seed
+        self.knobs = knobs
         self.kernel = kernel if kernel is not None else Kernel()
-        self.sealer = _sealer(seed) if knobs.encrypted else None
-        """Encrypts what the nodes store; None: nothing does."""
-        self.observer = Observer(self)
-        self.network = SimNetwork(self.kernel, seed, knobs.network, self._deliver)
-        self.bus = SimBus(self.kernel, seed, knobs.bus)
-        self.clients = ClientHub(self)
-        self.faults = Faults(self, draw_plan(seed, knobs) if plan is None else plan)
-        self.network.on_refused = self.faults.liars.refused
-        self.network.on_lie = self.faults.liars.told
-        self.hunter = Hunter(self, self.faults)
+        self.cluster = cluster = Cluster(seed, knobs, self.kernel)
+        self.account = account = Account(self.kernel, mutants)
+        self.network = cluster.network
+        self.bus = cluster.bus
+        self.sealer = cluster.sealer
+        self.machines = cluster.machines
+        shared = Clientele(cluster, account, keep_values=keep_values)
+        self.clients = shared.hub
+        self.workload = Workload(shared)
+        self.faults = self._faults(draw_plan(seed, knobs) if plan is None else plan)
+        self.hunter = Hunter(cluster, self.faults)
+        self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = Surroundings(
-            seed, knobs, self.kernel, self.network, self.bus, gear, mutants, self.sealer
+            seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
         wiring = Wiring(self.observer, self.faults, self.clients)
-        self.machines = {
-            number: Machine(surroundings, number, wiring) for number in range(1, knobs.nodes + 1)
-        }
-        self.workload = Workload(self)
+        for number in range(1, knobs.nodes + 1):
+            cluster.machines[number] = Machine(surroundings, number, wiring)
 
-    def _deliver(self, number: int, event: Received) -> None:
-        self.machines[number].post(event)
+    def _faults(self, plan: list[Fault]) -> Faults:
+        cluster, account = self.cluster, self.account
+        strikes = Strikes(account)
+        liars = Liars(cluster, account, strikes, self.workload.targets)
+        cluster.network.on_refused = liars.refused
+        cluster.network.on_lie = liars.told
+        return Faults(cluster, account, strikes, Atlas(cluster, account), liars, plan)
 
     def start(self) -> None:
         """Schedule the first steps of everybody."""
@@ -141,29 +147,4 @@ class World:
 
     def newest_metadata(self) -> Metadata | None:
         """The metadata of the running node that has applied most."""
-        newest: Metadata | None = None
-        for machine in self.machines.values():
-            node = machine.node
-            if node is not None and (newest is None or node.metadata.applied > newest.applied):
-                newest = node.metadata
-        return newest
-
-    def status(self) -> str:
-        """One cell a node: controller or not, term and commit; for each replica its role, epoch, HW and
-        LEO.
-        """
-        cells = []
-        for machine in self.machines.values():
-            node = machine.node
-            if node is None:
-                cells.append(f"{machine.number} down")
-                continue
-            mark = "*" if node.raft.is_leader else " "
-            text = f"{machine.number}{mark}t{node.raft.term} c{node.raft.commit}"
-            if machine.paused:
-                text += " paused"
-            for replica in node.replicas.values():
-                role = {"leader": "L", "follower": "f", "idle": "-"}[replica.role]
-                text += f" {replica.id}{role}e{replica.epoch} {replica.hw}/{replica.leo}"
-            cells.append(text)
-        return " | ".join(cells)
+        return self.cluster.newest_metadata()

@@ -245,18 +245,6 @@ KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
         "liftlog.core.serving",
         "liftlog.core.upkeep",
     ),
-    (
-        "sim.atlas",
-        "sim.damage",
-        "sim.faults",
-        "sim.hunter",
-        "sim.inspector",
-        "sim.liars",
-        "sim.observer",
-        "sim.reader",
-        "sim.workload",
-        "sim.world",
-    ),
 )
 
 # Core and storage see the world through events, effects and ports only.

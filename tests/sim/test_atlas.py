@@ -9,7 +9,6 @@ import pytest
 from liftlog.types import OffsetRange, PartitionId, StreamConfig
 from sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
 from sim.copies import Place, copy_of, places, segment_paths
-from sim.damage import DiskFaults
 from sim.fault_plan import Fault
 from sim.kernel import SECOND
 from sim.knobs import Knobs
@@ -195,7 +194,7 @@ def test_what_a_strike_does_is_what_the_atlas_notes(kind: str) -> None:
         machine = world.machines[1]
         before = {path: machine.disk.content(path) for path in machine.disk.files()}
         fault = Fault(world.kernel.now_us, kind, "1", SECOND, ordinal)
-        strike = getattr(DiskFaults(world.faults), kind)
+        strike = getattr(world.faults._disks, kind)
         strike(fault, machine, random.Random(ordinal))
         machine.disk.evict()
         after = {path: machine.disk.content(path) for path in machine.disk.files()}

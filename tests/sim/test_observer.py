@@ -43,13 +43,13 @@ def fires(world: World, invariant: str, action: Callable[[], object]) -> None:
         action()
         world.kernel.run_until(world.kernel.now_us + 5 * SECOND)
     assert caught.value.invariant == invariant
-    assert world.observer.violation is caught.value
+    assert world.account.violation is caught.value
 
 
 def test_a_healthy_cluster_fires_nothing() -> None:
     world = running_world(1)
     world.kernel.run_until(20 * SECOND)
-    assert world.observer.violation is None
+    assert world.account.violation is None
 
 
 def test_a_hw_over_another_history_than_the_committed_one_fires() -> None:
