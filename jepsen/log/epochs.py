@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jepsen.log.columns import NONE, OK, SEND, Block, Bools, Ints, concatenate, heads, sort_order, take
-from jepsen.log.found import Found
+from jepsen.log.found import LogFindings
 
 EPOCH_COLUMNS = ("history", "log", "epoch", "leader", "offset", "op", "pos")
 """An acknowledged record: where it lies, and the epoch and leader that its acknowledgement named."""
@@ -41,7 +41,7 @@ def outermost(acked: Block) -> Block:
     return take(acked, group | _greatest(acked, group))
 
 
-def check_epochs(acked: Block, found: Found) -> None:
+def check_epochs(acked: Block, found: LogFindings) -> None:
     """Epochs that fall, and epochs with two leaders; `acked`: EPOCH_COLUMNS of whole logs."""
     if not len(acked["log"]):
         return
@@ -64,7 +64,7 @@ def _greatest(acked: Block, group: Bools) -> Bools:
     return marked
 
 
-def _check_order(acked: Block, found: Found) -> None:
+def _check_order(acked: Block, found: LogFindings) -> None:
     """An epoch's greatest offset lies below the least of all later epochs."""
     group = heads(acked["log"], acked["epoch"])
     lowest, highest = take(acked, group), take(acked, _greatest(acked, group))
@@ -89,7 +89,7 @@ def _least_later(lowest: Block) -> Ints:
     return later
 
 
-def _check_leaders(acked: Block, found: Found) -> None:
+def _check_leaders(acked: Block, found: LogFindings) -> None:
     """All acknowledgements of an epoch that name a leader name the same."""
     named = take(acked, acked["leader"] != NONE)
     named = _sorted(named, "log", "epoch", "leader", *_PLACE)
@@ -100,7 +100,7 @@ def _check_leaders(acked: Block, found: Found) -> None:
     _report("two-leaders", take(leaders, first), take(leaders, first + 1), found)
 
 
-def _report(anomaly: str, one: Block, other: Block, found: Found) -> None:
+def _report(anomaly: str, one: Block, other: Block, found: LogFindings) -> None:
     found.add(
         anomaly,
         one["history"],

@@ -43,7 +43,7 @@ REFERENCES = ("value_op", "value_pos", "other_op", "other_pos")
 FOUND_COLUMNS = ("history", "log", "anomaly", "op_1", "op_2", *REFERENCES, *FACTS)
 
 
-class Found:
+class LogFindings:
     """Collects anomalies. What does not apply is NONE."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from jepsen.log.columns import (
     take,
 )
 from jepsen.log.epochs import EPOCH_COLUMNS, check_epochs, epochs
-from jepsen.log.found import ANOMALIES, Found
+from jepsen.log.found import ANOMALIES, LogFindings
 from jepsen.log.sessions import SKIP_COLUMNS, report_steps
 from jepsen.log.values import (
     ACKED,
@@ -116,7 +116,7 @@ def finals(rows: Block) -> Block:
     }
 
 
-def check_places(tile: Places, found: Found, unseen: str = "final") -> dict[str, Ints]:
+def check_places(tile: Places, found: LogFindings, unseen: str = "final") -> dict[str, Ints]:
     """Everything that needs order or facts of the whole log. Returns the logs where sends may be out of
     order.
 
@@ -149,7 +149,7 @@ def _per_log(logs: Ints, of: Ints, column: Ints, nothing: int, greatest: bool = 
     return result
 
 
-def _check_lost(values: Block, log: Ints, logs: Ints, bounds: Block, found: Found) -> None:
+def _check_lost(values: Block, log: Ints, logs: Ints, bounds: Block, found: LogFindings) -> None:
     bound = _per_log(logs, bounds["log"], bounds["bound"], NONE)
     flags = values["flags"]
     wanted = SINGLE | COMMITTED
@@ -171,7 +171,9 @@ def _check_lost(values: Block, log: Ints, logs: Ints, bounds: Block, found: Foun
 # -- final reads ---------------------------------------------------------------------------------------------
 
 
-def _check_final_reads(values: Block, log: Ints, logs: Ints, tile: Places, found: Found, unseen: str) -> None:
+def _check_final_reads(
+    values: Block, log: Ints, logs: Ints, tile: Places, found: LogFindings, unseen: str
+) -> None:
     finals = tile.finals
     order = sort_order((finals["log"], finals["reader"], finals["began"]))
     finals = take(finals, order)
@@ -224,7 +226,7 @@ def _named(values: Block, which: Ints) -> Block:
     return {"value_op": values["op"][which], "value_pos": values["pos"][which]}
 
 
-def _report_missing(missing: Block, finals: Block, found: Found) -> None:
+def _report_missing(missing: Block, finals: Block, found: LogFindings) -> None:
     """Values that a reader lacks who has others of the same tile."""
     if not len(missing["log"]):
         return
@@ -244,7 +246,7 @@ def _report_missing(missing: Block, finals: Block, found: Found) -> None:
     )
 
 
-def _report_absent(values: Block, readers: Block, final: Block, found: Found) -> None:
+def _report_absent(values: Block, readers: Block, final: Block, found: LogFindings) -> None:
     """What a reader lacks from the tiles of values of which it returned nothing."""
     log, reader, began = (int(final[name][0]) for name in FINAL_COLUMNS)
     low, high = np.searchsorted(values["log"], [log, log + 1])
@@ -287,7 +289,7 @@ def known_pairs(values: Block, extra: Block) -> Block:
     return take(pairs, heads(*(pairs[name] for name in PAIR_ORDER)))
 
 
-def _check_offsets(pairs: Block, found: Found) -> Ints:
+def _check_offsets(pairs: Block, found: LogFindings) -> Ints:
     """Offsets with two values; of several, the two that the least operations show are named."""
     log, offset = pairs["log"], pairs["offset"]
     shared = np.zeros(len(log), np.bool_)
@@ -315,7 +317,7 @@ def _check_offsets(pairs: Block, found: Found) -> Ints:
     return some["log"][first]
 
 
-def _check_real_time(values: Block, prefixes: Block, found: Found) -> Ints:
+def _check_real_time(values: Block, prefixes: Block, found: LogFindings) -> Ints:
     """In offset order, the latest invocation so far must not come after the completion of a send."""
     wanted = SINGLE | COMMITTED
     placed = ((values["flags"] & wanted) == wanted) & (values["first"] != NONE)
@@ -379,7 +381,7 @@ def latest_place_of(marked: Bools) -> Ints:
 # -- skips ---------------------------------------------------------------------------------------------------
 
 
-def check_skips(skips: Block, pairs: Block, floors: Block, found: Found) -> None:
+def check_skips(skips: Block, pairs: Block, floors: Block, found: LogFindings) -> None:
     """Which steps pass over an offset that is known."""
     if not len(skips["log"]):
         return

@@ -29,7 +29,7 @@ from jepsen.log.columns import (
     sort_order,
     take,
 )
-from jepsen.log.found import NUMBER, Found
+from jepsen.log.found import NUMBER, LogFindings
 
 SESSION_COLUMNS = (
     "history",
@@ -81,7 +81,7 @@ def in_session(rows: Block) -> Bools:
 
 
 def check_sessions(
-    rows: Block, found: Found, gaps: str = "known", undecided: list[Block] | None = None
+    rows: Block, found: LogFindings, gaps: str = "known", undecided: list[Block] | None = None
 ) -> Block:
     """Backward steps of all lanes go to `found`; the skips that known offsets must decide are returned.
 
@@ -102,7 +102,7 @@ def check_sessions(
     return concatenate(skips, SKIP_COLUMNS)
 
 
-def check_open(steps: Block, placed: Block, found: Found) -> None:
+def check_open(steps: Block, placed: Block, found: LogFindings) -> None:
     """Steps (OPEN_COLUMNS) whose places others know (PLACED_COLUMNS): those that go backwards."""
     if not len(steps["log"]):
         return
@@ -130,7 +130,7 @@ def _looked_up(steps: Block, op: str, pos: str, placed: Block) -> Ints:
 
 
 def _check_lanes(
-    rows: Block, kind: int, rebalanced: Block, found: Found, gaps: str, undecided: list[Block] | None
+    rows: Block, kind: int, rebalanced: Block, found: LogFindings, gaps: str, undecided: list[Block] | None
 ) -> Block:
     rows = take(rows, _by_lane(rows))
     if kind == SEND:
@@ -237,14 +237,14 @@ def _steps(rows: Block, internal: Bools, before: Ints, which: Ints) -> dict[str,
     }
 
 
-def _add(rows: Block, internal: Bools, before: Ints, which: Ints, name: str, found: Found) -> None:
+def _add(rows: Block, internal: Bools, before: Ints, which: Ints, name: str, found: LogFindings) -> None:
     inside = internal[which]
     for prefix, some in (("int-", which[inside]), ("", which[~inside])):
         if len(some):
             report_steps(f"{prefix}{name}", _steps(rows, internal, before, some), found)
 
 
-def report_steps(name: str, steps: Block, found: Found) -> None:
+def report_steps(name: str, steps: Block, found: LogFindings) -> None:
     """Steps of one kind as anomalies."""
     found.add(
         name,

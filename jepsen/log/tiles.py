@@ -44,7 +44,7 @@ from jepsen.log.columns import (
     take,
 )
 from jepsen.log.epochs import epochs
-from jepsen.log.found import ANOMALIES, FOUND_COLUMNS, Found
+from jepsen.log.found import ANOMALIES, FOUND_COLUMNS, LogFindings
 from jepsen.log.places import (
     PREFIX_COLUMNS,
     bounds,
@@ -249,7 +249,7 @@ def first_round(tile: int, parcels: Iterable[tuple[str, Block]], plan: Cut) -> I
     by_kind: dict[str, list[Block]] = {}
     for kind, block in parcels:
         by_kind.setdefault(kind, []).append(block)
-    found = Found()
+    found = LogFindings()
     if tile >= pieces.sessions:
         rows = concatenate(by_kind.get(SESSION, []), SESSION_COLUMNS)
         undecided: list[Block] | None = [] if plan.lanes == FIRST and not pieces.several else None
@@ -345,7 +345,7 @@ def _floors(values: Block, made: Values, pieces: Pieces) -> Iterator[Parcel]:
 def second_round(parcels: Iterable[tuple[str, Block]], plan: Cut) -> Block:
     """One tile of PLACES: its anomalies, and those that the first round sent along."""
     parts = empty_places()
-    found = Found()
+    found = LogFindings()
     lanes: dict[str, list[Block]] = {OPEN: [], PLACED: []}
     for kind, block in parcels:
         if kind == FOUND:
@@ -387,7 +387,7 @@ def sending_several(rows: Block) -> set[int]:
 
 def unsure_sends(rows: Block) -> Block:
     """SESSION rows of sends that have no place of themselves, but that polls give one."""
-    made = check_values(rows, Found())
+    made = check_values(rows, LogFindings())
     sends = made.rows
     sure = (sends["outcome"] == OK) | (sends["seen"] == 1)
     unsure = (sends["kind"] == SEND) & ~(sure & (sends["offset"] != NONE)) & (made.poll_last != NONE)

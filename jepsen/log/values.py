@@ -29,7 +29,7 @@ from jepsen.log.columns import (
     sort_order,
     take,
 )
-from jepsen.log.found import Found
+from jepsen.log.found import LogFindings
 
 VALUE_COLUMNS = (
     "history",
@@ -81,7 +81,7 @@ class _Grouped(NamedTuple):
     starts: Ints
 
 
-def check_values(rows: Block, found: Found, tile: int = 0) -> Values:
+def check_values(rows: Block, found: LogFindings, tile: int = 0) -> Values:
     """Everything that one value's rows show. `rows` has every row of each value that it has at all.
 
     Rows sorted by log and offset cost least: then no row has to move.
@@ -247,7 +247,7 @@ def _first_rows(grouped: _Grouped, which: Ints) -> Ints:
 # -- reports -------------------------------------------------------------------------------------------------
 
 
-def _report(grouped: _Grouped, values: Block, sends: Ints, ok_polled: Bools, found: Found) -> None:
+def _report(grouped: _Grouped, values: Block, sends: Ints, ok_polled: Bools, found: LogFindings) -> None:
     """Duplicates, reads of what failed, was never sent, or was sent later, and values sent twice."""
     rows, group, starts = grouped
     flags = values["flags"]
@@ -288,7 +288,7 @@ def _report(grouped: _Grouped, values: Block, sends: Ints, ok_polled: Bools, fou
         _report_precommitted(grouped, values, group[which[heads(group[which])]], found)
 
 
-def _report_precommitted(grouped: _Grouped, values: Block, which: Ints, found: Found) -> None:
+def _report_precommitted(grouped: _Grouped, values: Block, which: Ints, found: LogFindings) -> None:
     """Operations that polled what they sent themselves."""
     found.add(
         "precommitted-read",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jepsen.log.columns import ASSIGN, FAIL, SEND, Block, Ints, codes, concatenate, sort_block, take
-from jepsen.log.found import FOUND_COLUMNS, Found
+from jepsen.log.found import FOUND_COLUMNS, LogFindings
 from jepsen.log.places import FLOOR_COLUMNS, check_places, check_skips, known_pairs, of_values
 from jepsen.log.sessions import check_sessions, in_session, session_rows
 from jepsen.log.values import Values, check_values
@@ -29,7 +29,7 @@ class Rules(NamedTuple):
 
 def check_whole(rows: Block, rules: Rules) -> Block:
     """All anomalies (`jepsen.log.found.FOUND_COLUMNS`) of the logs whose rows, all of them, these are."""
-    found = Found()
+    found = LogFindings()
     if len(rows["log"]):
         # Small numbers for the logs, so that sorting by log and offset is sorting by one number.
         log, logs = codes(rows["log"], by_appearance=True)
@@ -43,7 +43,7 @@ def check_whole(rows: Block, rules: Rules) -> Block:
     return {name: np.zeros(0, np.int64) for name in FOUND_COLUMNS}
 
 
-def _check_sends(rows: Block, made: Values, dirty: Ints, found: Found, rules: Rules) -> None:
+def _check_sends(rows: Block, made: Values, dirty: Ints, found: LogFindings, rules: Rules) -> None:
     """Sends in the order of their processes. Where offsets agree with real time and no operation sends
     several values to one log, nothing can be wrong with them.
     """

@@ -17,7 +17,7 @@ from jepsen.objects.counts import Counter, Mutex, Semaphore
 from jepsen.objects.log_model import Log
 from jepsen.objects.model import Call, Contradiction, Model, State, calls_of, tell
 from jepsen.objects.registers import CasRegister, KeyValue, MultiRegister, ReadModifyWrite, Register
-from jepsen.objects.search import Found, Stuck, search
+from jepsen.objects.search import SearchResult, Stuck, search
 
 ANOMALY = "nonlinearizable"
 SHOWN_MAX = 12
@@ -108,7 +108,7 @@ def _drawn(model: Model, fast: Contradiction, options: Options) -> dict[str, obj
     """How far an order of the contradicting calls alone gets."""
     if len(fast.calls) > DRAWN_MAX:
         return {}
-    found: Found = search(model, sorted(fast.calls, key=lambda call: call.start), options, DRAWN)
+    found: SearchResult = search(model, sorted(fast.calls, key=lambda call: call.start), options, DRAWN)
     return _detail(model, found.stuck, options) if found.valid is False and found.stuck is not None else {}
 
 

@@ -54,7 +54,7 @@ class Stuck(NamedTuple):
     pending: tuple[tuple[Call, bool], ...]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search found. `valid` None = it gave up, for the reason in `words`. `order`: all, if valid."""
 
     valid: bool | None
@@ -172,7 +172,7 @@ class _Search:
         self.best: tuple[int, int] = (-1, -1)
         self.best_at: tuple[tuple[int, ...], int, int, int] = ((), 0, 0, 0)
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         deadline = None if self.budget.seconds is None else time.monotonic() + self.budget.seconds
         found = self._advance(0, 0, self.machine.first)
         stack = [(len(self.trail), self._choices(*found))] if found is not None else []
@@ -199,8 +199,8 @@ class _Search:
                 stack.append((len(self.trail), self._choices(*reached)))
         else:
             if found is not None:
-                return Found(False, (), self._stuck(), "", len(self.seen))
-        return Found(True, tuple(self.calls[index] for index in self.trail), None, "", len(self.seen))
+                return SearchResult(False, (), self._stuck(), "", len(self.seen))
+        return SearchResult(True, tuple(self.calls[index] for index in self.trail), None, "", len(self.seen))
 
     def _advance(self, turn: int, mask: int, state: int) -> tuple[int, int, int] | None:
         """The configuration after all that needs no choice; None = every return is passed.
@@ -255,14 +255,14 @@ class _Search:
             tuple(pending),
         )
 
-    def _gave_up(self, spent: str) -> Found:
+    def _gave_up(self, spent: str) -> SearchResult:
         words = (
             f"gave up after {spent}, {len(self.seen)} configurations in; "
             f"{max(self.best[0], 0)} of {len(self.turns.calls)} returns are explained"
         )
-        return Found(None, (), self._stuck(), words, len(self.seen))
+        return SearchResult(None, (), self._stuck(), words, len(self.seen))
 
 
-def search(model: Model, calls: list[Call], options: Options, budget: Budget) -> Found:
+def search(model: Model, calls: list[Call], options: Options, budget: Budget) -> SearchResult:
     """Whether the calls of one object have a linearization. Never recursive; keeps to `budget`."""
     return _Search(model, calls, options, budget).run()

@@ -85,7 +85,7 @@ OUTPUT_SCHEMA = pa.schema(
 )
 
 
-class Found:
+class PromiseFindings:
     """Collects anomalies as columns."""
 
     def __init__(self) -> None:

@@ -26,15 +26,15 @@ from jepsen.promises.columns import (
     RECORD_KEY,
     SEND,
     TOMBSTONE,
-    Found,
     Ints,
+    PromiseFindings,
     Rows,
     factorize,
     owners,
 )
 
 
-def check_compaction(rows: Rows, found: Found) -> None:
+def check_compaction(rows: Rows, found: PromiseFindings) -> None:
     if not np.isin(rows.kind, (RECORD_KEY, TOMBSTONE)).any():
         return
     fact = _record_keys(rows)
@@ -72,7 +72,7 @@ def _last(rows: Rows, keyed: Ints, record_key: Ints) -> Ints:
     return order[ends]
 
 
-def _check_readers(rows: Rows, fact: Ints, record_key: Ints, last: Ints, found: Found) -> None:
+def _check_readers(rows: Rows, fact: Ints, record_key: Ints, last: Ints, found: PromiseFindings) -> None:
     """Hold the final reads, process by process, against the last records of their log."""
     reads = np.flatnonzero((rows.role == FINAL) & (rows.kind == POLL) & (rows.outcome == OK))
     if not len(reads):

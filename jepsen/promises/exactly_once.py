@@ -23,14 +23,14 @@ from jepsen.promises.columns import (
     POLL,
     SEND,
     SOURCE,
-    Found,
     Ints,
+    PromiseFindings,
     Rows,
     factorize,
 )
 
 
-def check_exactly_once(rows: Rows, found: Found) -> None:
+def check_exactly_once(rows: Rows, found: PromiseFindings) -> None:
     sources = rows.where(SOURCE)
     if not len(sources.op):
         return
@@ -44,7 +44,7 @@ def check_exactly_once(rows: Rows, found: Found) -> None:
     _check_missing(rows, sources, named_by, commits, committed_by, found)
 
 
-def _check_twice(sources: Rows, group: Ints, found: Found) -> None:
+def _check_twice(sources: Rows, group: Ints, found: PromiseFindings) -> None:
     took_place = (sources.outcome == OK) | sources.seen
     done, group = sources.pick(took_place), group[took_place]
     record, _ = factorize(group, done.offset)
@@ -67,7 +67,9 @@ def _check_twice(sources: Rows, group: Ints, found: Found) -> None:
         )
 
 
-def _check_apart(sources: Rows, named_by: Ints, commits: Rows, committed_by: Ints, found: Found) -> None:
+def _check_apart(
+    sources: Rows, named_by: Ints, commits: Rows, committed_by: Ints, found: PromiseFindings
+) -> None:
     """Per transaction and group: the highest input record named, and the highest cursor committed."""
     named, committed = sources.outcome == OK, commits.outcome == OK
     part, _ = factorize(
@@ -96,7 +98,7 @@ def _check_apart(sources: Rows, named_by: Ints, commits: Rows, committed_by: Int
 
 
 def _check_missing(
-    rows: Rows, sources: Rows, named_by: Ints, commits: Rows, committed_by: Ints, found: Found
+    rows: Rows, sources: Rows, named_by: Ints, commits: Rows, committed_by: Ints, found: PromiseFindings
 ) -> None:
     count = int(max(named_by.max(initial=-1), committed_by.max(initial=-1))) + 1
     cursor = np.full(count, NONE, np.int64)

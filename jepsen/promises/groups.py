@@ -24,8 +24,8 @@ from jepsen.promises.columns import (
     NONE,
     OK,
     OWN,
-    Found,
     Ints,
+    PromiseFindings,
     Rows,
     factorize,
     greatest_before,
@@ -33,7 +33,7 @@ from jepsen.promises.columns import (
 )
 
 
-def check_groups(rows: Rows, found: Found) -> None:
+def check_groups(rows: Rows, found: PromiseFindings) -> None:
     told = rows.pick(np.isin(rows.kind, (JOIN, OWN)) & (rows.outcome == OK) & (rows.epoch != NONE))
     commits = rows.pick((rows.kind == COMMIT) & (rows.outcome == OK))
     _check_generations(told, found)
@@ -46,7 +46,7 @@ def check_groups(rows: Rows, found: Found) -> None:
     _check_phantoms(possible, fetched, found)
 
 
-def _check_generations(told: Rows, found: Found) -> None:
+def _check_generations(told: Rows, found: PromiseFindings) -> None:
     before = _greatest(told, told.shard, told.epoch, told, told.shard)
     back = (before >= 0) & (told.epoch[before] > told.epoch)
     seen: set[int] = set()
@@ -56,7 +56,7 @@ def _check_generations(told: Rows, found: Found) -> None:
             _report(told, place, told, int(before[place]), "generation-back", found)
 
 
-def _check_owners(own: Rows, found: Found) -> None:
+def _check_owners(own: Rows, found: PromiseFindings) -> None:
     claim, _ = factorize(own.shard, own.epoch, own.log)
     order = np.lexsort((own.op, own.inv, claim))
     own, claim = own.pick(order), claim[order]
@@ -70,14 +70,14 @@ def _check_owners(own: Rows, found: Found) -> None:
             _report(own, place, own, int(first[place]), "two-owners", found)
 
 
-def _check_stale(told: Rows, commits: Rows, found: Found) -> None:
+def _check_stale(told: Rows, commits: Rows, found: PromiseFindings) -> None:
     before = _greatest(told, told.shard, told.epoch, commits, commits.shard)
     stale = np.flatnonzero(before >= 0)
     for place in stale[told.epoch[before[stale]] > commits.epoch[stale]].tolist():
         _report(commits, place, told, int(before[place]), "stale-commit", found)
 
 
-def _check_cursors(commits: Rows, cursors: Rows, found: Found) -> None:
+def _check_cursors(commits: Rows, cursors: Rows, found: PromiseFindings) -> None:
     every, _ = factorize(
         np.concatenate([commits.shard, cursors.shard]), np.concatenate([commits.log, cursors.log])
     )
@@ -87,7 +87,7 @@ def _check_cursors(commits: Rows, cursors: Rows, found: Found) -> None:
         _report(cursors, place, commits, int(before[place]), "cursor-back", found)
 
 
-def _check_phantoms(possible: Rows, fetched: Rows, found: Found) -> None:
+def _check_phantoms(possible: Rows, fetched: Rows, found: PromiseFindings) -> None:
     count = len(possible.op)
     cursor, _ = factorize(
         *(
@@ -108,7 +108,9 @@ def _greatest(events: Rows, group: Ints, amount: Ints, questions: Rows, asked: I
     return np.where(holder >= 0, done[np.maximum(holder, 0)], -1) if len(done) else holder
 
 
-def _report(rows: Rows, place: int, others: Rows | None, other: int, anomaly: str, found: Found) -> None:
+def _report(
+    rows: Rows, place: int, others: Rows | None, other: int, anomaly: str, found: PromiseFindings
+) -> None:
     ops = [int(rows.op[place])] if others is None else [int(others.op[other]), int(rows.op[place])]
     found.add(
         rows.name(place),

@@ -14,7 +14,7 @@ from jepsen.promises.columns import (
     OF_SOURCES,
     OUTPUT_DDL,
     OUTPUT_SCHEMA,
-    Found,
+    PromiseFindings,
     rows_of,
 )
 from jepsen.promises.compaction import check_compaction
@@ -40,7 +40,7 @@ def check_table(table: pa.Table) -> pa.Table:
 
     Returns `OUTPUT_SCHEMA`, in no particular order.
     """
-    found = Found()
+    found = PromiseFindings()
     if len(table):
         rows = rows_of(table)
         for part, check in CHECKS:

@@ -21,8 +21,8 @@ from jepsen.promises.columns import (
     PRODUCER,
     SEND,
     Bools,
-    Found,
     Ints,
+    PromiseFindings,
     Rows,
     factorize,
     integer,
@@ -30,7 +30,7 @@ from jepsen.promises.columns import (
 )
 
 
-def check_producers(rows: Rows, found: Found) -> None:
+def check_producers(rows: Rows, found: PromiseFindings) -> None:
     if not (rows.kind == PRODUCER).any():
         return
     fact = _identities(rows)
@@ -78,7 +78,7 @@ def _known_offsets(rows: Rows, stored: Bools) -> tuple[Ints, Ints]:
     return log[fresh], offset[fresh]
 
 
-def _check_twice(records: Rows, facts: Rows, producer: Ints, found: Found) -> Bools:
+def _check_twice(records: Rows, facts: Rows, producer: Ints, found: PromiseFindings) -> Bools:
     """Report numbers at two offsets; return which records repeat one at a lower offset."""
     number, _ = factorize(producer, facts.epoch, facts.offset)
     order = np.lexsort((records.offset, number))
@@ -105,7 +105,9 @@ def _check_twice(records: Rows, facts: Rows, producer: Ints, found: Found) -> Bo
     return again
 
 
-def _check_order(records: Rows, facts: Rows, producer: Ints, known: tuple[Ints, Ints], found: Found) -> None:
+def _check_order(
+    records: Rows, facts: Rows, producer: Ints, known: tuple[Ints, Ints], found: PromiseFindings
+) -> None:
     same = producer[1:] == producer[:-1]
     older = same & (facts.epoch[1:] < facts.epoch[:-1])
     level = same & (facts.epoch[1:] == facts.epoch[:-1])

@@ -18,21 +18,21 @@ from jepsen.promises.columns import (
     POLL,
     REPLICA,
     TRUNCATE,
-    Found,
+    PromiseFindings,
     Rows,
     factorize,
     integer,
 )
 
 
-def check_reading(rows: Rows, found: Found) -> None:
+def check_reading(rows: Rows, found: PromiseFindings) -> None:
     _check_hw(rows.pick((rows.kind == HW) & (rows.outcome == OK) & (rows.offset != NONE)), found)
     polls = rows.pick((rows.kind == POLL) & (rows.outcome == OK) & (rows.offset != NONE))
     _check_above(rows, polls, found)
     _check_truncated(rows.where(TRUNCATE), polls, found)
 
 
-def _check_hw(told: Rows, found: Found) -> None:
+def _check_hw(told: Rows, found: PromiseFindings) -> None:
     session, _ = factorize(told.log, told.process, np.where(told.role == REPLICA, told.epoch, NONE))
     order = np.lexsort((told.pos, told.op, told.inv, session))
     told, session = told.pick(order), session[order]
@@ -50,7 +50,7 @@ def _check_hw(told: Rows, found: Found) -> None:
         )
 
 
-def _check_above(rows: Rows, polls: Rows, found: Found) -> None:
+def _check_above(rows: Rows, polls: Rows, found: PromiseFindings) -> None:
     told = rows.pick((rows.kind == HW) & (rows.outcome == OK) & (rows.offset != NONE))
     if not len(told.op) or not len(polls.op):
         return
@@ -75,7 +75,7 @@ def _check_above(rows: Rows, polls: Rows, found: Found) -> None:
         )
 
 
-def _check_truncated(cuts: Rows, polls: Rows, found: Found) -> None:
+def _check_truncated(cuts: Rows, polls: Rows, found: PromiseFindings) -> None:
     if not len(cuts.op) or not len(polls.op):
         return
     record, _ = factorize(

@@ -62,7 +62,7 @@ class Cycle(NamedTuple):
     edges: tuple[Edge, ...]
 
 
-class Found(NamedTuple):
+class ClassifiedCycles(NamedTuple):
     """`cut`: kinds whose search ran out of steps. There may be a smaller cycle of this kind than the one that
     is shown, or one although none is shown; the component then shows a cycle of another kind.
     """
@@ -85,7 +85,7 @@ def find_cycles(
 
 def search_cycles(
     edges: Iterable[tuple[int, int, str]], kinds: Sequence[str] = CYCLES, steps: int = STEPS
-) -> Found:
+) -> ClassifiedCycles:
     """As `find_cycles`, and what was cut short."""
     cycles: list[Cycle] = []
     cut: set[str] = set()
@@ -94,7 +94,7 @@ def search_cycles(
         for cycle in component.search(kinds):
             cycles.append(cycle)
         cut |= component.cut
-    return Found(cycles, tuple(kind for kind in CYCLES if kind in cut))
+    return ClassifiedCycles(cycles, tuple(kind for kind in CYCLES if kind in cut))
 
 
 def components(edges: Sequence[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:

@@ -47,7 +47,7 @@ class Limits:
         return "", []
 
 
-class Found(NamedTuple):
+class PossibleMoves(NamedTuple):
     """`refused`: (first action, reason). `cut`: (one, other, reason), pairs that a move has no room for."""
 
     moves: list[list[Taken]]
@@ -62,7 +62,7 @@ class Moves:
         self._reader = reader
         self._limits = limits
 
-    def of(self, state: State) -> Found:
+    def of(self, state: State) -> PossibleMoves:
         """What may be done from here, and what may not."""
         moves: list[list[Taken]] = []
         refused: list[tuple[str, str]] = []
@@ -75,7 +75,7 @@ class Moves:
                 refused.append((step.action, reason))
                 continue
             moves += self._complete(step, given, refused, cut)
-        return Found(moves, refused, cut)
+        return PossibleMoves(moves, refused, cut)
 
     def along(self, state: State, wanted: Sequence[Taken]) -> tuple[list[Taken], str]:
         """The move along these steps, as far as it is one; or none, and what the core does not do."""

@@ -23,11 +23,11 @@ from spec.explore.worker import (
     CHUNK_STATES,
     LEAST_CHUNK_STATES,
     Chunk,
-    Found,
     Order,
     Take,
     Tally,
     Worker,
+    WorkerViolation,
     answer_of,
     table_bits,
 )
@@ -94,7 +94,7 @@ class Ticker:
         )
 
 
-def _depths(crew: Crew, bounds: Bounds, report: Report) -> Found | None:
+def _depths(crew: Crew, bounds: Bounds, report: Report) -> WorkerViolation | None:
     unseen: dict[str, None] = dict.fromkeys(found.name for found in crew.model.sometimes)
     names = list(report.actions)
     tallies = crew.start()

@@ -43,7 +43,7 @@ Take = Callable[[], "Chunk | None"]
 """The next chunk, with the fingerprints in it that turned out to be no new states; None = no more."""
 
 
-class Found(msgspec.Struct):
+class WorkerViolation(msgspec.Struct):
     """A violation as the worker saw it. `mark`: of the last state, which was found at this depth."""
 
     invariant: str
@@ -71,7 +71,7 @@ class Tally(msgspec.Struct):
     generated: int = 0
     deadlocks: int = 0
     taken: list[int] = []
-    found: Found | None = None
+    found: WorkerViolation | None = None
     unseen: list[str] = []
     chunks: list[str] = []
     links: str = ""
@@ -183,7 +183,7 @@ class Worker:
             return
         self._tally.deadlocks += 1
         if self._bounds.deadlock and self._tally.found is None:
-            self._tally.found = Found(DEADLOCK, fingerprint(state), self._depth - 1)
+            self._tally.found = WorkerViolation(DEADLOCK, fingerprint(state), self._depth - 1)
 
     def _take(self, state: State, mark: int, parent: int) -> None:
         self._recent.add(mark)
@@ -202,7 +202,7 @@ class Worker:
         try:
             for name, holds in self._compiled.invariants:
                 if not holds(state):
-                    self._tally.found = self._tally.found or Found(name, mark, self._depth)
+                    self._tally.found = self._tally.found or WorkerViolation(name, mark, self._depth)
             if self._unseen:
                 self._unseen = [(name, seen) for name, seen in self._unseen if not seen(state)]
         except (IndexError, KeyError, TypeError, ValueError) as error:
