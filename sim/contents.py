@@ -24,7 +24,7 @@ from liftlog.types import EpochStart, Record, RetentionPolicy
 from sim.copies import Copy
 
 
-class Finding(NamedTuple):
+class ContentsFinding(NamedTuple):
     """Which invariant does not hold, and why."""
 
     invariant: str
@@ -123,20 +123,22 @@ class Contents:
                 found[record.key] = offset
         return found
 
-    def judge_records(self, offsets: tuple[int, int], copy: Copy, compact: bool) -> Finding | None:
+    def judge_records(self, offsets: tuple[int, int], copy: Copy, compact: bool) -> ContentsFinding | None:
         """Subsequence: every record of offsets [start, end) is the committed one or may be missing."""
         for offset in range(*offsets):
             found = copy.records.get(offset)
             if found is not None:
                 if found != self.committed[offset] or copy.epochs[offset] != self.epochs[offset]:
-                    return Finding("Subsequence", f"another record than the committed one at offset {offset}")
+                    return ContentsFinding(
+                        "Subsequence", f"another record than the committed one at offset {offset}"
+                    )
             elif not copy.covers(offset, offset + 1):
-                return Finding("Subsequence", f"no batch at offset {offset}")
+                return ContentsFinding("Subsequence", f"no batch at offset {offset}")
             elif not compact or not self.may_be_missing(offset):
-                return Finding("Subsequence", f"no record at offset {offset}, which must be kept")
+                return ContentsFinding("Subsequence", f"no record at offset {offset}, which must be kept")
         return None
 
-    def judge_fold(self, start: int, end: int, found: dict[bytes, Record]) -> Finding | None:
+    def judge_fold(self, start: int, end: int, found: dict[bytes, Record]) -> ContentsFinding | None:
         """FoldPreserved and NoResurrection: `found` = the last record of each key in [start, end).
 
         A key that has a record behind `end` may have lost all in front of it: a replica that was started
@@ -151,21 +153,23 @@ class Contents:
                 continue
             if right.value is None:
                 if record is not None and record.value is not None:
-                    return Finding(
+                    return ContentsFinding(
                         "NoResurrection",
                         f"key {key!r} was deleted at offset {offset}, but has the value of {record.offset}",
                     )
             elif record != right:
                 at = "nothing" if record is None else f"that of offset {record.offset}"
-                return Finding(
+                return ContentsFinding(
                     "FoldPreserved", f"key {key!r} has its last value at offset {offset}, found is {at}"
                 )
         for key, record in found.items():
             if key not in wanted:
-                return Finding("NoResurrection", f"key {key!r} has a record at {record.offset} only here")
+                return ContentsFinding(
+                    "NoResurrection", f"key {key!r} has a record at {record.offset} only here"
+                )
         return None
 
-    def judge_horizon(self, start: int, clean_point: int, copy: Copy) -> Finding | None:
+    def judge_horizon(self, start: int, clean_point: int, copy: Copy) -> ContentsFinding | None:
         """CompactionHorizon: one record of each key below the clean point."""
         last: dict[bytes, int] = {}
         for offset in range(start, min(clean_point, len(self.committed))):
@@ -173,7 +177,7 @@ class Contents:
             if record is None or record.key is None:
                 continue
             if record.key in last:
-                return Finding(
+                return ContentsFinding(
                     "CompactionHorizon",
                     f"key {record.key!r} is at offsets {last[record.key]} and {offset}, "
                     f"both below the clean point {clean_point}",
@@ -183,7 +187,7 @@ class Contents:
 
     def judge_tombstones(
         self, start: int, end: int, copy: Copy, now_ms: int, retention_ms: int
-    ) -> Finding | None:
+    ) -> ContentsFinding | None:
         """TombstoneSafe: what was dropped may have been dropped by now."""
         for offset in range(start, end):
             record = self.committed[offset]
@@ -192,14 +196,14 @@ class Contents:
             if offset in copy.records or not self.is_last(offset):
                 continue
             if offset >= self.safe_below:
-                return Finding(
+                return ContentsFinding(
                     "TombstoneSafe",
                     f"the tombstone at offset {offset} is gone, but no more than {self.safe_below} "
                     f"was compacted by all replicas",
                 )
             age_ms = now_ms - self.passed_at_ms(offset)
             if age_ms < retention_ms:
-                return Finding(
+                return ContentsFinding(
                     "TombstoneSafe",
                     f"the tombstone at offset {offset} is gone {age_ms} ms after the first replica "
                     f"compacted past it, it is to be kept for {retention_ms} ms",

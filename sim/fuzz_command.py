@@ -54,7 +54,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
         for done in range(0, inputs, SLICE_INPUTS)
     ]
     jobs = arguments.jobs or os.cpu_count() or 1
-    total = fuzzing.Report(inputs=dict.fromkeys(names, 0), refused=dict.fromkeys(names, 0))
+    total = fuzzing.FuzzReport(inputs=dict.fromkeys(names, 0), refused=dict.fromkeys(names, 0))
     if jobs == 1:
         for one in slices:
             _add(total, fuzzing.run(*one))
@@ -71,11 +71,11 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     return 0 if total.good else 1
 
 
-def _run(one: tuple[list[str], int, int, int]) -> fuzzing.Report:
+def _run(one: tuple[list[str], int, int, int]) -> fuzzing.FuzzReport:
     return fuzzing.run(*one)
 
 
-def _add(total: fuzzing.Report, report: fuzzing.Report) -> None:
+def _add(total: fuzzing.FuzzReport, report: fuzzing.FuzzReport) -> None:
     for name, number in report.inputs.items():
         total.inputs[name] += number
         total.refused[name] += report.refused[name]
@@ -84,7 +84,7 @@ def _add(total: fuzzing.Report, report: fuzzing.Report) -> None:
     total.seconds += report.seconds
 
 
-def _tell(arguments: argparse.Namespace, total: fuzzing.Report) -> None:
+def _tell(arguments: argparse.Namespace, total: fuzzing.FuzzReport) -> None:
     if arguments.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(total), indent=2) + b"\n")
         return

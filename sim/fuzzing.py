@@ -54,7 +54,7 @@ NUMBERS = [0, 1, 2, 3, 7, 100, 1 << 31, 1 << 53]
 Refusals = tuple[type[Exception], ...]
 
 
-class Target(NamedTuple):
+class FuzzTarget(NamedTuple):
     """`take` gets one input and raises one of `refusals`, or nothing. `good` draws inputs that it accepts."""
 
     name: str
@@ -63,7 +63,7 @@ class Target(NamedTuple):
     good: Callable[[random.Random], bytes]
 
 
-class Finding(NamedTuple):
+class FuzzFinding(NamedTuple):
     """An input that did something else. `data` is empty for the node, whose inputs are whole episodes."""
 
     target: str
@@ -72,12 +72,12 @@ class Finding(NamedTuple):
     data: bytes
 
 
-class Report(msgspec.Struct, kw_only=True):
+class FuzzReport(msgspec.Struct, kw_only=True):
     """What a run did. `refused` of the `inputs` of each target were turned away with a reason."""
 
     inputs: dict[str, int]
     refused: dict[str, int]
-    finding: Finding | None = None
+    finding: FuzzFinding | None = None
     grown_bytes: int = 0
     seconds: float = 0.0
 
@@ -263,25 +263,25 @@ _replies = Drawer(ClientReply, NUMBERS)
 _refused = (intake.InputRefused,)
 
 TARGETS = (
-    Target("nats", _nats, (ProtocolError,), _good_nats),
-    Target("headers", _headers, (), _good_headers),
-    Target("handshake", _handshake, (HandshakeError,), _good_handshake),
-    Target("answers", _answers, (HandshakeError,), _good_answers),
-    Target("frames", _frames, _refused, _good_frames),
-    Target("peer-message", _peer_message, _refused, encoded(_messages)),
-    Target("client-call", _client_call, _refused, _good_call),
-    Target("client-answer", wire.client_answer, _refused, _good_answer),
-    Target("api", _api, _refused, _good_api),
-    Target("api-answer", _api_answer, (LiftlogError,), _good_api_answer),
-    Target("ack", _ack, (), _good_ack),
-    Target("command", _command, _refused, encoded(_commands)),
-    Target("batch", _batch, (CorruptBatch, LiftlogError), _good_batch),
+    FuzzTarget("nats", _nats, (ProtocolError,), _good_nats),
+    FuzzTarget("headers", _headers, (), _good_headers),
+    FuzzTarget("handshake", _handshake, (HandshakeError,), _good_handshake),
+    FuzzTarget("answers", _answers, (HandshakeError,), _good_answers),
+    FuzzTarget("frames", _frames, _refused, _good_frames),
+    FuzzTarget("peer-message", _peer_message, _refused, encoded(_messages)),
+    FuzzTarget("client-call", _client_call, _refused, _good_call),
+    FuzzTarget("client-answer", wire.client_answer, _refused, _good_answer),
+    FuzzTarget("api", _api, _refused, _good_api),
+    FuzzTarget("api-answer", _api_answer, (LiftlogError,), _good_api_answer),
+    FuzzTarget("ack", _ack, (), _good_ack),
+    FuzzTarget("command", _command, _refused, encoded(_commands)),
+    FuzzTarget("batch", _batch, (CorruptBatch, LiftlogError), _good_batch),
 )
 NODE = "node"
 NAMES = (*(target.name for target in TARGETS), NODE)
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> FuzzTarget:
     """Raises LiftlogError for a name that there is not."""
     for target in TARGETS:
         if target.name == name:
@@ -292,7 +292,7 @@ def target_named(name: str) -> Target:
 # -- running ----------------------------------------------------------------------------------------------
 
 
-def input_of(target: Target, seed: int, number: int) -> bytes:
+def input_of(target: FuzzTarget, seed: int, number: int) -> bytes:
     """Input `number` of a run: mostly a good one, mutated up to three times."""
     draws = random.Random(f"{seed}/{target.name}/{number}")
     data = target.good(draws)
@@ -301,7 +301,7 @@ def input_of(target: Target, seed: int, number: int) -> bytes:
     return data
 
 
-def tried(target: Target, data: bytes) -> tuple[bool, str]:
+def tried(target: FuzzTarget, data: bytes) -> tuple[bool, str]:
     """(refused, what else happened): the one place that says what a target may do."""
     try:
         target.take(data)
@@ -312,11 +312,11 @@ def tried(target: Target, data: bytes) -> tuple[bool, str]:
     return False, ""
 
 
-def run(names: Iterable[str], seed: int, inputs: int, first: int = 0) -> Report:
+def run(names: Iterable[str], seed: int, inputs: int, first: int = 0) -> FuzzReport:
     """Give each target its share of `inputs`, from input `first` on; stops at the first finding."""
     started, peak = time.process_time(), _peak_bytes()
     chosen = list(names)
-    report = Report(inputs=dict.fromkeys(chosen, 0), refused=dict.fromkeys(chosen, 0))
+    report = FuzzReport(inputs=dict.fromkeys(chosen, 0), refused=dict.fromkeys(chosen, 0))
     for_node = max(1, inputs // NODE_SHARE) if NODE in chosen and len(chosen) > 1 else inputs
     parsers = [target_named(name) for name in chosen if name != NODE]
     share = -(-(inputs - (for_node if NODE in chosen else 0)) // max(1, len(parsers)))
@@ -327,7 +327,7 @@ def run(names: Iterable[str], seed: int, inputs: int, first: int = 0) -> Report:
             report.inputs[target.name] += 1
             report.refused[target.name] += refused
             if error:
-                report.finding = Finding(target.name, number, error, data)
+                report.finding = FuzzFinding(target.name, number, error, data)
                 break
     if NODE in chosen and report.finding is None:
         _run_node(report, seed, for_node, first)
@@ -336,13 +336,13 @@ def run(names: Iterable[str], seed: int, inputs: int, first: int = 0) -> Report:
     return report
 
 
-def _run_node(report: Report, seed: int, inputs: int, first: int) -> None:
+def _run_node(report: FuzzReport, seed: int, inputs: int, first: int) -> None:
     for number in range(first, first + -(-inputs // EPISODE_STEPS)):
         episode = Episode(f"{seed}/{NODE}/{number}")
         try:
             report.inputs[NODE] += episode.run()
         except Exception as error:
-            report.finding = Finding(NODE, number, f"{type(error).__name__}: {error}", b"")
+            report.finding = FuzzFinding(NODE, number, f"{type(error).__name__}: {error}", b"")
             return
         report.refused[NODE] += episode.node.ctx.refused
 

@@ -60,7 +60,7 @@ from collections.abc import Callable, Sequence
 from liftlog.core.metadata import PartitionState
 from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
-from sim.contents import Contents, Finding, fold
+from sim.contents import Contents, ContentsFinding, fold
 from sim.copies import Copy
 
 STEP_INVARIANTS = (
@@ -500,7 +500,7 @@ class PartitionTruth:
         """
         start, end = offsets[0], min(self.hw, offsets[1])
         contents = self.contents
-        judgements: tuple[Callable[[], Finding | None], ...] = (
+        judgements: tuple[Callable[[], ContentsFinding | None], ...] = (
             lambda: contents.judge_records((start, end), copy, compact=True),
             lambda: contents.judge_fold(start, end, fold(copy.in_order(), start, end)),
             lambda: contents.judge_horizon(start, clean_point, copy),

@@ -12,7 +12,7 @@ import msgspec
 
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
-from spec.explore.report import MEMORY_MB, Bounds, Report, Walks, show_trace
+from spec.explore.report import MEMORY_MB, Bounds, ExplorationReport, Walks, show_trace
 from spec.explore.search import check
 from spec.explore.simulate import simulate
 from spec.lang.types import SpecError
@@ -137,7 +137,7 @@ def progress_of(activity: Activity) -> Callable[[str], None]:
     return show
 
 
-def lines_of(report: Report) -> list[str]:
+def lines_of(report: ExplorationReport) -> list[str]:
     """The report as text."""
     constants = ", ".join(f"{name} = {value}" for name, value in report.constants.items())
     settings = "".join(f" ({value})" for value in report.settings.values())
@@ -166,7 +166,7 @@ def lines_of(report: Report) -> list[str]:
     return [*lines, *_figures(report)]
 
 
-def _figures(report: Report) -> list[str]:
+def _figures(report: ExplorationReport) -> list[str]:
     rate = f"{report.seconds:.1f} s ({report.states_per_second:,}/s)"
     ends = f"{report.deadlocks:,} without a successor"
     if report.walks:

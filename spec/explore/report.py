@@ -44,7 +44,7 @@ class Step(msgspec.Struct, frozen=True):
     state: dict[str, Any]
 
 
-class Report(msgspec.Struct, kw_only=True):
+class ExplorationReport(msgspec.Struct, kw_only=True):
     """`verdict`: "holds", "violated", "vacuous" (nothing was violated, but a "sometimes" property never came
     true), or "bounded" (a limit ended the search before it was complete; nothing was violated so far).
 

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from spec.explore.report import Bounds, Report, Step
+from spec.explore.report import Bounds, ExplorationReport, Step
 from spec.explore.visited import FULL, GROWTH_BITS, Dropped, ancestry, fingerprint
 from spec.explore.worker import (
     CHUNK_STATES,
@@ -39,11 +39,11 @@ SLACK = 64
 Progress = Callable[[str], None]
 
 
-def check(model: Any, bounds: Bounds, progress: Progress | None = None) -> Report:
+def check(model: Any, bounds: Bounds, progress: Progress | None = None) -> ExplorationReport:
     """Explore a model. Raises SpecError if it makes no sense."""
     compiled = compile_model(model)
     started = time.monotonic()
-    report = Report(
+    report = ExplorationReport(
         model=model.name,
         settings=model.settings,
         constants=dict(model.bindings),
@@ -79,7 +79,7 @@ def _silent(text: str) -> None:
 class Ticker:
     """Tells how far a search is: after each depth, and after each chunk of worker 0."""
 
-    def __init__(self, report: Report, progress: Progress, started: float) -> None:
+    def __init__(self, report: ExplorationReport, progress: Progress, started: float) -> None:
         self._report = report
         self._progress = progress
         self._started = started
@@ -94,7 +94,7 @@ class Ticker:
         )
 
 
-def _depths(crew: Crew, bounds: Bounds, report: Report) -> WorkerViolation | None:
+def _depths(crew: Crew, bounds: Bounds, report: ExplorationReport) -> WorkerViolation | None:
     unseen: dict[str, None] = dict.fromkeys(found.name for found in crew.model.sometimes)
     names = list(report.actions)
     tallies = crew.start()

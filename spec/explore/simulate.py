@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from spec.explore.report import DEADLOCK, Bounds, Report, Step, Walks
+from spec.explore.report import DEADLOCK, Bounds, ExplorationReport, Step, Walks
 from spec.explore.worker import TYPE_CHECKED, answer_of
 from spec.lang.types import SpecError
 from spec.run.compiled import CompiledModel, State, compile_model
@@ -121,7 +121,7 @@ class Walker:
 
 def simulate(
     model: Any, bounds: Bounds, walks: Walks, progress: Callable[[str], None] | None = None
-) -> Report:
+) -> ExplorationReport:
     """Walk at random. The verdict is "violated" or "bounded". Raises SpecError."""
     compiled = compile_model(model)
     started = time.monotonic()
@@ -158,10 +158,10 @@ def simulate(
     return report
 
 
-def _report(compiled: CompiledModel, bounds: Bounds, walks: Walks, found: list[Walked]) -> Report:
+def _report(compiled: CompiledModel, bounds: Bounds, walks: Walks, found: list[Walked]) -> ExplorationReport:
     model = compiled.model
     actions = {name: sum(each.taken[place] for each in found) for place, name in enumerate(compiled.actions)}
-    return Report(
+    return ExplorationReport(
         model=model.name,
         settings=model.settings,
         constants=dict(model.bindings),

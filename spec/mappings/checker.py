@@ -70,7 +70,7 @@ class Failure(msgspec.Struct):
     abstract_after: list[str]
 
 
-class Report(msgspec.Struct):
+class MappingReport(msgspec.Struct):
     """`taken`: how often each abstract action was; `outside`: steps that were not followed, by action."""
 
     mapping: str
@@ -120,7 +120,7 @@ class Checker:
         self._steps = 0
         self._stutters = 0
 
-    def run(self, most_states: int = 0, progress: Callable[[str], None] = lambda text: None) -> Report:
+    def run(self, most_states: int = 0, progress: Callable[[str], None] = lambda text: None) -> MappingReport:
         """Breadth first; `most_states`: stop after so many pairs (0: none)."""
         started = time.monotonic()
         verdict, failure, depth = "holds", None, 0
@@ -140,9 +140,9 @@ class Checker:
             verdict, failure = "violated", found.failure
         return self._report(verdict, depth, failure, started)
 
-    def _report(self, verdict: str, depth: int, failure: Failure | None, started: float) -> Report:
+    def _report(self, verdict: str, depth: int, failure: Failure | None, started: float) -> MappingReport:
         actions = [action.name for action in self.mapping.abstract.actions]
-        return Report(
+        return MappingReport(
             mapping=self.name,
             model=self.mapping.concrete.name,
             settings=self.mapping.concrete.settings,
@@ -160,7 +160,7 @@ class Checker:
             failure=failure,
         )
 
-    def walk(self, walks: int, most_steps: int, seed: int) -> Report:
+    def walk(self, walks: int, most_steps: int, seed: int) -> MappingReport:
         """So many random walks instead, the same ones for the same seed: less far, but deep."""
         started = time.monotonic()
         chance = random.Random(seed)
@@ -304,7 +304,7 @@ def check_mapping(
     walks: int = 0,
     walk_steps: int = 60,
     seed: int = 0,
-) -> Report:
+) -> MappingReport:
     """Explore, or walk at random. Raises SpecError if a model makes no sense."""
     checker = Checker(mapping, name)
     return checker.walk(walks, walk_steps, seed) if walks else checker.run(most_states, progress)

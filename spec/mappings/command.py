@@ -15,7 +15,7 @@ from liftlog.types import LiftlogError
 from spec.checking import print_json, progress_of
 from spec.lang.types import SpecError
 from spec.mappings import MAPPINGS, Entry, mapping_of
-from spec.mappings.checker import Report, check_mapping
+from spec.mappings.checker import MappingReport, check_mapping
 
 MOST_PAIRS = 20_000
 WALK_DEPTH = 80
@@ -98,7 +98,7 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def lines_of(entry: Entry, report: Report) -> list[str]:
+def lines_of(entry: Entry, report: MappingReport) -> list[str]:
     """What a person reads; a failure in full."""
     constants = ", ".join(f"{name} = {value}" for name, value in report.constants.items())
     settings = "".join(f" ({value})" for value in report.settings.values())
@@ -117,7 +117,7 @@ def lines_of(entry: Entry, report: Report) -> list[str]:
     return lines if report.failure is None else [*lines, *_failure(report)]
 
 
-def _failure(report: Report) -> list[str]:
+def _failure(report: MappingReport) -> list[str]:
     failure = report.failure
     assert failure is not None
     steps = [f"  {number:>3}. {step}" for number, step in enumerate(failure.trace, 1)]

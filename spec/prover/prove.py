@@ -40,7 +40,7 @@ class Deletion(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
-class Report(msgspec.Struct):
+class ProofReport(msgspec.Struct):
     """Of one proof. `run`: "found", "none" or "unknown"."""
 
     proof: str
@@ -66,7 +66,7 @@ def prove(
     minimal: bool = False,
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda text: None,
-) -> Report:
+) -> ProofReport:
     """All of it. `model` replaces the proof's own, to see a variant fail. Raises SpecError."""
     started = time.monotonic()
     model = model or proof.load()
@@ -89,7 +89,7 @@ def prove(
             progress(f"{proof.name}: without {name}")
             deletions.append(_without(queries, name, names, answers, name in proof.safety))
     fine = all(deletion.verdict in ("needed", "wanted") for deletion in deletions)
-    return Report(
+    return ProofReport(
         proof=proof.name,
         model=model.name,
         settings=model.settings,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from spec.proofs import Proof
 from spec.prover.fragment import Fragment
-from spec.prover.prove import Deletion, Failure, Report
+from spec.prover.prove import Deletion, Failure, ProofReport
 
 
-def lines_of_report(proof: Proof, report: Report, show: bool) -> list[str]:
+def lines_of_report(proof: Proof, report: ProofReport, show: bool) -> list[str]:
     """One line if all is well; what failed in full. `show`: also the run and what each deletion does."""
     settings = "".join(f" ({value})" for value in report.settings.values())
     verdict = "holds" if report.holds else "does not hold"
@@ -33,7 +33,7 @@ def _failure(failure: Failure) -> list[str]:
     return [f"{failure.action} does not keep {failure.conjunct}:", *_indented(failure.states)]
 
 
-def _run(proof: Proof, report: Report, show: bool) -> list[str]:
+def _run(proof: Proof, report: ProofReport, show: bool) -> list[str]:
     if report.run == "found":
         head = f"  a run of {len(proof.scenario)} steps reaches {proof.reaches}"
         return [head + ":", *_indented(report.run_steps)] if show else [head]

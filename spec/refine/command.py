@@ -13,7 +13,7 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 from spec.checking import print_json
 from spec.lang.types import SpecError
-from spec.refine.traces import Report, check_traces
+from spec.refine.traces import TraceReport, check_traces
 
 MEMORY = "4g"
 
@@ -49,7 +49,7 @@ def _refine(arguments: argparse.Namespace) -> int:
     return 0 if report.good else 1
 
 
-def _on_spark(arguments: argparse.Namespace) -> Report:
+def _on_spark(arguments: argparse.Namespace) -> TraceReport:
     from jepsen.spark.session import start_session, stop_session
     from spec.refine.spark import check_on_spark
 
@@ -60,7 +60,7 @@ def _on_spark(arguments: argparse.Namespace) -> Report:
         stop_session(session)
 
 
-def lines_of(report: Report) -> list[str]:
+def lines_of(report: TraceReport) -> list[str]:
     """The report as text."""
     actions = sum(report.actions.values())
     lines = [

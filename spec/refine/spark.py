@@ -20,7 +20,7 @@ from liftlog.core.steps import ReplicaStep
 from liftlog.tracing import Header, Line
 from spec.lang.types import SpecError
 from spec.refine.order import CausalOrder
-from spec.refine.traces import Checkers, Report, check_headers
+from spec.refine.traces import Checkers, TraceReport, check_headers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ class _Facts(NamedTuple):
     runs: dict[tuple[int, int], int]
 
 
-def check_on_spark(paths: list[Path], session: SparkSession) -> Report:
+def check_on_spark(paths: list[Path], session: SparkSession) -> TraceReport:
     """As `traces.check_traces`, on Spark. Raises SpecError for files that cannot be used."""
     for path in paths:
         if not path.is_file():
@@ -115,7 +115,7 @@ def _keyed(texts: Iterable[str]) -> Iterator[tuple[Key, str]]:
         yield (name, line.at_us, line.node, line.number), text
 
 
-def _check(lines: Iterable[tuple[Key, str]], facts: _Facts, voters: tuple[int, ...]) -> Iterator[Report]:
+def _check(lines: Iterable[tuple[Key, str]], facts: _Facts, voters: tuple[int, ...]) -> Iterator[TraceReport]:
     for _, group in itertools.groupby(lines, key=lambda pair: pair[0][0]):
         checkers = Checkers(voters)
         with checkers.judging():
@@ -136,9 +136,9 @@ def _with_headers(texts: Iterable[str], headers: tuple[Header, ...]) -> Iterator
     yield from waiting
 
 
-def merged(files: list[str], reports: list[Report]) -> Report:
+def merged(files: list[str], reports: list[TraceReport]) -> TraceReport:
     """One report of all tasks; of several findings the first by name of what it is about."""
-    total = Report(files)
+    total = TraceReport(files)
     for report in reports:
         total.lines += report.lines
         total.partitions += report.partitions

@@ -27,7 +27,7 @@ from spec.refine.raft import Disagreement, RaftChecker
 _DECODER = msgspec.json.Decoder(Line)
 
 
-class Report(msgspec.Struct):
+class TraceReport(msgspec.Struct):
     """What came of it. `finding`: what contradicts the specification, empty = nothing."""
 
     files: list[str]
@@ -146,9 +146,9 @@ class Checkers:
         elif not isinstance(line, Header):
             self._refinement.take(line)
 
-    def report(self, files: list[str]) -> Report:
+    def report(self, files: list[str]) -> TraceReport:
         refinement, raft = self._refinement, self._raft
-        return Report(
+        return TraceReport(
             files,
             self.lines,
             len(refinement.partitions),
@@ -159,7 +159,7 @@ class Checkers:
         )
 
 
-def check_traces(paths: list[Path]) -> Report:
+def check_traces(paths: list[Path]) -> TraceReport:
     """Hold the traces of all nodes against the models. Raises SpecError for files that cannot be used."""
     runs, voters = survey(paths)
     checkers = Checkers(voters)

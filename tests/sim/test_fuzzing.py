@@ -20,7 +20,7 @@ Decode = Callable[[Any, bytes | memoryview, str], Any]
 
 
 @pytest.mark.parametrize("target", fuzzing.TARGETS, ids=lambda target: target.name)
-def test_v1_each_target_takes_what_is_good(target: fuzzing.Target) -> None:
+def test_v1_each_target_takes_what_is_good(target: fuzzing.FuzzTarget) -> None:
     for number in range(30):
         assert fuzzing.tried(target, target.good(random.Random(number))) == (False, "")
 
@@ -29,7 +29,7 @@ def test_v1_each_target_takes_what_is_good(target: fuzzing.Target) -> None:
 @given(st.binary(max_size=80), st.integers(0, 1 << 30), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_v1_hypothesis_finds_nothing_but_refusals(
-    target: fuzzing.Target, data: bytes, number: int, beside: bool
+    target: fuzzing.FuzzTarget, data: bytes, number: int, beside: bool
 ) -> None:
     """Bytes of any kind, alone or beside an input that was mutated."""
     given_ = data + fuzzing.input_of(target, 0, number) if beside else data

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spec.explore.report import Bounds, Report
+from spec.explore.report import Bounds, ExplorationReport
 from spec.explore.search import check
 from spec.lang import Exists, sometimes
 from spec.models.compaction import Compaction
@@ -60,7 +60,9 @@ RISEN = [
 ]
 
 
-def explored(variant: str, constants: dict[str, int], kind: type[Compaction] = Compaction) -> Report:
+def explored(
+    variant: str, constants: dict[str, int], kind: type[Compaction] = Compaction
+) -> ExplorationReport:
     return check(kind(variant=variant, **constants), Bounds(symmetry=True))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds, Report, show_trace
+from spec.explore.report import Bounds, ExplorationReport, show_trace
 from spec.explore.search import check
 from spec.lang import Forall, invariant, size
 from spec.models.producers import Producers
@@ -37,7 +37,7 @@ def producers(
     return kind(variant=variant, **{"Epochs": 2, **constants})
 
 
-def explored(model: Producers) -> Report:
+def explored(model: Producers) -> ExplorationReport:
     return check(model, Bounds(symmetry=True))
 
 

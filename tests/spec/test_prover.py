@@ -60,7 +60,7 @@ from spec.proofs.twophase import TwoPhaseProof
 from spec.prover.finite import Finite
 from spec.prover.fragment import cycle_in, fragment_of
 from spec.prover.induction import FOLLOWS, Answer, Induction
-from spec.prover.prove import Report, prove, show
+from spec.prover.prove import ProofReport, prove, show
 from spec.prover.queries import Queries
 from spec.prover.values import Maybe, Value, Values
 from spec.run.compiled import CompiledModel, compile_model
@@ -328,7 +328,7 @@ def test_no_conjunct_of_a_long_proof_can_be_left_out(name: str) -> None:
     all_are_needed(prove(proof_of(name), minimal=True))
 
 
-def all_are_needed(report: Report) -> None:
+def all_are_needed(report: ProofReport) -> None:
     """Each with the states that show it; the claims themselves may carry nothing else."""
     assert report.holds and report.failures == []
     assert [d.conjunct for d in report.deletions] == report.conjuncts
