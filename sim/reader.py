@@ -32,7 +32,7 @@ REQUEST_TIMEOUT_US = 4 * SECOND
 CONSUMER_STRIDE = 100
 
 
-class Progress:
+class ReaderPosition:
     """How far a reader has got on one partition, and what it knows from there."""
 
     __slots__ = ("asked_purged", "dropped", "hw", "last", "position", "start", "verify")
@@ -74,7 +74,7 @@ class Reader:
         self.number = number
         self._random = random.Random(f"{self._cluster.seed}/reader/{number}")
         self._process = number
-        self._progress: dict[PartitionId, Progress] = {}
+        self._progress: dict[PartitionId, ReaderPosition] = {}
         self._seen: dict[PartitionId, tuple[int, int]] = {}
         self._server = 0
         self._target: Target | None = None
@@ -107,7 +107,7 @@ class Reader:
             self._ask_earliest(target)
             return
         if progress is None:
-            progress = self._progress[target.partition] = Progress(0)
+            progress = self._progress[target.partition] = ReaderPosition(0)
         self._poll(target, progress)
 
     def _begin_again(self, target: Target) -> None:
@@ -125,7 +125,7 @@ class Reader:
 
     # -- records -------------------------------------------------------------------------------------------
 
-    def _poll(self, target: Target, progress: Progress) -> None:
+    def _poll(self, target: Target, progress: ReaderPosition) -> None:
         seen_epoch, seen_hw = self._seen.get(target.partition, (0, 0))
         wait_ms = 400 if self._random.random() < 0.3 else 0
         progress.asked_purged = self._purged(target)
@@ -164,7 +164,7 @@ class Reader:
                 operation.end("fail", now_us, error="damaged answer")
         self._schedule()
 
-    def _batches(self, reply: ReadReply, target: Target, progress: Progress) -> list[Batch] | None:
+    def _batches(self, reply: ReadReply, target: Target, progress: ReaderPosition) -> list[Batch] | None:
         """The batches of an answer; None if it is damaged and may be asked for once more (D2).
 
         A batch of this log that does not continue what lies before it is damage as well: it lies in the place
@@ -191,7 +191,7 @@ class Reader:
             self._account.count("damaged answers")
             return None
 
-    def _take(self, reply: ReadReply, target: Target, progress: Progress, operation: Operation) -> bool:
+    def _take(self, reply: ReadReply, target: Target, progress: ReaderPosition, operation: Operation) -> bool:
         """Check what was served, remember what was seen. False: it has to be asked for once more."""
         batches = self._batches(reply, target, progress)
         if batches is None:
@@ -221,7 +221,7 @@ class Reader:
             self._account.count("readers at the HW")
         return True
 
-    def _keep(self, batch: Batch, position: int, progress: Progress, operation: Operation) -> None:
+    def _keep(self, batch: Batch, position: int, progress: ReaderPosition, operation: Operation) -> None:
         for record in decode_records(batch):
             if record.offset < position:
                 continue
@@ -241,7 +241,7 @@ class Reader:
                     self._truth(target).read_below_purge(self._server, reply.offset, purged)
                 except Violation as violation:
                     self._account.fail(violation)
-                self._progress[target.partition] = Progress(reply.offset)
+                self._progress[target.partition] = ReaderPosition(reply.offset)
             self._schedule()
 
         request = OffsetRequest(target.partition, "earliest")

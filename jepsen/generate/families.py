@@ -16,7 +16,7 @@ from typing import Any
 from jepsen.events import FAIL, INFO, INVOKE, Event
 from jepsen.formats import write_edn
 from jepsen.formats.edn import Keyword
-from jepsen.generate.stories import STORIES, Step
+from jepsen.generate.stories import STORIES, StoryStep
 from jepsen.generate.systems import SYSTEMS, UNKNOWN_MAX, System
 from liftlog.types import LiftlogError
 
@@ -92,7 +92,7 @@ class _Run:
         yield from self._work(operations - halfway)
         yield from self._drain()
         for f, argument, key in self.system.last():
-            yield from self._tell([Step(((f, argument, key),))])
+            yield from self._tell([StoryStep(((f, argument, key),))])
 
     def _work(self, operations: int) -> Iterator[Event]:
         begun = 0
@@ -129,7 +129,7 @@ class _Run:
         while self.under_way:
             yield from self._advance(self.under_way[0])
 
-    def _tell(self, story: list[Step]) -> Iterator[Event]:
+    def _tell(self, story: list[StoryStep]) -> Iterator[Event]:
         """Each step's operations overlap each other, and nothing else."""
         for step in story:
             opened = []

@@ -18,7 +18,7 @@ OWN_KEYS = 10**6
 """From here on keys belong to stories."""
 
 
-class Step(NamedTuple):
+class StoryStep(NamedTuple):
     """Operations that overlap, in the order in which they happen. An answer of None is the system's own."""
 
     operations: tuple[Choice, ...]
@@ -26,25 +26,25 @@ class Step(NamedTuple):
     first_process: int = 0
 
 
-Story = Callable[[Any], list[Step]]
+Story = Callable[[Any], list[StoryStep]]
 Micro = tuple[str, int, Any]
 
 
-def _one(f: str, argument: Any, answer: Answer | None = None, key: Any = None) -> Step:
-    return Step(((f, argument, key),), (answer,))
+def _one(f: str, argument: Any, answer: Answer | None = None, key: Any = None) -> StoryStep:
+    return StoryStep(((f, argument, key),), (answer,))
 
 
-def _stale_read(system: System) -> list[Step]:
+def _stale_read(system: System) -> list[StoryStep]:
     """A read of what was overwritten before it began."""
     return [_one("write", 8), _one("write", 9), _one("read", None, (OK, 8))]
 
 
-def _stale_unique_read(system: System) -> list[Step]:
+def _stale_unique_read(system: System) -> list[StoryStep]:
     old, new = system.fresh(), system.fresh()
     return [_one("write", old), _one("write", new), _one("read", None, (OK, old))]
 
 
-def _stale_pair(system: System) -> list[Step]:
+def _stale_pair(system: System) -> list[StoryStep]:
     """Both registers are written at once, and one is read without the other."""
     x, y = Keyword("x"), Keyword("y")
     writes = [[[Keyword("write"), x, n], [Keyword("write"), y, n]] for n in (8, 9)]
@@ -53,13 +53,13 @@ def _stale_pair(system: System) -> list[Step]:
     return [_one("txn", writes[0]), _one("txn", writes[1]), _one("txn", asked, (OK, read))]
 
 
-def _taken_too_often(system: Any) -> list[Step]:
+def _taken_too_often(system: Any) -> list[StoryStep]:
     """More is acquired than there is, also if every operation that is open for ever is a release."""
     many = system.free + UNKNOWN_MAX + 1
     return [_one("acquire", None, (OK, None)) for _ in range(many)]
 
 
-def _forgotten(system: System) -> list[Step]:
+def _forgotten(system: System) -> list[StoryStep]:
     return [_one("add", HIGH), _one("contains", HIGH, (OK, False))]
 
 
@@ -72,11 +72,11 @@ def _out_of_order(put: str, take: str, values: tuple[int, int], wrong: int) -> S
     ]
 
 
-def _too_much(system: Any) -> list[Step]:
+def _too_much(system: Any) -> list[StoryStep]:
     return [_one("read", None, (OK, HIGH))]
 
 
-def _old_text(system: System) -> list[Step]:
+def _old_text(system: System) -> list[StoryStep]:
     old, new = f"{system.fresh()};", f"{system.fresh()};"
     return [_one("put", old, key="own"), _one("put", new, key="own"), _one("get", None, (OK, old), "own")]
 
@@ -95,7 +95,7 @@ def _txn(*steps: Micro, outcome: str = OK) -> _Txn:
     return _Txn(steps, outcome)
 
 
-def _together(*transactions: _Txn, process: int = 0) -> Step:
+def _together(*transactions: _Txn, process: int = 0) -> StoryStep:
     """Transactions that overlap, each by a process of its own from `process` on."""
     operations, answers = [], []
     for transaction in transactions:
@@ -103,7 +103,7 @@ def _together(*transactions: _Txn, process: int = 0) -> Step:
         asked = [[f, key, None if f == "r" else value] for f, key, value in done]
         operations.append(("txn", asked, None))
         answers.append((transaction.outcome, asked if transaction.outcome == FAIL else done))
-    return Step(tuple(operations), tuple(answers), process)
+    return StoryStep(tuple(operations), tuple(answers), process)
 
 
 X, Y = 0, 1
@@ -121,7 +121,7 @@ def _r(key: int, value: Any) -> Micro:
     return ("r", key, value)
 
 
-def _steps(*steps: Step) -> Story:
+def _steps(*steps: StoryStep) -> Story:
     return lambda system: list(steps)
 
 
@@ -202,31 +202,31 @@ def _balances(*changes: int) -> Story:
     return lambda system: [_one("read", None, (OK, seen))]
 
 
-def _lost_element(system: Any) -> list[Step]:
+def _lost_element(system: Any) -> list[StoryStep]:
     """An element is acknowledged, but the system forgets it at once."""
     element = system.fresh()
     return [_one("add", element, (OK, element))]
 
 
-def _seen_then_lost(system: Any) -> list[Step]:
+def _seen_then_lost(system: Any) -> list[StoryStep]:
     element = system.fresh()
     seen = [*system.elements, element]
     return [_one("add", element, (OK, element)), _one("read", None, (OK, seen))]
 
 
-def _unasked(system: Any) -> list[Step]:
+def _unasked(system: Any) -> list[StoryStep]:
     """Something shows up that nobody adds."""
     system.elements.append(HIGH)
     return []
 
 
-def _twice(system: Any) -> list[Step]:
+def _twice(system: Any) -> list[StoryStep]:
     element = system.fresh()
     seen = [*system.elements, element, element]
     return [_one("add", element), _one("read", None, (OK, seen))]
 
 
-def _fork(system: Any) -> list[Step]:
+def _fork(system: Any) -> list[StoryStep]:
     """Two reads of a group see two writes in opposite orders."""
     first = GROUP * (OWN_KEYS // GROUP)
     keys = [first + n for n in range(GROUP)]
@@ -235,10 +235,10 @@ def _fork(system: Any) -> list[Step]:
     seen = [
         (OK, [[Keyword("r"), key, 1 if key == keys[which] else None] for key in keys]) for which in (0, 1)
     ]
-    return [Step((*writes, ("read", asked, None), ("read", asked, None)), (None, None, *seen))]
+    return [StoryStep((*writes, ("read", asked, None), ("read", asked, None)), (None, None, *seen))]
 
 
-def _without_earlier(system: Any) -> list[Step]:
+def _without_earlier(system: Any) -> list[StoryStep]:
     """A read shows the second of two writes, but not the first."""
     one, two = system.fresh(), system.fresh()
     seen = [*system.elements, two]

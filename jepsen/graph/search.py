@@ -47,7 +47,7 @@ class Graph(NamedTuple):
     kind: Ints
 
 
-class Step(NamedTuple):
+class CycleStep(NamedTuple):
     """One edge of a cycle. `edge`: its number in the graph, -1 for an edge of time."""
 
     source: int
@@ -60,7 +60,7 @@ class Circle(NamedTuple):
     """One cycle. It starts at its least operation."""
 
     anomaly: str
-    steps: tuple[Step, ...]
+    steps: tuple[CycleStep, ...]
 
 
 class Outcome(NamedTuple):
@@ -187,7 +187,7 @@ def _search_component(
     result = search_cycles([(source, target, KINDS[code]) for source, target, code in named], kinds, steps)
     for cycle in map(shorten, result.cycles):
         taken = tuple(
-            Step(
+            CycleStep(
                 int(nodes.lower[edge.source]),
                 int(nodes.lower[edge.target]),
                 edge.kind,
@@ -247,7 +247,7 @@ def _some_cycle(nodes: _Nodes, edges: _Edges) -> Circle:
     return Circle(
         anomaly,
         tuple(
-            Step(int(nodes.lower[origin[at]]), int(nodes.lower[follow[at]]), KINDS[code[at]], number[at])
+            CycleStep(int(nodes.lower[origin[at]]), int(nodes.lower[follow[at]]), KINDS[code[at]], number[at])
             for at in way
         ),
     )

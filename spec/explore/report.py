@@ -37,7 +37,7 @@ class Walks(msgspec.Struct, frozen=True):
     seed: int
 
 
-class Step(msgspec.Struct, frozen=True):
+class TraceStep(msgspec.Struct, frozen=True):
     """One state of a counterexample and the action that led to it ("" for the first)."""
 
     action: str
@@ -74,10 +74,10 @@ class ExplorationReport(msgspec.Struct, kw_only=True):
     walks: int = 0
     seed: int = 0
     collision_probability: float = 0.0
-    trace: list[Step] = []
+    trace: list[TraceStep] = []
 
 
-def show_trace(trace: list[Step]) -> list[str]:
+def show_trace(trace: list[TraceStep]) -> list[str]:
     """Numbered states; after the first only what changed."""
     lines: list[str] = []
     before: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from spec.explore.report import Bounds, ExplorationReport, Step
+from spec.explore.report import Bounds, ExplorationReport, TraceStep
 from spec.explore.visited import FULL, GROWTH_BITS, Dropped, ancestry, fingerprint
 from spec.explore.worker import (
     CHUNK_STATES,
@@ -279,17 +279,17 @@ def _serve(
         return
 
 
-def _retrace(compiled: CompiledModel, marks: list[int], symmetry: bool) -> list[Step]:
+def _retrace(compiled: CompiledModel, marks: list[int], symmetry: bool) -> list[TraceStep]:
     """The states behind the fingerprints, found again by walking from a first state."""
 
     def mark_of(state: tuple[Any, ...]) -> int:
         return fingerprint(compiled.canonical(state) if symmetry else state)
 
     state = next(state for state in compiled.initial() if mark_of(state) == marks[0])
-    steps = [Step("", compiled.show(state))]
+    steps = [TraceStep("", compiled.show(state))]
     for mark in marks[1:]:
         taken, parameters, state = next(
             step for step in compiled.successors(state) if mark_of(step[2]) == mark
         )
-        steps.append(Step(compiled.show_step(taken, parameters), compiled.show(state)))
+        steps.append(TraceStep(compiled.show_step(taken, parameters), compiled.show(state)))
     return steps

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from spec.explore.report import DEADLOCK, Bounds, ExplorationReport, Step, Walks
+from spec.explore.report import DEADLOCK, Bounds, ExplorationReport, TraceStep, Walks
 from spec.explore.worker import TYPE_CHECKED, answer_of
 from spec.lang.types import SpecError
 from spec.run.compiled import CompiledModel, State, compile_model
@@ -106,16 +106,16 @@ class Walker:
         self.walked.unseen = [name for name, _ in self._unseen]
         return self.walked
 
-    def trace(self, number: int, length: int) -> list[Step]:
+    def trace(self, number: int, length: int) -> list[TraceStep]:
         """The first states of a walk, walked once more."""
         chance = Random(f"{self._walks.seed} {number}")
         state = self._first[chance.randrange(len(self._first))]
-        steps = [Step("", self._compiled.show(state))]
+        steps = [TraceStep("", self._compiled.show(state))]
         while len(steps) < length:
             taken, parameters, successor = self._choose(chance, state)
             assert successor is not None
             state = successor
-            steps.append(Step(self._compiled.show_step(taken, parameters), self._compiled.show(state)))
+            steps.append(TraceStep(self._compiled.show_step(taken, parameters), self._compiled.show(state)))
         return steps
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import z3
 
 from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction
-from spec.prover.translate import Moment, Step
+from spec.prover.translate import Moment, SymbolicStep
 from spec.prover.universe import Universe
 
 Sizes = dict[str, int]
@@ -29,7 +29,7 @@ class Finite:
         self.universe = Universe(induction.translator.values, induction.sorts, sizes)
         self._before = induction.before
         self._given: dict[str, Any] = {}
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, SymbolicStep] = {}
         self._solvers: dict[str, tuple[Any, Moment]] = {}
         self._assumed: set[tuple[str, str]] = set()
 
@@ -98,7 +98,7 @@ class Finite:
         self._solvers[action] = (solver, moment)
         return solver, moment
 
-    def _take(self, solver: Any, step: Step) -> Moment:
+    def _take(self, solver: Any, step: SymbolicStep) -> Moment:
         solver.add(*step.guards)
         for variable, value in zip(step.chosen, step.parameters, strict=True):
             solver.add(*self.universe.inside(variable.type, value))

@@ -21,7 +21,7 @@ import z3
 
 from spec.lang.model import Model
 from spec.lang.types import Sort, SpecError
-from spec.prover.translate import Moment, Step, Translator, mentions, sorts_of
+from spec.prover.translate import Moment, SymbolicStep, Translator, mentions, sorts_of
 from spec.prover.values import Elements
 
 BEGINNING = "(first state)"
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True):
     core: frozenset[str] = frozenset()
     model: Any = None
     elements: Elements | None = None
-    step: Step | None = None
+    step: SymbolicStep | None = None
 
 
 class Induction:
@@ -64,7 +64,7 @@ class Induction:
                 )
         self.axioms = [self.translator.property(found, self.before) for found in model.axioms]
         self.assumed = {n: self.translator.property(p, self.before) for n, p in self.conjuncts.items()}
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, SymbolicStep] = {}
         for action in model.actions:
             self.steps[action.name] = self.translator.step(action, self.before)
         self.first_guards, self.first = self._begin()

@@ -11,7 +11,7 @@ from typing import Any
 import z3
 
 from spec.lang.types import Bool, Enum, Fn, Option, Record, Set, Sort, Type
-from spec.prover.translate import Moment, Step, Translator
+from spec.prover.translate import Moment, SymbolicStep, Translator
 from spec.prover.values import Elements, Value
 
 WIDTH = 100
@@ -99,7 +99,7 @@ class Picture:
             return [_tuple(keys)] if text == "true" else []
         return [f"{_tuple(keys)}: {text}" if keys else text]
 
-    def step(self, step: Step) -> str:
+    def step(self, step: SymbolicStep) -> str:
         """`Name(node = node1)`."""
         given = [
             f"{variable.data[1]} = {self.element(value, variable.type)}"

@@ -15,7 +15,7 @@ from spec.lang.model import Action, Property
 from spec.lang.types import SpecError
 from spec.prover.induction import Induction
 from spec.prover.picture import Picture, changes, lines_of
-from spec.prover.translate import Moment, Step
+from spec.prover.translate import Moment, SymbolicStep
 from spec.prover.universe import Universe
 
 
@@ -55,7 +55,7 @@ class _Run:
         )
         with self.universe:
             self._begin(induction)
-        self.steps: list[Step] = []
+        self.steps: list[SymbolicStep] = []
 
     def _begin(self, induction: Induction) -> None:
         model = induction.model

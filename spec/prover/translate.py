@@ -23,7 +23,7 @@ Moment = dict[str, Value]
 Env = dict[int, Value]
 
 
-class Step:
+class SymbolicStep:
     """One action at a moment: possible under `guards`, for these parameters, and what it leads to."""
 
     def __init__(self, action: Action, parameters: list[Value], guards: list[Any], after: Moment) -> None:
@@ -105,7 +105,7 @@ class Translator:
     def property(self, found: Property, moment: Moment) -> Any:
         return self._at(f"{found.name} ({found.line})", found.body, {}, moment)
 
-    def step(self, action: Action, moment: Moment) -> Step:
+    def step(self, action: Action, moment: Moment) -> SymbolicStep:
         """The action's parameters are new unknown elements."""
         where = f"{action.name} ({action.line})"
         for chosen in (step[1] for step in action.steps if step[0] == "choose"):
@@ -129,7 +129,7 @@ class Translator:
         after = dict(moment)
         for name, update in action.updates.items():
             after[name] = self._at(where, update, env, moment)
-        return Step(action, parameters, guards, after)
+        return SymbolicStep(action, parameters, guards, after)
 
     def _at(self, where: str, term: Term, env: Env, moment: Moment) -> Value:
         self._where = f"model {self.model.name}, {where}"
