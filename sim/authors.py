@@ -72,7 +72,7 @@ class Shape(NamedTuple):
     round: int
 
 
-class Picture(NamedTuple):
+class MetadataPicture(NamedTuple):
     """The metadata, as far as commands change it."""
 
     streams: dict[int, str]
@@ -80,8 +80,8 @@ class Picture(NamedTuple):
     nodes: dict[int, tuple[int, str]]
 
 
-def picture_of(metadata: Metadata) -> Picture:
-    return Picture(
+def picture_of(metadata: Metadata) -> MetadataPicture:
+    return MetadataPicture(
         {stream.id: name for name, stream in metadata.streams.items()},
         {
             partition.id: Shape(
@@ -105,7 +105,7 @@ class Authors:
         self._kernel = kernel
         self._authors: dict[tuple[object, ...], list[Author]] = {}
         self._index = 0
-        self._picture = Picture({}, {}, {})
+        self._picture = MetadataPicture({}, {}, {})
         self._effects: dict[tuple[object, ...], int] = {}
         """Which command has changed something, and at which index."""
         self._born_us: dict[int, int] = {}
@@ -171,7 +171,9 @@ class Authors:
                     f"and again at {index}",
                 )
 
-    def _as_meant(self, index: int, command: Command, before: Picture, after: Picture) -> None:
+    def _as_meant(
+        self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
+    ) -> None:
         if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance):
             return
         self._checks["CommandAsMeant"] += 1
@@ -207,7 +209,7 @@ class Authors:
                 f"({text}) has waited since then",
             )
 
-    def _note(self, before: Picture, after: Picture) -> None:
+    def _note(self, before: MetadataPicture, after: MetadataPicture) -> None:
         """When what is there now began."""
         now_us = self._kernel.now_us
         for stream in after.streams:

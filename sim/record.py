@@ -23,7 +23,7 @@ COMMAND = "make sweep-record"
 SWEPT = ("liftlog", "sim")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class SweepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was swept, what came of it, and of which code. `options`: the command line without `--jobs`."""
 
     seeds: str
@@ -60,13 +60,13 @@ def check_place(path: Path) -> None:
         raise LiftlogError(f"cannot write the record {path}: {text}; choose another path")
 
 
-def write_record(path: Path, seeds: str, options: Options, result: SweepResult, sources: str) -> Record:
+def write_record(path: Path, seeds: str, options: Options, result: SweepResult, sources: str) -> SweepRecord:
     """Write the record of a clean sweep of `sources`, the hash when it began. Raises LiftlogError."""
     if not result.good:
         raise LiftlogError(f"{path} is not written: the sweep was not clean")
     if sources != sources_hash():
         raise LiftlogError(f"{path} is not written: the code was changed during the sweep; sweep again")
-    found = Record(
+    found = SweepRecord(
         seeds=seeds,
         options=_command_of(options),
         verdict="clean",
@@ -87,10 +87,10 @@ def write_record(path: Path, seeds: str, options: Options, result: SweepResult, 
     return found
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> SweepRecord:
     """Raises LiftlogError if there is none or it cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return msgspec.json.decode(path.read_bytes(), type=SweepRecord)
     except (OSError, msgspec.MsgspecError) as error:
         raise LiftlogError(f"cannot read the record {path}: {error}; write it with '{COMMAND}'") from error
 

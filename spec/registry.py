@@ -11,7 +11,7 @@ from spec.lang.model import Model, Setting
 from spec.lang.types import Constant, SpecError
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ModelEntry(msgspec.Struct, frozen=True):
     """One model. `flags`: command-line flag (without dashes) -> constant. `events`: those that may be 0.
 
     `small`: bounds by flag at which TLC comes through in seconds; what is not named has its default.
@@ -30,17 +30,17 @@ class Entry(msgspec.Struct, frozen=True):
         return found
 
 
-MODELS: dict[str, Entry] = {
+MODELS: dict[str, ModelEntry] = {
     entry.name: entry
     for entry in (
-        Entry(
+        ModelEntry(
             "twophase",
             "spec.models.twophase",
             "TwoPhase",
             "first lesson: two-phase commit",
             {"nodes": "Nodes"},
         ),
-        Entry(
+        ModelEntry(
             "kafka",
             "spec.models.kafka",
             "Kafka",
@@ -48,7 +48,7 @@ MODELS: dict[str, Entry] = {
             {"replicas": "Replicas", "log-size": "LogSize", "records": "Records", "epochs": "Epochs"},
             small={"replicas": 2, "epochs": 2},
         ),
-        Entry(
+        ModelEntry(
             "raft",
             "spec.models.raft",
             "Raft",
@@ -67,7 +67,7 @@ MODELS: dict[str, Entry] = {
             ("campaigns", "appends", "writes", "restarts", "losses"),
             small={"nodes": 2, "appends": 1},
         ),
-        Entry(
+        ModelEntry(
             "raft-membership",
             "spec.models.raft_membership",
             "RaftMembership",
@@ -86,7 +86,7 @@ MODELS: dict[str, Entry] = {
             ("learning", "campaigns", "changes", "restarts", "losses"),
             small={"nodes": 2, "entries": 2, "changes": 1, "campaigns": 1},
         ),
-        Entry(
+        ModelEntry(
             "raft-snapshots",
             "spec.models.raft_snapshots",
             "RaftSnapshots",
@@ -107,7 +107,7 @@ MODELS: dict[str, Entry] = {
             ("learning", "campaigns", "changes", "restarts", "losses", "snapshots", "installs"),
             small={"nodes": 2, "voters": 2, "campaigns": 1},
         ),
-        Entry(
+        ModelEntry(
             "commands",
             "spec.models.commands",
             "Commands",
@@ -115,7 +115,7 @@ MODELS: dict[str, Entry] = {
             {"requests": "Requests", "entries": "Entries", "span": "Span"},
             small={"requests": 1, "entries": 4},
         ),
-        Entry(
+        ModelEntry(
             "isr",
             "spec.models.isr",
             "Isr",
@@ -133,7 +133,7 @@ MODELS: dict[str, Entry] = {
             ("changes", "crashes", "damages", "delays"),
             small={"nodes": 2, "damages": 0},
         ),
-        Entry(
+        ModelEntry(
             "isr-steps",
             "spec.models.isr_steps",
             "IsrSteps",
@@ -152,7 +152,7 @@ MODELS: dict[str, Entry] = {
             ("changes", "crashes", "damages", "mail", "confessions"),
             small={"epochs": 1, "changes": 1},
         ),
-        Entry(
+        ModelEntry(
             "compaction",
             "spec.models.compaction",
             "Compaction",
@@ -173,7 +173,7 @@ MODELS: dict[str, Entry] = {
             ("given", "shrinks", "wipes", "damages", "delays", "retains", "readers"),
             small={"epochs": 1, "wipes": 0},
         ),
-        Entry(
+        ModelEntry(
             "producers",
             "spec.models.producers",
             "Producers",
@@ -191,7 +191,7 @@ MODELS: dict[str, Entry] = {
             ("retains",),
             small={"records": 2, "runs": 1, "epochs": 2},
         ),
-        Entry(
+        ModelEntry(
             "groups",
             "spec.models.groups",
             "Groups",
@@ -208,7 +208,7 @@ MODELS: dict[str, Entry] = {
             ("failovers", "delays", "resets"),
             small={"records": 1, "generations": 2},
         ),
-        Entry(
+        ModelEntry(
             "nats-streaming",
             "spec.models.nats_streaming",
             "NatsStreaming",
@@ -228,7 +228,7 @@ MODELS: dict[str, Entry] = {
 }
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> ModelEntry:
     """Raises SpecError for a name that is not there."""
     if name not in MODELS:
         raise SpecError(f"there is no model {name!r}; models: {', '.join(MODELS)}")
@@ -271,7 +271,7 @@ def right_models() -> list[Model]:
     return [build(name, "", {}) for name in MODELS]
 
 
-def describe(entry: Entry) -> dict[str, Any]:
+def describe(entry: ModelEntry) -> dict[str, Any]:
     """Constants with their defaults and variants, for `--list`."""
     declared = entry.load().declared
     variants = declared.get("variant")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jepsen.online.state import OK, POLL, REBALANCE, SEND, Assignments, Log
+from jepsen.online.state import OK, POLL, REBALANCE, SEND, Assignments, OnlineLog
 
 ROW, FOUND = "row", "found"
 DECIDED = (
@@ -46,7 +46,7 @@ def fold_batches(
     assignments: Mapping[str, Mapping[int, Sequence[tuple[int, Sequence[str]]]]],
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over whole logs. `assignments`: by history and process, see `state.Assignments`."""
-    logs: dict[tuple[str, str], Log] = {}
+    logs: dict[tuple[str, str], OnlineLog] = {}
     fresh: dict[tuple[str, str], list[list[Any]]] = {}
     for batch in batches:
         names = ("history_id", "key", "what", "text", "numbers")
@@ -54,7 +54,7 @@ def fold_batches(
         for history, key, what, text, numbers in zip(*columns, strict=True):
             log = logs.get((history, key))
             if log is None:
-                log = logs[history, key] = Log(key, gaps)
+                log = logs[history, key] = OnlineLog(key, gaps)
             if what == ROW:
                 fresh.setdefault((history, key), []).append([*numbers, text])
             else:
@@ -77,7 +77,7 @@ def fold_batches(
         yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def _fold(log: Log, records: list[list[Any]], assignments: Assignments) -> None:
+def _fold(log: OnlineLog, records: list[list[Any]], assignments: Assignments) -> None:
     """The new records of one log, in the order of invocations; those of one operation together."""
     records.sort(key=itemgetter(6, 1, 2))
     place = 0
@@ -100,7 +100,7 @@ def _fold(log: Log, records: list[list[Any]], assignments: Assignments) -> None:
         place = end
 
 
-def _rows(history: str, key: str, log: Log) -> Iterator[dict[str, Any]]:
+def _rows(history: str, key: str, log: OnlineLog) -> Iterator[dict[str, Any]]:
     shared = {"history_id": history, "key": key}
     for what, text, numbers in log.dump():
         yield {**shared, "what": what, "name": None, "text": text, "numbers": numbers}

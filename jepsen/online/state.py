@@ -62,7 +62,7 @@ class Value:
 DUPLICATE, G1A, PHANTOM, FUTURE, REALTIME = 1, 2, 4, 8, 16
 
 
-class Log:
+class OnlineLog:
     """One log. `found` collects anomalies as (name, operations, facts)."""
 
     def __init__(self, key: str, gaps: str) -> None:

@@ -39,7 +39,7 @@ DRAWN_MAX = 24
 """Transactions in a cycle that is drawn at all."""
 
 
-class Node(NamedTuple):
+class CycleBox(NamedTuple):
     """What a box says: its name, who acted, what was done, one line each, and all of it in words."""
 
     name: str
@@ -49,7 +49,7 @@ class Node(NamedTuple):
 
 
 class _Box(NamedTuple):
-    node: Node
+    node: CycleBox
     x: float
     y: float
     width: float
@@ -58,7 +58,7 @@ class _Box(NamedTuple):
 
 def transaction_nodes(
     steps: Sequence[Mapping[str, Any]], operations: Mapping[int, Operation]
-) -> dict[int, Node]:
+) -> dict[int, CycleBox]:
     """The boxes of transactions, as far as their operations are at hand."""
     nodes = {}
     for step in steps:
@@ -66,11 +66,11 @@ def transaction_nodes(
         if operation is not None:
             who = f"process {printable(str(operation.process))}"
             lines = _lines(operation, steps)
-            nodes[step["from"]] = Node(f"T{step['from']}", who, lines, describe(operation))
+            nodes[step["from"]] = CycleBox(f"T{step['from']}", who, lines, describe(operation))
     return nodes
 
 
-def cycle_figure(steps: Sequence[Mapping[str, Any]], nodes: Mapping[int, Node]) -> str:
+def cycle_figure(steps: Sequence[Mapping[str, Any]], nodes: Mapping[int, CycleBox]) -> str:
     """The drawing and its steps beside it. What has no node in `nodes` is drawn by number alone."""
     known = {step["from"]: _bare(step["from"]) for step in steps} | dict(nodes)
     told = "".join(
@@ -88,8 +88,8 @@ def cycle_figure(steps: Sequence[Mapping[str, Any]], nodes: Mapping[int, Node]) 
     return f'<div class="cycle">{_drawing(steps, known)}{listed}</div>\n'
 
 
-def _bare(number: int) -> Node:
-    return Node(f"T{number}", "", (), f"T{number}")
+def _bare(number: int) -> CycleBox:
+    return CycleBox(f"T{number}", "", (), f"T{number}")
 
 
 def _kind(step: Mapping[str, Any]) -> str:
@@ -104,7 +104,7 @@ def _name(step: Mapping[str, Any]) -> str:
     return edge if key is None else f"{edge} {clip(printable(str(key)), 14)}"
 
 
-def _drawing(steps: Sequence[Mapping[str, Any]], nodes: Mapping[int, Node]) -> str:
+def _drawing(steps: Sequence[Mapping[str, Any]], nodes: Mapping[int, CycleBox]) -> str:
     count = len(steps)
     detailed = count <= DETAILED_MAX
     shown = [nodes[step["from"]] for step in steps]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jepsen.report import timeline as lanes
-from jepsen.report.cycle import CHARACTERS, Node, cycle_figure
+from jepsen.report.cycle import CHARACTERS, CycleBox, cycle_figure
 from jepsen.report.meanings import meaning_in_log
 from jepsen.report.plots import Frame, Series, fault_words, plot, rate
 from jepsen.report.shell import disclosure, document, legend, table, text, write_page
@@ -134,14 +134,14 @@ def _operations(result: CheckResult, anomaly: Anomaly, involved: dict[int, Lane]
     return table(HEADINGS_OF_OPERATIONS, [_operation(result, lane) for lane in lanes])
 
 
-def _nodes(anomaly: Anomaly, involved: dict[int, Lane]) -> dict[int, Node]:
+def _nodes(anomaly: Anomaly, involved: dict[int, Lane]) -> dict[int, CycleBox]:
     """The boxes of a cycle. Its sentences call the operations T1, T2 and so on, in the order of the steps."""
     nodes = {}
     for place, op in enumerate(dict.fromkeys(step["from"] for step in anomaly.cycle), 1):
         lane = involved.get(op)
         lines = () if lane is None else (clip(_label(lane), CHARACTERS), clip(f"on {lane.key}", CHARACTERS))
         who = f"operation {op}" if lane is None else f"#{op}, process {lane.process}"
-        nodes[op] = Node(f"T{place}", who, lines, f"#{op}" if lane is None else describe(lane))
+        nodes[op] = CycleBox(f"T{place}", who, lines, f"#{op}" if lane is None else describe(lane))
     return nodes
 
 

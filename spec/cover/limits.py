@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 
-from spec.cover.reading import Reader, Shown, Taken
+from spec.cover.reading import Shown, StateNames, Taken
 from spec.run.compiled import State
 
 
@@ -28,7 +28,7 @@ class Limits:
     weights: ClassVar[dict[str, float]] = {}
     """How often a random path takes an action, beside 1 for the others."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: StateNames) -> None:
         self.reader = reader
 
     def refuses(self, before: Shown, step: Taken, given: dict[str, Any]) -> str:
@@ -58,7 +58,7 @@ class PossibleMoves(NamedTuple):
 class Moves:
     """What the core may do from a state at rest: one step and what follows from it in the same breath."""
 
-    def __init__(self, reader: Reader, limits: Limits) -> None:
+    def __init__(self, reader: StateNames, limits: Limits) -> None:
         self._reader = reader
         self._limits = limits
 

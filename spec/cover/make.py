@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from spec.cover.limits import Limits
 from spec.cover.paths import Path, choose_paths
 from spec.cover.plans import LIMITS, PLANS, Part
-from spec.cover.reading import Reader
+from spec.cover.reading import StateNames
 from spec.cover.scenario import (
     Bounds,
     Index,
@@ -52,7 +52,7 @@ class Coverage:
         compiled = compile_model(model)
         if part.walks:
             progress(f"{part.name}: {part.walks} random paths")
-            self._add_walks(part, model, Reader(compiled))
+            self._add_walks(part, model, StateNames(compiled))
             return
         progress(f"{part.name}: walking through {model.name}")
         every = Walk(compiled, most=part.most)
@@ -72,7 +72,7 @@ class Coverage:
         if ways:
             self.files[name] = file_of(self.model, model, driven.reader, ways)
 
-    def _add_walks(self, part: Part, model: Model, reader: Reader) -> None:
+    def _add_walks(self, part: Part, model: Model, reader: StateNames) -> None:
         """Of random paths always the one with the most new pairs, up to the last of these."""
         paths = list(random_paths(reader, self.model, part.walks, WALK_STEPS, 0))
         kept = []

@@ -20,7 +20,7 @@ class Taken(NamedTuple):
 class Shown:
     """A state whose variables are attributes, shown as plain values: `shown.now["leader"]`."""
 
-    def __init__(self, reader: Reader, state: State) -> None:
+    def __init__(self, reader: StateNames, state: State) -> None:
         self._reader = reader
         self._state = state
 
@@ -33,7 +33,7 @@ class Shown:
         return value
 
 
-class Reader:
+class StateNames:
     """Names for one compiled model."""
 
     def __init__(self, compiled: CompiledModel) -> None:

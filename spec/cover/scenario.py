@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from spec.cover.paths import Path
-from spec.cover.reading import Reader
+from spec.cover.reading import StateNames
 from spec.lang.model import Model
 from spec.lang.types import SpecError
 
@@ -92,7 +92,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, str]
 
 
-def file_of(name: str, model: Model, reader: Reader, paths: Sequence[Path]) -> ScenarioFile:
+def file_of(name: str, model: Model, reader: StateNames, paths: Sequence[Path]) -> ScenarioFile:
     """Paths as scenarios. Raises SpecError if they do not begin in one state."""
     start = paths[0].start
     head = Head(name, dict(model.settings), dict(model.bindings), reader.compiled.show(start))

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from spec.cover.limits import Limits, Moves
-from spec.cover.reading import Reader, Taken
+from spec.cover.reading import StateNames, Taken
 from spec.explore.visited import fingerprint
 from spec.run.compiled import CompiledModel, State
 
@@ -28,7 +28,7 @@ class Hop(NamedTuple):
     mark: int
 
 
-class Node(NamedTuple):
+class WalkNode(NamedTuple):
     mark: int
     action: str
 
@@ -42,17 +42,17 @@ class Walk:
     def __init__(
         self, compiled: CompiledModel, limits: type[Limits] = Limits, symmetry: bool = True, most: int = 0
     ) -> None:
-        self.reader = Reader(compiled)
+        self.reader = StateNames(compiled)
         self.limits = limits(self.reader)
         self._moves = Moves(self.reader, self.limits)
         self._image = compiled.canonical if symmetry else _same
         self._most = most
-        self.actions: dict[str, tuple[Node, Hop]] = {}
-        self.pairs: dict[Pair, tuple[Node, Hop]] = {}
+        self.actions: dict[str, tuple[WalkNode, Hop]] = {}
+        self.pairs: dict[Pair, tuple[WalkNode, Hop]] = {}
         self.refusals: dict[Pair, str] = {}
         """Pair of which the second action was refused, or did not follow, -> the first reason found."""
         self.refused_actions: dict[str, str] = {}
-        self.parents: dict[Node, tuple[Node, Hop] | None] = {}
+        self.parents: dict[WalkNode, tuple[WalkNode, Hop] | None] = {}
         self._waiting: dict[int, State] = {}
         self._hops: dict[int, list[Hop]] = {}
         self._refused: dict[int, list[tuple[str, str]]] = {}
@@ -80,9 +80,9 @@ class Walk:
         return self.reader.compiled.initial()
 
     def _go(self) -> None:
-        queue: deque[Node] = deque()
+        queue: deque[WalkNode] = deque()
         for state in self._first:
-            node = Node(fingerprint(state), FIRST)
+            node = WalkNode(fingerprint(state), FIRST)
             if node not in self.parents:
                 self.parents[node] = None
                 self._waiting[node.mark] = state
@@ -98,7 +98,7 @@ class Walk:
                 self.refusals.setdefault((node.action, action), reason)
             for hop in self._hops[node.mark]:
                 self._note(node, hop)
-                following = Node(hop.mark, hop.actions[-1])
+                following = WalkNode(hop.mark, hop.actions[-1])
                 if following not in self.parents:
                     self.parents[following] = (node, hop)
                     queue.append(following)
@@ -120,13 +120,13 @@ class Walk:
         for first, second, reason in cut:
             self.refusals.setdefault((first, second), reason)
 
-    def _note(self, node: Node, hop: Hop) -> None:
+    def _note(self, node: WalkNode, hop: Hop) -> None:
         for action in hop.actions:
             self.actions.setdefault(action, (node, hop))
         for pair in pairs_of(node.action, hop.actions):
             self.pairs.setdefault(pair, (node, hop))
 
-    def way(self, node: Node, hop: Hop) -> list[Hop]:
+    def way(self, node: WalkNode, hop: Hop) -> list[Hop]:
         """Hops from a first state through `node` to the end of `hop`."""
         hops = [hop]
         step = self.parents[node]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from spec.cover.limits import Limits, Moves
 from spec.cover.paths import Path
 from spec.cover.plans import LIMITS, WIDE, Part
-from spec.cover.reading import Reader, Taken
+from spec.cover.reading import StateNames, Taken
 from spec.cover.scenario import ScenarioFile, file_of
 from spec.lang.types import SpecError
 from spec.registry import build
@@ -25,11 +25,11 @@ def wander(model: str, part: Part | None, count: int, steps: int, seed: int) -> 
     if chosen is None:
         raise SpecError(f"there are no wide bounds for model {model!r}: give bounds")
     built = build(model, "", chosen.constants)
-    reader = Reader(compile_model(built))
+    reader = StateNames(compile_model(built))
     return file_of(model, built, reader, list(random_paths(reader, model, count, steps, seed)))
 
 
-def random_paths(reader: Reader, model: str, count: int, steps: int, seed: int) -> Iterator[Path]:
+def random_paths(reader: StateNames, model: str, count: int, steps: int, seed: int) -> Iterator[Path]:
     """Paths that the core may take, by the limits of the model."""
     limits = LIMITS.get(model, Limits)(reader)
     moves = Moves(reader, limits)

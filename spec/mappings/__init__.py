@@ -17,7 +17,7 @@ from spec.lang.types import SpecError
 from spec.mappings.checker import Mapping
 
 
-class Entry(msgspec.Struct, frozen=True):
+class MappingEntry(msgspec.Struct, frozen=True):
     """One mapping. `flags`: command-line flag -> constant of the concrete model."""
 
     name: str
@@ -50,18 +50,20 @@ _RAFT = {
     "restarts": "Restarts",
 }
 
-MAPPINGS: dict[str, Entry] = {
+MAPPINGS: dict[str, MappingEntry] = {
     entry.name: entry
     for entry in (
-        Entry("raft-election", "raft -> election", "spec.mappings.raft_election", "RaftElection", _RAFT),
-        Entry(
+        MappingEntry(
+            "raft-election", "raft -> election", "spec.mappings.raft_election", "RaftElection", _RAFT
+        ),
+        MappingEntry(
             "raft-log",
             "raft -> raft-log",
             "spec.mappings.raft_log",
             "RaftToLog",
             {flag: name for flag, name in _RAFT.items() if flag != "writes"},
         ),
-        Entry(
+        MappingEntry(
             "isr",
             "isr -> isr",
             "spec.mappings.isr",
@@ -76,7 +78,7 @@ MAPPINGS: dict[str, Entry] = {
                 "delays": "Delays",
             },
         ),
-        Entry(
+        MappingEntry(
             "compaction",
             "compaction -> compaction",
             "spec.mappings.compaction",
@@ -96,7 +98,7 @@ MAPPINGS: dict[str, Entry] = {
 }
 
 
-def mapping_of(name: str) -> Entry:
+def mapping_of(name: str) -> MappingEntry:
     """Raises SpecError for a name that is not there."""
     if name not in MAPPINGS:
         raise SpecError(f"there is no mapping {name!r}; mappings: {', '.join(MAPPINGS)}")

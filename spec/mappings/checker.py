@@ -24,13 +24,13 @@ import msgspec
 
 from spec.lang.model import Model, Rigid
 from spec.lang.types import Fn, Type
-from spec.mappings.reading import View, facts_of, reader_of, value_reader
+from spec.mappings.reading import NamedState, facts_of, reader_of, value_reader
 from spec.run.compiled import CompiledModel, State, compile_model
 from spec.run.stepwise import Refused, Stepper
 
 AbstractStep = tuple[str, dict[str, Any]]
 """An action of the proof's model, with its parameters by name."""
-Steps = Generator[AbstractStep, View, None]
+Steps = Generator[AbstractStep, NamedState, None]
 """Yields steps; is sent the abstract state that each leads to."""
 Pair = tuple[State, State]
 
@@ -47,20 +47,22 @@ class Mapping:
         """Sets `concrete` and `abstract`. Raises SpecError for bounds that the mapping is not made for."""
         raise NotImplementedError
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         """From the abstract model's first state to the one that belongs to this first state."""
         raise NotImplementedError
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         """What the abstract model does while the concrete one takes this step."""
         raise NotImplementedError
 
-    def disagreements(self, state: View, abstract: View) -> Iterator[str]:
+    def disagreements(self, state: NamedState, abstract: NamedState) -> Iterator[str]:
         """Where the two states do not belong together, in words."""
         raise NotImplementedError
 
 
-class Failure(msgspec.Struct):
+class UnmatchedStep(msgspec.Struct):
     """A step without a counterpart. `trace`: the steps that lead there, the last one is the culprit."""
 
     trace: list[str]
@@ -87,7 +89,7 @@ class MappingReport(msgspec.Struct):
     never: list[str]
     outside: dict[str, int]
     seconds: float
-    failure: Failure | None = None
+    failure: UnmatchedStep | None = None
 
 
 class _Wrong(Exception):
@@ -140,7 +142,9 @@ class Checker:
             verdict, failure = "violated", found.failure
         return self._report(verdict, depth, failure, started)
 
-    def _report(self, verdict: str, depth: int, failure: Failure | None, started: float) -> MappingReport:
+    def _report(
+        self, verdict: str, depth: int, failure: UnmatchedStep | None, started: float
+    ) -> MappingReport:
         actions = [action.name for action in self.mapping.abstract.actions]
         return MappingReport(
             mapping=self.name,
@@ -164,7 +168,7 @@ class Checker:
         """So many random walks instead, the same ones for the same seed: less far, but deep."""
         started = time.monotonic()
         chance = random.Random(seed)
-        failure: Failure | None = None
+        failure: UnmatchedStep | None = None
         first: deque[Pair] = deque()
         try:
             self._begin(first)
@@ -253,22 +257,20 @@ class Checker:
             self._stutters += not count
         return abstract
 
-    def _agree(self, state: View, abstract: State) -> None:
+    def _agree(self, state: NamedState, abstract: State) -> None:
         for text in self.mapping.disagreements(state, self._read_abstract(abstract)):
             raise _Wrong(text, abstract)
 
     def _failure(
         self, pair: Pair | None, label: str, state: State, after: State, abstract: State, wrong: _Wrong
-    ) -> Failure:
+    ) -> UnmatchedStep:
         trace = [label]
         while pair is not None:
             pair, step = self._parents[pair]
             if step:
                 trace.insert(0, step)
-        changes = [
-            f"{path}: {one} -> {other}" for path, one, other in self._given.differences(state, after)
-        ]
-        return Failure(trace, wrong.why, changes, self._facts(abstract), self._facts(wrong.abstract))
+        changes = [f"{path}: {one} -> {other}" for path, one, other in self._given.differences(state, after)]
+        return UnmatchedStep(trace, wrong.why, changes, self._facts(abstract), self._facts(wrong.abstract))
 
     def _facts(self, abstract: State) -> list[str]:
         """One line for each variable that says anything; orders are told by the elements' numbers."""
@@ -290,7 +292,7 @@ def _is_order(kind: Type) -> bool:
 class _Failed(Exception):
     """The exploration ends here."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: UnmatchedStep) -> None:
         super().__init__(failure.why)
         self.failure = failure
 

@@ -14,7 +14,7 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 from spec.checking import print_json, progress_of
 from spec.lang.types import SpecError
-from spec.mappings import MAPPINGS, Entry, mapping_of
+from spec.mappings import MAPPINGS, MappingEntry, mapping_of
 from spec.mappings.checker import MappingReport, check_mapping
 
 MOST_PAIRS = 20_000
@@ -98,7 +98,7 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def lines_of(entry: Entry, report: MappingReport) -> list[str]:
+def lines_of(entry: MappingEntry, report: MappingReport) -> list[str]:
     """What a person reads; a failure in full."""
     constants = ", ".join(f"{name} = {value}" for name, value in report.constants.items())
     settings = "".join(f" ({value})" for value in report.settings.values())

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.mappings.checker import Mapping, Steps
-from spec.mappings.reading import Item, View
+from spec.mappings.reading import Item, NamedState
 from spec.models.compaction import Compaction as Model
 from spec.proofs.compaction import Compaction as Proof
 
@@ -36,11 +36,13 @@ class CompactionToProof(Mapping):
         bounds = self.concrete.bindings
         self.abstract = Proof(Nodes=bounds["Replicas"], Offsets=bounds["Records"], Keys=bounds["Keys"])
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         for i in range(state.committed):
             yield from _write(0, i, state)
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         now = abstract
         steps = self._own_steps(action, given, before, after)
         try:
@@ -51,7 +53,7 @@ class CompactionToProof(Mapping):
         except StopIteration:
             yield from _learn(now)
 
-    def _own_steps(self, action: str, given: dict[str, Any], before: View, after: View) -> Steps:
+    def _own_steps(self, action: str, given: dict[str, Any], before: NamedState, after: NamedState) -> Steps:
         match action:
             case "Commit" if after.committed > before.committed:
                 yield from _write(given["lead"], before.committed, after)
@@ -71,7 +73,7 @@ class CompactionToProof(Mapping):
             case "LoseDisk":
                 yield "Wipe", {"n": given["f"]}
 
-    def disagreements(self, state: View, abstract: View) -> Iterator[str]:
+    def disagreements(self, state: NamedState, abstract: NamedState) -> Iterator[str]:
         for i, written in abstract.written.items():
             if written != (i < state.committed):
                 yield f"committed is what lies below {state.committed}"
@@ -90,13 +92,13 @@ class CompactionToProof(Mapping):
                     yield f"the horizon of replica {r + 1} is {state.horizon[r]}"
 
 
-def holds(state: View, r: int, i: int) -> bool:
+def holds(state: NamedState, r: int, i: int) -> bool:
     """The copy has the committed record, or the place where it was."""
     here = i < state.committed and i < state.leo[r]
     return bool(here and state.log[r][i].epoch == state.truth[i].epoch)
 
 
-def clean_point(state: View, r: int) -> int:
+def clean_point(state: NamedState, r: int) -> int:
     """As far as there is no damage."""
     whole = state.bad[r]
     return int(state.clean[r] if whole is None else min(state.clean[r], whole))
@@ -107,7 +109,7 @@ def fields(slot: Item) -> tuple[int, bool]:
     return slot.key, slot.deletes
 
 
-def _write(lead: int, i: int, after: View) -> Steps:
+def _write(lead: int, i: int, after: NamedState) -> Steps:
     """An offset is committed: the leader has written it, and whoever has it already has copied it."""
     key, deletes = fields(after.truth[i])
     yield "Append", {"n": lead, "i": i, "k": key, "deletes": deletes}
@@ -116,18 +118,18 @@ def _write(lead: int, i: int, after: View) -> Steps:
             yield "Fetch", {"n": r, "source": lead, "i": i}
 
 
-def _learn(now: View) -> Steps:
+def _learn(now: NamedState) -> Steps:
     """Whatever may be learned, at once: later somebody may begin anew."""
     for i, known in now.horizon.items():
         if now.written[i] and not known and all(_passed_or_empty(now, n, i) for n in now.passed):
             now = yield "Learn", {"i": i}
 
 
-def _passed_or_empty(now: View, n: int, i: int) -> bool:
+def _passed_or_empty(now: NamedState, n: int, i: int) -> bool:
     return now.passed[n][i] or not any(now.reached[n][j] for j in range(i + 1))
 
 
-def _rewrite(r: int, before: View, after: View) -> Steps:
+def _rewrite(r: int, before: NamedState, after: NamedState) -> Steps:
     """A record gone: for a later one of its key that the run knows of, or as a tombstone."""
     run, mine = before.run[r], before.log[r]
     i = run.done

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from spec.mappings.checker import Mapping, Steps
 from spec.mappings.raft_log import entries_of, newest
-from spec.mappings.reading import View
+from spec.mappings.reading import NamedState
 from spec.models.isr import Isr as Model
 from spec.proofs.isr import Isr as Proof
 
@@ -45,14 +45,16 @@ class IsrToProof(Mapping):
             Nodes=bounds["Replicas"], Epochs=bounds["Epochs"] + 1, Offsets=bounds["Records"] + 1
         )
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         leader, epoch = state.now.leader, state.now.epoch
         yield "Elect", {"n": leader, "e": epoch}
         for node in state.view:
             yield "Hear", {"n": node, "e": epoch}
         yield "Begin", {"n": leader, "e": epoch}
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         r: Any = given.get("r", given.get("f"))
         epoch = 0 if r is None else before.view[r].epoch
         if action in FOLLOWING:
@@ -84,7 +86,7 @@ class IsrToProof(Mapping):
             case _:
                 yield from _command(action, before, after)
 
-    def disagreements(self, state: View, abstract: View) -> Iterator[str]:
+    def disagreements(self, state: NamedState, abstract: NamedState) -> Iterator[str]:
         now, asked = state.now, {n for n, there in abstract.asked[state.now.epoch].items() if there}
         if abstract.now != now.epoch:
             yield f"the newest epoch is {now.epoch}"
@@ -105,7 +107,7 @@ class IsrToProof(Mapping):
                 yield f"record {place} of epoch {record.epoch} is committed"
 
 
-def _views_differ(r: int, epochs: list[int], state: View, abstract: View) -> Iterator[str]:
+def _views_differ(r: int, epochs: list[int], state: NamedState, abstract: NamedState) -> Iterator[str]:
     """Of a replica that runs: the epoch it is in, and what it leads."""
     view = state.view[r]
     if newest(abstract.heard[r]) != view.epoch:
@@ -122,7 +124,7 @@ def _views_differ(r: int, epochs: list[int], state: View, abstract: View) -> Ite
             yield f"what lies below {state.hw[r]}, the HW of the leader of epoch {e}, is committed"
 
 
-def in_sync(state: View) -> frozenset[int]:
+def in_sync(state: NamedState) -> frozenset[int]:
     """For the proof: in the ISR or eligible."""
     return frozenset(state.now.isr | state.eligible)
 
@@ -132,12 +134,12 @@ def named(replicas: Iterable[int]) -> str:
     return ", ".join(f"replica {r + 1}" for r in sorted(replicas)) or "nobody"
 
 
-def joining(state: View) -> set[int]:
+def joining(state: NamedState) -> set[int]:
     """Whose addition is on its way."""
     return {state.change.who} if state.change is not None and state.change.joins else set()
 
 
-def _command(action: str, before: View, after: View) -> Steps:
+def _command(action: str, before: NamedState, after: NamedState) -> Steps:
     """What the metadata group applies: an addition is granted or lapses, somebody goes, an election."""
     epoch = before.now.epoch
     for who in sorted(joining(before) - joining(after)):
@@ -150,14 +152,14 @@ def _command(action: str, before: View, after: View) -> Steps:
         yield "Elect", {"n": after.now.leader, "e": after.now.epoch}
 
 
-def _new_epoch(r: int, after: View) -> Steps:
+def _new_epoch(r: int, after: NamedState) -> Steps:
     epoch = after.view[r].epoch
     yield "Hear", {"n": r, "e": epoch}
     if after.view[r].leader == r:
         yield "Begin", {"n": r, "e": epoch}
 
 
-def _commit(r: int, epoch: int, before: View, after: View, abstract: View) -> Steps:
+def _commit(r: int, epoch: int, before: NamedState, after: NamedState, abstract: NamedState) -> Steps:
     """R2: with the ISR that this leader knows, and whom it has proposed."""
     now = yield "Acknowledge", {"n": r, "e": epoch, "k": before.synced[r]}
     counted = before.view[r].isr | {before.pending[r], r}

@@ -15,7 +15,7 @@ from typing import Any
 
 from spec.lang.types import SpecError
 from spec.mappings.checker import Mapping, Steps
-from spec.mappings.reading import Item, View
+from spec.mappings.reading import Item, NamedState
 from spec.models.raft import Raft
 from spec.proofs.election import Election
 
@@ -31,10 +31,12 @@ class RaftElection(Mapping):
         self.concrete = Raft(**({"variant": variant} if variant else {}), **constants, Losses=0)
         self.abstract = Election(Nodes=3, Terms=self.concrete.bindings["Terms"] + 1)
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         yield from ()
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         n = given["n"]
         if action == "Restart":
             yield from _restart(n, given, before, after)
@@ -52,7 +54,7 @@ class RaftElection(Mapping):
         for message in said(after, "vote") - said(before, "vote"):
             yield "Answer", {"n": message.source, "to": message.to}
 
-    def disagreements(self, state: View, abstract: View) -> Iterator[str]:
+    def disagreements(self, state: NamedState, abstract: NamedState) -> Iterator[str]:
         for n in state.term:
             mine = (state.term[n], state.vote[n])
             if mine != (abstract.term[n], only(abstract.vote[n])):
@@ -68,7 +70,7 @@ class RaftElection(Mapping):
                 yield f"node {m.source + 1} told a vote for node {m.to + 1} in term {m.term}"
 
 
-def _in_memory(action: str, n: Any, given: dict[str, Any], before: View, after: View) -> Steps:
+def _in_memory(action: str, n: Any, given: dict[str, Any], before: NamedState, after: NamedState) -> Steps:
     """What the step does to term and vote."""
     term = after.term[n]
     if action == "Campaign":
@@ -79,7 +81,7 @@ def _in_memory(action: str, n: Any, given: dict[str, Any], before: View, after: 
         yield "Hear", {"n": n, "t": term}
 
 
-def _restart(n: Any, given: dict[str, Any], before: View, after: View) -> Steps:
+def _restart(n: Any, given: dict[str, Any], before: NamedState, after: NamedState) -> Steps:
     """The disk before or after the write; then, if the log tells of a later term, that term (M1a)."""
     if given["voted"]:
         yield "Sync", {"n": n}
@@ -101,7 +103,7 @@ def only(votes: dict[int, bool]) -> int | None:
     return found[0] if len(found) == 1 else None if not found else -1
 
 
-def said(state: View, kind: str) -> set[Item]:
+def said(state: NamedState, kind: str) -> set[Item]:
     """Messages of a kind."""
     return {message for message in state.messages if message.kind == kind}
 

@@ -17,7 +17,7 @@ from typing import Any
 from spec.lang.types import SpecError
 from spec.mappings.checker import Mapping, Steps
 from spec.mappings.raft_election import only, quorum_within, said
-from spec.mappings.reading import Item, View
+from spec.mappings.reading import Item, NamedState
 from spec.models.raft import Raft
 from spec.proofs.raftlog import RaftLog
 
@@ -33,10 +33,12 @@ class RaftToLog(Mapping):
         bounds = self.concrete.bindings
         self.abstract = RaftLog(Nodes=3, Terms=bounds["Terms"] + 1, Indexes=bounds["Entries"] + 1)
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         yield from ()
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         n = given["n"]
         term, log = after.term[n], before.log[n]
         end = {"i": len(log), "w": log[-1] if log else 0}
@@ -63,7 +65,7 @@ class RaftToLog(Mapping):
             case "StepDown" if term > before.term[n]:
                 yield "Hear", {"n": n, "t": term}
 
-    def disagreements(self, state: View, abstract: View) -> Iterator[str]:
+    def disagreements(self, state: NamedState, abstract: NamedState) -> Iterator[str]:
         for n, term in state.term.items():
             if newest(abstract.heard[n]) != term:
                 yield f"node {n + 1} is in term {term}"
@@ -92,7 +94,7 @@ def acknowledges(m: Item, term: int, leader: int, index: int) -> bool:
     return bool((m.term, m.to) == (term, leader) and m.index >= index)
 
 
-def elected_by(abstract: View, term: int, n: int) -> int:
+def elected_by(abstract: NamedState, term: int, n: int) -> int:
     """The quorum that made n the leader; some quorum if none did, and then the step is refused."""
     return next((q for q, won in abstract.elected[term][n].items() if won), 0)
 

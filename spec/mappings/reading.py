@@ -37,7 +37,7 @@ class Item:
         return f"({', '.join(f'{name}: {value}' for name, value in vars(self).items())})"
 
 
-class View:
+class NamedState:
     """A whole state, of which each variable is read when first asked for."""
 
     def __init__(self, readers: Mapping[str, tuple[int, Reader]], state: tuple[Any, ...]) -> None:
@@ -53,10 +53,10 @@ class View:
         return value
 
 
-def reader_of(types: Mapping[str, Type]) -> Callable[[tuple[Any, ...]], View]:
+def reader_of(types: Mapping[str, Type]) -> Callable[[tuple[Any, ...]], NamedState]:
     """Reads whole states."""
     readers = {name: (place, value_reader(kind)) for place, (name, kind) in enumerate(types.items())}
-    return lambda state: View(readers, state)
+    return lambda state: NamedState(readers, state)
 
 
 def value_reader(kind: Type) -> Reader:

@@ -19,7 +19,7 @@ Facts = dict[str, list[str]]
 """For each variable what is true of it."""
 
 
-class Picture:
+class Counterexample:
     """One z3 model: the names of its elements, and what holds in a moment."""
 
     def __init__(self, translator: Translator, found: Any, universe: Elements) -> None:

@@ -11,7 +11,7 @@ from spec.lang.model import Model
 from spec.proofs import Proof
 from spec.prover.fragment import Fragment, fragment_of
 from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction, check_names
-from spec.prover.picture import Picture, changes, lines_of, universe_of
+from spec.prover.picture import Counterexample, changes, lines_of, universe_of
 from spec.prover.queries import FEW, Queries
 from spec.prover.scenario import find_run
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 60.0
 Progress = Callable[[str], None]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class UnprovedQuery(msgspec.Struct, frozen=True):
     """A query that was not proved: refuted, with the pair of states, or unknown."""
 
     action: str
@@ -37,7 +37,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
     conjunct: str
     verdict: str
-    failure: Failure | None = None
+    failure: UnprovedQuery | None = None
 
 
 class ProofReport(msgspec.Struct):
@@ -53,7 +53,7 @@ class ProofReport(msgspec.Struct):
     queries: int
     seconds: float
     slowest_seconds: float
-    failures: list[Failure]
+    failures: list[UnprovedQuery]
     run: str
     run_steps: list[str]
     deletions: list[Deletion]
@@ -75,7 +75,7 @@ def prove(
     queries = Queries(induction, timeout_s)
     names = list(induction.conjuncts)
     answers: list[Answer] = []
-    failures: list[Failure] = []
+    failures: list[UnprovedQuery] = []
     for action, conjunct in induction.cases(names):
         progress(f"{proof.name}: {action}, {conjunct}")
         answer = queries.answer(action, conjunct, names)
@@ -107,14 +107,14 @@ def prove(
     )
 
 
-def _failure(queries: Queries, answer: Answer, given: list[str]) -> Failure:
+def _failure(queries: Queries, answer: Answer, given: list[str]) -> UnprovedQuery:
     """With the smallest states that can be found."""
     small = queries.counterexample(answer.action, answer.conjunct, given)
     if small is not None:
         answer = small
     if answer.verdict == "unknown":
-        return Failure(answer.action, answer.conjunct, "unknown", [])
-    return Failure(answer.action, answer.conjunct, "refuted", show(queries.induction, answer))
+        return UnprovedQuery(answer.action, answer.conjunct, "unknown", [])
+    return UnprovedQuery(answer.action, answer.conjunct, "refuted", show(queries.induction, answer))
 
 
 def _without(
@@ -129,7 +129,7 @@ def _without(
         again = few.ask(answer.action, answer.conjunct, rest, queries.timeout_s)
         if again.verdict == "refuted":
             shown = show(queries.induction, queries.smaller(again, rest))
-            return Deletion(name, "needed", Failure(answer.action, answer.conjunct, "refuted", shown))
+            return Deletion(name, "needed", UnprovedQuery(answer.action, answer.conjunct, "refuted", shown))
     undecided = False
     for answer in concerned:
         again = queries.answer(answer.action, answer.conjunct, rest)
@@ -138,7 +138,7 @@ def _without(
         found = queries.large(answer.action, answer.conjunct, rest)
         if found is not None or again.verdict == "refuted":
             shown = show(queries.induction, found or again)
-            return Deletion(name, "needed", Failure(answer.action, answer.conjunct, "refuted", shown))
+            return Deletion(name, "needed", UnprovedQuery(answer.action, answer.conjunct, "refuted", shown))
         undecided = True
     if undecided:
         return Deletion(name, "unknown")
@@ -151,7 +151,7 @@ def show(induction: Induction, answer: Answer) -> list[str]:
     universe = answer.elements or universe_of(answer.model, translator, induction.sorts)
     translator.values.universe = universe
     try:
-        picture = Picture(translator, answer.model, universe)
+        picture = Counterexample(translator, answer.model, universe)
         sizes = ", ".join(f"{len(elements)} {name}" for name, elements in universe.items())
         if answer.action == BEGINNING:
             head = f"with {sizes}, {answer.conjunct} is false in a first state:"

@@ -14,7 +14,7 @@ import z3
 from spec.lang.model import Action, Property
 from spec.lang.types import SpecError
 from spec.prover.induction import Induction
-from spec.prover.picture import Picture, changes, lines_of
+from spec.prover.picture import Counterexample, changes, lines_of
 from spec.prover.translate import Moment, SymbolicStep
 from spec.prover.universe import Universe
 
@@ -98,7 +98,7 @@ class _Run:
 
     def text(self, found: Any) -> list[str]:
         with self.universe:
-            picture = Picture(self.translator, found, self.universe.elements)
+            picture = Counterexample(self.translator, found, self.universe.elements)
             facts = [picture.facts(moment) for moment in self.moments]
             rigid = {n: f for n, f in facts[0].items() if n in self.translator.rigid}
             lines = lines_of(rigid)

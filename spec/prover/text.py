@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spec.proofs import Proof
 from spec.prover.fragment import Fragment
-from spec.prover.prove import Deletion, Failure, ProofReport
+from spec.prover.prove import Deletion, ProofReport, UnprovedQuery
 
 
 def lines_of_report(proof: Proof, report: ProofReport, show: bool) -> list[str]:
@@ -27,7 +27,7 @@ def lines_of_report(proof: Proof, report: ProofReport, show: bool) -> list[str]:
     return lines
 
 
-def _failure(failure: Failure) -> list[str]:
+def _failure(failure: UnprovedQuery) -> list[str]:
     if failure.verdict == "unknown":
         return [f"{failure.action}, {failure.conjunct}: unknown; z3 ran out of time"]
     return [f"{failure.action} does not keep {failure.conjunct}:", *_indented(failure.states)]

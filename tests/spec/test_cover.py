@@ -20,7 +20,7 @@ from spec.cover.make import Coverage, contents, cover, write
 from spec.cover.paths import choose_paths
 from spec.cover.plans import LIMITS, PLANS, Part
 from spec.cover.raft_limits import RaftLimits
-from spec.cover.reading import Reader
+from spec.cover.reading import StateNames
 from spec.cover.scenario import apply_changes, encode, load
 from spec.cover.walk import Pair, Walk
 from spec.cover.wander import random_paths
@@ -169,7 +169,7 @@ def test_a_walk_that_ends_early_says_so() -> None:
 
 def test_random_paths_are_paths_of_the_model_and_the_same_each_time() -> None:
     found = compiled("raft")
-    reader = Reader(found)
+    reader = StateNames(found)
     paths = list(random_paths(reader, "raft", 5, 20, 3))
     for path in paths:
         state = path.start

@@ -11,7 +11,7 @@ from spec.mappings import MAPPINGS, mapping_of
 from spec.mappings.checker import Mapping, Steps, check_mapping
 from spec.mappings.isr import IsrToProof
 from spec.mappings.raft_election import RaftElection
-from spec.mappings.reading import Item, View
+from spec.mappings.reading import Item, NamedState
 
 WALKS: dict[str, dict[str, int]] = {
     "raft-election": {"terms": 3, "campaigns": 4, "entries": 2, "appends": 4, "restarts": 2},
@@ -119,7 +119,9 @@ def test_a_rare_step_of_a_broken_protocol_is_found_as_well(
 class ForgetsToSync(RaftElection):
     """The proof's disk stays behind."""
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         steps = super().steps(action, given, before, after, abstract)
         for name, values in steps:
             if name != "Sync":
@@ -129,7 +131,9 @@ class ForgetsToSync(RaftElection):
 class CountsOnlyTheIsr(IsrToProof):
     """Who is eligible is not in sync."""
 
-    def steps(self, action: str, given: dict[str, Any], before: View, after: View, abstract: View) -> Steps:
+    def steps(
+        self, action: str, given: dict[str, Any], before: NamedState, after: NamedState, abstract: NamedState
+    ) -> Steps:
         if action == "ExpireMember":
             yield "Remove", {"n": given["r"]}
         else:
@@ -137,14 +141,14 @@ class CountsOnlyTheIsr(IsrToProof):
 
 
 class BeginsElsewhere(IsrToProof):
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         yield "Elect", {"n": state.now.leader, "e": state.now.epoch}
 
 
 class StepsOutOfNothing(RaftElection):
     """An action that is not possible."""
 
-    def begin(self, state: View, abstract: View) -> Steps:
+    def begin(self, state: NamedState, abstract: NamedState) -> Steps:
         yield "Elect", {"n": 0, "t": 1, "q": 0}
 
 
