@@ -52,14 +52,14 @@ _SIGNS = (
 """What functions say for certain: (all that occur, the model)."""
 
 
-class Model(NamedTuple):
+class NamedModel(NamedTuple):
     """A model by its name, as it travels to workers: `source` is the file of a model of the caller's own."""
 
     name: str
     source: str | None = None
 
 
-class Part(NamedTuple):
+class CheckedPart(NamedTuple):
     """What is checked on its own: the operations of one key, or (key None) of the whole history."""
 
     key: str | None
@@ -73,7 +73,7 @@ class Checker(NamedTuple):
     """
 
     name: str
-    split: Callable[[Sequence[Operation], Options], list[Part]]
+    split: Callable[[Sequence[Operation], Options], list[CheckedPart]]
     judge: Callable[[Sequence[Operation], Options, Budget], Judgement]
     key_of: Callable[[Operation], str | None] | None = None
 
@@ -83,10 +83,10 @@ class Checker(NamedTuple):
         return merge(self.judge(part.operations, options, budget) for part in parts)
 
 
-def find_model(name: str) -> Model:
+def find_model(name: str) -> NamedModel:
     """The model of this name, or `FILE.py:NAME`. Raises LiftlogError if there is none."""
     if name == AUTO:
-        return Model(AUTO)
+        return NamedModel(AUTO)
     path, colon, _ = name.rpartition(":")
     if colon and path.endswith(".py"):
         try:
@@ -95,7 +95,7 @@ def find_model(name: str) -> Model:
             raise LiftlogError(f"--model {name}: cannot read {path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise LiftlogError(f"--model {name}: {path} is no Python source in UTF-8") from None
-        found = Model(name, source)
+        found = NamedModel(name, source)
         checker_of(found)
         return found
     known = ALIASES.get(name, name)
@@ -104,24 +104,24 @@ def find_model(name: str) -> Model:
             f"--model {name}: there is no such model; there are {', '.join(sorted(NAMES))}, "
             f"FILE.py:NAME for one of your own, and {AUTO}"
         )
-    return Model(known)
+    return NamedModel(known)
 
 
-def is_settled(model: Model) -> bool:
+def is_settled(model: NamedModel) -> bool:
     """Whether the name alone says what is checked, whatever functions the history has."""
     return model.name not in BOTH and model.name != AUTO
 
 
-def settle(model: Model, functions: Iterable[str]) -> Model:
+def settle(model: NamedModel, functions: Iterable[str]) -> NamedModel:
     """What a name that leaves something open means for a history with these functions.
 
     Raises LiftlogError if `auto` finds nothing that is certain.
     """
     used = frozenset(functions)
     if model.name == AUTO:
-        return Model(_recognize(used))
+        return NamedModel(_recognize(used))
     if model.name in BOTH:
-        return Model(f"{'jepsen' if used <= BOTH[model.name] else 'linearizable'}-{model.name}")
+        return NamedModel(f"{'jepsen' if used <= BOTH[model.name] else 'linearizable'}-{model.name}")
     return model
 
 
@@ -136,7 +136,7 @@ def _recognize(used: frozenset[str]) -> str:
     raise LiftlogError(f"functions {listed} do not say for certain which model is meant: give --model")
 
 
-def checker_of(model: Model, settings: Mapping[str, Any] | None = None) -> Checker:
+def checker_of(model: NamedModel, settings: Mapping[str, Any] | None = None) -> Checker:
     """The checker of a settled model. `settings` are those of the check itself, by name.
 
     Raises LiftlogError for a model of the caller's own that does not load, and for unknown settings.
@@ -161,8 +161,8 @@ def checker_of(model: Model, settings: Mapping[str, Any] | None = None) -> Check
 def _object_checker(name: str, model: Any) -> Checker:
     objects = importlib.import_module("jepsen.objects")
 
-    def split(operations: Sequence[Operation], options: Options) -> list[Part]:
-        return [Part(key, some) for key, some in objects.split(model, operations, options)]
+    def split(operations: Sequence[Operation], options: Options) -> list[CheckedPart]:
+        return [CheckedPart(key, some) for key, some in objects.split(model, operations, options)]
 
     def judge(operations: Sequence[Operation], options: Options, budget: Budget) -> Judgement:
         found: Judgement = objects.check_part(model, operations, options, budget)
@@ -228,7 +228,7 @@ def _text(key: Any) -> str | None:
     return None if key is None else edn.write(key)
 
 
-def _load(model: Model) -> Any:
+def _load(model: NamedModel) -> Any:
     """A model of the caller's own. Its source has travelled, its file may not be here."""
     objects = importlib.import_module("jepsen.objects")
     path, _, name = model.name.rpartition(":")
@@ -240,5 +240,5 @@ def _load(model: Model) -> Any:
         return objects.load_model(f"{copy}:{name}")
 
 
-def _whole(operations: Sequence[Operation], options: Options) -> list[Part]:
-    return [Part(None, operations)]
+def _whole(operations: Sequence[Operation], options: Options) -> list[CheckedPart]:
+    return [CheckedPart(None, operations)]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jepsen.bench.usage import Usage
+from jepsen.bench.usage import WorkUsage
 
 
-class Stage(NamedTuple):
+class BenchStage(NamedTuple):
     """What one stage took. `differences` is None for a stage that finds nothing."""
 
     name: str
     rows: int
-    usage: Usage
+    usage: WorkUsage
     phases: tuple[tuple[str, float], ...] = ()
     """Seconds of its parts, in order."""
     differences: tuple[str, ...] | None = None

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jepsen.bench.plan import Case
-from jepsen.bench.stage import Stage
+from jepsen.bench.stage import BenchStage
 
 MIB = 1024**2
 DIFFERENCES_SHOWN = 10
@@ -20,7 +20,7 @@ class Measured(NamedTuple):
     """One stage on one history. `shuffles`: how many times as long as the plain shuffle of the same rows."""
 
     case: Case
-    stage: Stage
+    stage: BenchStage
     shuffles: float
 
 

@@ -20,7 +20,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Usage(NamedTuple):
+class WorkUsage(NamedTuple):
     """What one piece of work used. Memory is the greatest that any sample saw, in bytes."""
 
     seconds: float
@@ -45,7 +45,7 @@ class Meter:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="meter", daemon=True)
         self._java = self._python = 0
-        self.usage = Usage(0, 0, 0, 0)
+        self.usage = WorkUsage(0, 0, 0, 0)
 
     def __enter__(self) -> Meter:
         self._started, self._cpu = time.monotonic(), _cpu_seconds(self.root)
@@ -59,7 +59,7 @@ class Meter:
         self._done.set()
         self._thread.join()
         self.look()
-        self.usage = Usage(seconds, self.cpu_so_far(), self._java, self._python)
+        self.usage = WorkUsage(seconds, self.cpu_so_far(), self._java, self._python)
 
     def _sample(self) -> None:
         while not self._done.is_set():

@@ -27,7 +27,7 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 
 if TYPE_CHECKING:
-    from jepsen.foreign.judging import Judged, Task
+    from jepsen.foreign.judging import JudgedPart, Task
 
 WHOLE_BYTES = 8 << 20
 """Files up to this size are read once more for the HTML report, which then shows the whole run."""
@@ -348,7 +348,7 @@ def _size(file: str) -> int:
         return 0
 
 
-def _result(file: str, judged: Judged | None, task: Task) -> ForeignResult:
+def _result(file: str, judged: JudgedPart | None, task: Task) -> ForeignResult:
     if judged is None:
         error = f"{file}: expected operations, found none"
         return ForeignResult(file, task.model.name, "", Judgement(None), (), 0, 0.0, error=error)

@@ -34,7 +34,7 @@ class Asked(Protocol):
     def format(self) -> str: ...
 
 
-class Told(NamedTuple):
+class FileResult(NamedTuple):
     """What there is to say about one file: a result, or why there is none."""
 
     file: str
@@ -60,7 +60,7 @@ def check_logs(arguments: argparse.Namespace, asked: Sequence[Asked]) -> int:
     return 1 if 1 in codes else max(codes)
 
 
-def as_json(told: Told) -> dict[str, Any]:
+def as_json(told: FileResult) -> dict[str, Any]:
     """One line of `--json`, as other models have it."""
     line: dict[str, Any] = {"file": told.file, "format": told.format, "model": KAFKA}
     if told.result is None:
@@ -89,12 +89,12 @@ def as_json(told: Told) -> dict[str, Any]:
 
 def _judge(
     arguments: argparse.Namespace, asked: Sequence[Asked], temporary: Path, activity: Activity
-) -> list[Told]:
+) -> list[FileResult]:
     from jepsen.log.from_events import to_history
     from jepsen.parquet import read_info, write_parquet
 
     histories = {}
-    told: dict[str, Told] = {}
+    told: dict[str, FileResult] = {}
     names: dict[str, str] = {}
     for job in asked:
         activity.show(f"reading {job.file}")
@@ -109,7 +109,7 @@ def _judge(
         except BadHistory as problem:
             words = str(problem)
             said = words if words.startswith((job.file, "cannot read")) else f"{job.file}: {words}"
-            told[job.file] = Told(job.file, job.format, None, said)
+            told[job.file] = FileResult(job.file, job.format, None, said)
     results: list[CheckResult] = []
     if histories:
         folder = temporary / "histories"
@@ -125,15 +125,17 @@ def _judge(
             results = with_pictures(results, source)
             write_html(results, arguments.html)
     for result in results:
-        told[result.history] = Told(result.history, names[result.history], result, None)
+        told[result.history] = FileResult(result.history, names[result.history], result, None)
     for file in histories:
         if file not in told:
-            told[file] = Told(file, names[file], None, f"{file}: expected operations of clients, found none")
+            told[file] = FileResult(
+                file, names[file], None, f"{file}: expected operations of clients, found none"
+            )
     order = [*(job.file for job in asked), *histories]
     return [told[file] for file in dict.fromkeys(order) if file in told]
 
 
-def _print(told: Sequence[Told], report: Path | None) -> None:
+def _print(told: Sequence[FileResult], report: Path | None) -> None:
 
     from jepsen.report.text import print_results
 

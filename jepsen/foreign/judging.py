@@ -28,7 +28,7 @@ from jepsen.foreign.rows import (
 from jepsen.formats import edn
 from jepsen.formats.options import Options
 from jepsen.judgement import Budget, Judgement, Problem, merge
-from jepsen.models import TRANSACTIONS, Checker, Model, checker_of, is_settled, settle
+from jepsen.models import TRANSACTIONS, Checker, NamedModel, checker_of, is_settled, settle
 from liftlog.types import LiftlogError
 
 PART = "part"
@@ -89,7 +89,7 @@ class Task(NamedTuple):
     `summary`: one answer per file and task, without the parts that are valid; else one per part.
     """
 
-    model: Model
+    model: NamedModel
     conventions: Conventions = Conventions()
     budget: Budget = Budget()
     independent: bool = False
@@ -104,7 +104,7 @@ class Task(NamedTuple):
             self.summary,
         )
 
-    def checker(self, model: Model | None = None) -> Checker:
+    def checker(self, model: NamedModel | None = None) -> Checker:
         """The checker of the model, or of what it was settled to be."""
         chosen = model or self.model
         settings = self.conventions.checked_settings()
@@ -122,7 +122,7 @@ class Task(NamedTuple):
 
 def task_of(plain: tuple[Any, ...]) -> Task:
     model, conventions, budget, independent, summary = plain
-    return Task(Model(*model), Conventions(*conventions), Budget(*budget), independent, summary)
+    return Task(NamedModel(*model), Conventions(*conventions), Budget(*budget), independent, summary)
 
 
 class Tasks:
@@ -170,7 +170,7 @@ def tasks_of(plain: tuple[Any, ...]) -> Tasks:
     return Tasks({file: tasks[number] for file, number in which.items()} if which else tasks[0])
 
 
-class Judged(NamedTuple):
+class JudgedPart(NamedTuple):
     """The answer on one part of a file, or (key None) on all that a task saw of it."""
 
     file: str
@@ -257,11 +257,11 @@ def judge(batches: Iterable[pa.RecordBatch], plain: tuple[Any, ...]) -> Iterator
         yield pa.RecordBatch.from_pylist(waiting, schema=JUDGED_COLUMNS)
 
 
-def _judged(batches: Iterable[pa.RecordBatch], tasks: Tasks) -> Iterator[Judged]:
+def _judged(batches: Iterable[pa.RecordBatch], tasks: Tasks) -> Iterator[JudgedPart]:
     for (file, part), (format, broken, operations) in _groups(batches):
         task = tasks.of(file)
         if broken is not None:
-            yield Judged(file, format, task.model.name, None, Judgement(None), 0, 0.0, (), broken)
+            yield JudgedPart(file, format, task.model.name, None, Judgement(None), 0, 0.0, (), broken)
         else:
             yield judge_part(task, file, format, part, operations)
 
@@ -295,7 +295,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[_Group]:
 
 def judge_part(
     task: Task, file: str, format: str, part: str | None, operations: Sequence[Operation]
-) -> Judged:
+) -> JudgedPart:
     """The answer on one part. What goes wrong in a check is said of this file and hides no other."""
     started = time.monotonic()
     name, broken, shown = task.model.name, None, ()  # type: str, str | None, tuple[Operation, ...]
@@ -319,7 +319,7 @@ def judge_part(
     except Exception as error:  # a history that the checker was not made for
         broken = _problem(file, error)
     seconds = time.monotonic() - started
-    return Judged(file, format, name, part, cut(judgement), len(operations), seconds, shown, broken)
+    return JudgedPart(file, format, name, part, cut(judgement), len(operations), seconds, shown, broken)
 
 
 def _check(
@@ -397,9 +397,9 @@ def _named(problem: Problem) -> Iterator[int]:
         yield from reversed(found.get("linearized", ())[-SHOWN_MAX // 2 :])
 
 
-def _merged_by_file(found: Iterable[Judged]) -> Iterator[Judged]:
+def _merged_by_file(found: Iterable[JudgedPart]) -> Iterator[JudgedPart]:
     """One answer for each run of answers on one file."""
-    run: list[Judged] = []
+    run: list[JudgedPart] = []
     for one in found:
         if run and one.file != run[0].file:
             yield merge_judged(run)
@@ -411,7 +411,7 @@ def _merged_by_file(found: Iterable[Judged]) -> Iterator[Judged]:
         yield merge_judged(run)
 
 
-def merge_judged(parts: Sequence[Judged]) -> Judged:
+def merge_judged(parts: Sequence[JudgedPart]) -> JudgedPart:
     """The answers on parts of one file as one. Parts come sorted by key."""
     first = parts[0]
     broken = next((one.broken for one in parts if one.broken is not None), None)
@@ -433,7 +433,7 @@ def merge_judged(parts: Sequence[Judged]) -> Judged:
 # -- answers as rows and back --------------------------------------------------------------------------------
 
 
-def _row(one: Judged) -> dict[str, Any]:
+def _row(one: JudgedPart) -> dict[str, Any]:
     batches = operation_batches(one.file, one.format, one.shown)
     return {
         "file": one.file,
@@ -458,7 +458,7 @@ def _problem_row(problem: Problem) -> dict[str, Any]:
     return row | {"operations": list(problem.operations), "detail": detail}
 
 
-def judged_of(row: Mapping[str, Any]) -> Judged:
+def judged_of(row: Mapping[str, Any]) -> JudgedPart:
     """A row of `JUDGED_COLUMNS` as what it was."""
     judgement = Judgement(
         row["valid"],
@@ -473,7 +473,7 @@ def judged_of(row: Mapping[str, Any]) -> Judged:
         )
         for one in row["shown"]
     )
-    return Judged(
+    return JudgedPart(
         row["file"], row["format"], row["model"], row["key"], judgement,
         row["operations"], row["seconds"], shown, row["broken"],
     )  # fmt: skip

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jepsen.graph.intervals import Ints, coarsen, merge
-from jepsen.graph.search import WR, Graph, Outcome, search
+from jepsen.graph.search import WR, CycleSearch, Graph, search
 
 POLL, OK, LATE = 1, 2, 4
 PROCESS_SHIFT = 3
@@ -124,7 +124,7 @@ def match(rows: Columns) -> tuple[Ints, Ints]:
     return _edges_of(rows, order, groups_of(rows, order))
 
 
-class Groups(NamedTuple):
+class RowGroups(NamedTuple):
     """The rows of one log and value each, as places in an order of rows."""
 
     begin: Ints
@@ -136,7 +136,7 @@ class Groups(NamedTuple):
     """Several operations sent the value."""
 
 
-def groups_of(rows: Columns, order: Ints) -> Groups:
+def groups_of(rows: Columns, order: Ints) -> RowGroups:
     """The groups in an order of rows that `by_value` made."""
     log, value, at = rows["log"][order], rows["value"][order], rows["at"][order]
     starts = np.ones(len(order), np.bool_)
@@ -149,10 +149,10 @@ def groups_of(rows: Columns, order: Ints) -> Groups:
     doubtful = np.zeros(len(begin), np.bool_)
     doubtful[number[sends[other]]] = True
     sender[doubtful] = -1
-    return Groups(begin, number, sender, doubtful)
+    return RowGroups(begin, number, sender, doubtful)
 
 
-def _edges_of(rows: Columns, order: Ints, groups: Groups) -> tuple[Ints, Ints]:
+def _edges_of(rows: Columns, order: Ints, groups: RowGroups) -> tuple[Ints, Ints]:
     known = groups.sender[groups.number] >= 0
     polls = np.flatnonzero((rows["who"][order] & POLL != 0) & known)
     sender, reader = order[groups.sender[groups.number[polls]]], order[polls]
@@ -173,7 +173,7 @@ def by_value(rows: Columns) -> Ints:
 
 def cycles(batches: Batches, kinds: Sequence[str], rows_max: int = ROWS_MAX) -> Batches:
     """The steps of the smallest cycles among rows and edges of whole pieces, as `STEP_SCHEMA` has them."""
-    held = Held(rows_max)
+    held = HeldRows(rows_max)
     for batch in batches:
         held.add(batch)
     edges = _edges(gather(iter(held.batches), EDGE))
@@ -197,7 +197,7 @@ def cycles(batches: Batches, kinds: Sequence[str], rows_max: int = ROWS_MAX) -> 
     yield _steps([*_told(outcome, edges), *excess])
 
 
-class Place(NamedTuple):
+class PiecePlace(NamedTuple):
     """Where a piece lies: the least and the greatest position of an invocation, and a log of the first."""
 
     least: int
@@ -205,14 +205,14 @@ class Place(NamedTuple):
     log: int
 
 
-class Held:
+class HeldRows:
     """The rows of a task's pieces; of pieces with more than `most` rows, only where they lie."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.batches: list[pa.RecordBatch] = []
         self._rows: dict[int, int] = {}
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, PiecePlace] = {}
         self._given_up: list[int] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -224,7 +224,7 @@ class Held:
         for number, part in zip(numbers.tolist(), np.split(order, begin[1:]), strict=False):
             before = self._rows.get(number, 0)
             self._rows[number] = before + len(part)
-            place = Place(int(at[part[0]]), int(at[part[-1]]), int(log[part[0]]))
+            place = PiecePlace(int(at[part[0]]), int(at[part[-1]]), int(log[part[0]]))
             known = self._places.setdefault(number, place)
             first = min(known, place, key=lambda each: (each.least, each.log))
             self._places[number] = first._replace(greatest=max(known.greatest, place.greatest))
@@ -237,7 +237,7 @@ class Held:
     def _without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.filter(pa.array(~np.isin(batch["piece"].to_numpy(), self._given_up)))
 
-    def excess(self) -> list[Place]:
+    def excess(self) -> list[PiecePlace]:
         """Where the pieces that were given up lie."""
         return sorted(self._places[piece] for piece in self._given_up)
 
@@ -255,7 +255,7 @@ def _edges(rows: Columns) -> Columns:
     return {name: column[order] for name, column in edges.items()}
 
 
-def _told(outcome: Outcome, edges: Columns) -> Iterator[tuple[object, ...]]:
+def _told(outcome: CycleSearch, edges: Columns) -> Iterator[tuple[object, ...]]:
     for circle in outcome.circles:
         for number, step in enumerate(circle.steps):
             told = (

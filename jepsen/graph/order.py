@@ -21,7 +21,7 @@ OPEN = np.iinfo(np.int64).max
 """The upper bound of an operation that is not known to have ended."""
 
 
-class Pieces(NamedTuple):
+class EdgePieces(NamedTuple):
     """Edges that may lie on cycles, and the number of the piece that each lies in."""
 
     edges: Ints
@@ -46,14 +46,14 @@ def relax(sources: Ints, targets: Ints, upper: Ints, rounds: int) -> Ints:
     return upper
 
 
-def cut(sources: Ints, targets: Ints, place: Ints) -> Pieces:
+def cut(sources: Ints, targets: Ints, place: Ints) -> EdgePieces:
     """The edges within the pieces that back edges make up. Equal places count as backwards."""
     begin, end = place[sources], place[targets]
     back = begin >= end
     starts, ends = merge(end[back], begin[back])
     piece = locate(begin, starts, ends)
     inside = np.flatnonzero((piece >= 0) & (piece == locate(end, starts, ends)))
-    return Pieces(inside, piece[inside])
+    return EdgePieces(inside, piece[inside])
 
 
 def real_time_edges(lower: Ints, upper: Ints) -> tuple[Ints, Ints]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from jepsen.graph.components import strong_components
 from jepsen.graph.intervals import Ints
-from jepsen.graph.order import Pieces, cut, places, process_edges, real_time_edges, relax
+from jepsen.graph.order import EdgePieces, cut, places, process_edges, real_time_edges, relax
 from jepsen.transactions.classify import CYCLES, KINDS, STEPS, classify, search_cycles, shorten
 
 WW, WR, RW, PROCESS, REALTIME = range(5)
@@ -63,7 +63,7 @@ class Circle(NamedTuple):
     steps: tuple[CycleStep, ...]
 
 
-class Outcome(NamedTuple):
+class CycleSearch(NamedTuple):
     """What a search found, by component and kind.
 
     `cut`: what was not searched to the end, as (kind, least operation, greatest operation) of the component.
@@ -82,9 +82,9 @@ class _Nodes(NamedTuple):
 
 def search(
     graph: Graph, kinds: Sequence[str] = CYCLES, steps: int = STEPS, edges_max: int = SEARCH_EDGES_MAX
-) -> Outcome:
+) -> CycleSearch:
     """The smallest cycle of each of `kinds` in every strong component; see `search_cycles` for `steps`."""
-    found = Outcome([], [])
+    found = CycleSearch([], [])
     if not len(graph.source):
         return found
     nodes, source, target = _nodes(graph)
@@ -115,7 +115,7 @@ def _nodes(graph: Graph) -> tuple[_Nodes, Ints, Ints]:
 
 
 def _timed(
-    nodes: _Nodes, source: Ints, target: Ints, pieces: Pieces, kinds: Sequence[str]
+    nodes: _Nodes, source: Ints, target: Ints, pieces: EdgePieces, kinds: Sequence[str]
 ) -> tuple[Ints, Ints, Ints]:
     """Edges of time between operations of one piece: sources, targets, kinds."""
     piece = np.full(len(nodes.lower), -1, np.int64)
@@ -168,7 +168,7 @@ def _search_component(
     kinds: Sequence[str],
     steps: int,
     edges_max: int,
-    found: Outcome,
+    found: CycleSearch,
 ) -> None:
     least, greatest = int(nodes.lower[part[0]]), int(nodes.lower[part[-1]])
     if len(edges.source) > edges_max:

@@ -28,7 +28,7 @@ from jepsen.transactions import list_append, rw_register
 from jepsen.transactions.classify import KINDS, PROCESS, REALTIME, Edge
 from jepsen.transactions.findings import Findings, Reason
 from jepsen.transactions.options import Options
-from jepsen.transactions.reading import Part, Transaction, freeze, name, read_transactions, text
+from jepsen.transactions.reading import Access, Transaction, freeze, name, read_transactions, text
 
 LIST_APPEND, RW_REGISTER = "list-append", "rw-register"
 WRITES = {LIST_APPEND: "append", RW_REGISTER: "w"}
@@ -78,7 +78,7 @@ def parts(batches: Batches, model: str, options: Sequence[Any]) -> Batches:
         rows = []
         transactions = read_transactions(list(operations_of(batch)), WRITES[model])
         for file, each in zip(batch["file"].to_pylist(), transactions, strict=True):
-            by_key: dict[Any, list[Part]] = defaultdict(list)
+            by_key: dict[Any, list[Access]] = defaultdict(list)
             for part in each.parts:
                 by_key[part.key].append(part)
             shared = {name: getattr(each, name) for name in ("number", "process", "outcome", "start", "end")}
@@ -98,7 +98,7 @@ def findings(options: Sequence[Any]) -> Findings:
     return Findings(Options(*options)._replace(examples=_ALL))
 
 
-class Checks(NamedTuple):
+class KeyChecks(NamedTuple):
     """The checks of one model, one key at a time."""
 
     inside: Callable[[Transaction, Findings], None]
@@ -107,11 +107,11 @@ class Checks(NamedTuple):
     explain: Callable[[Edge, Transaction, Any], Reason]
 
 
-def checks_of(model: str) -> Checks:
+def checks_of(model: str) -> KeyChecks:
     """The checks of a model, LIST_APPEND or RW_REGISTER."""
     if model == LIST_APPEND:
-        return Checks(list_append._check_inside, _check_list, list_append._explain)
-    return Checks(rw_register._check_inside, _check_register, rw_register._explain)
+        return KeyChecks(list_append._check_inside, _check_list, list_append._explain)
+    return KeyChecks(rw_register._check_inside, _check_register, rw_register._explain)
 
 
 def _check_list(transactions: Sequence[Transaction], found: Findings) -> Any:

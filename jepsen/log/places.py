@@ -38,7 +38,7 @@ from jepsen.log.values import (
     SEVERAL,
     SINGLE,
     VALUE_COLUMNS,
-    Values,
+    ValueRows,
 )
 
 PAIR_ORDER = ("log", "offset", "op", "pos")
@@ -412,7 +412,7 @@ def _next_known(log: Ints, low: Ints, pairs: Block, floors: Block) -> Ints:
 # -- from values to places -----------------------------------------------------------------------------------
 
 
-def of_values(made: Values, rows: Block, skips: Block) -> Places:
+def of_values(made: ValueRows, rows: Block, skips: Block) -> Places:
     """The tile of some whole logs: all facts are at hand."""
     parts = empty_places()
     parts["values"].append(made.values)

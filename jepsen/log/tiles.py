@@ -63,7 +63,7 @@ from jepsen.log.sessions import (
     in_session,
     session_rows,
 )
-from jepsen.log.values import COMMITTED, SINGLE, Values, check_values
+from jepsen.log.values import COMMITTED, SINGLE, ValueRows, check_values
 from jepsen.log.whole import Rules
 
 WHOLE_ROWS_MAX = 2_000_000
@@ -89,7 +89,7 @@ class LargeLog(NamedTuple):
     """Some operation sends several values to it."""
 
 
-class Pieces(NamedTuple):
+class LogTiles(NamedTuple):
     """The tiles of one log: so many of each kind, and the first one's number."""
 
     history: int
@@ -110,7 +110,7 @@ class Cut(NamedTuple):
     another.
     """
 
-    pieces: tuple[Pieces, ...]
+    pieces: tuple[LogTiles, ...]
     first_tiles: int
     second_tiles: int
     rules: Rules
@@ -131,7 +131,7 @@ def cut(
         low, high = log.offset_low or 0, log.offset_high or 0
         inv_low, inv_high = log.inv_low or 0, log.inv_high or 0
         pieces.append(
-            Pieces(
+            LogTiles(
                 log.history,
                 log.log,
                 count,
@@ -166,7 +166,7 @@ def route(rows: Block, plan: Cut) -> Iterator[Parcel]:
         yield from _to_sessions(part, pieces, plan.lanes)
 
 
-def _to_values(rows: Block, pieces: Pieces) -> Iterator[Parcel]:
+def _to_values(rows: Block, pieces: LogTiles) -> Iterator[Parcel]:
     began = finals(rows)
     if len(began["log"]):
         yield pieces.values, "finals", began
@@ -195,7 +195,7 @@ def _divided(block: Block, tile: Ints, first: int, kind: str) -> Iterator[Parcel
             end += size
 
 
-def _to_sessions(rows: Block, pieces: Pieces, lanes: str) -> Iterator[Parcel]:
+def _to_sessions(rows: Block, pieces: LogTiles, lanes: str) -> Iterator[Parcel]:
     if lanes == SENDS_ONLY:
         part = _send_lanes(rows, assigns=True)
     else:
@@ -273,7 +273,7 @@ def first_round(tile: int, parcels: Iterable[tuple[str, Block]], plan: Cut) -> I
         yield pieces.places, FOUND, block
 
 
-def _placed_by_polls(made: Values) -> Block:
+def _placed_by_polls(made: ValueRows) -> Block:
     """The places (PLACED_COLUMNS) of sends that do not know their own."""
     rows, place = made.rows, made.poll_last
     sure = ((rows["outcome"] == OK) | (rows["seen"] == 1)) & (rows["offset"] != NONE)
@@ -282,20 +282,20 @@ def _placed_by_polls(made: Values) -> Block:
     return take(columns, np.flatnonzero(which))
 
 
-def _place_tile(offset: Ints, pieces: Pieces) -> Ints:
+def _place_tile(offset: Ints, pieces: LogTiles) -> Ints:
     """The tile of PLACES for each offset; the first for those that are unknown."""
     known = np.where(offset == NONE, pieces.offset_low, offset)
     tile: Ints = np.clip((known - pieces.offset_low) // pieces.offset_width, 0, pieces.number - 1)
     return tile
 
 
-def _to_all(pieces: Pieces, kind: str, block: Block) -> Iterator[Parcel]:
+def _to_all(pieces: LogTiles, kind: str, block: Block) -> Iterator[Parcel]:
     if len(block["log"]):
         for number in range(pieces.number):
             yield pieces.places + number, kind, block
 
 
-def _to_places(made: Values, pieces: Pieces) -> Iterator[Parcel]:
+def _to_places(made: ValueRows, pieces: LogTiles) -> Iterator[Parcel]:
     values, pairs = made.values, made.pairs
     tile = _place_tile(values["first"], pieces)
     yield from _divided(values, tile, pieces.places, "values")
@@ -311,7 +311,7 @@ def _to_places(made: Values, pieces: Pieces) -> Iterator[Parcel]:
     yield from _floors(values, made, pieces)
 
 
-def _prefixes(values: Block, tile: Ints, pieces: Pieces) -> Iterator[Parcel]:
+def _prefixes(values: Block, tile: Ints, pieces: LogTiles) -> Iterator[Parcel]:
     """The latest invocation of each stretch of offsets, for all higher ones."""
     wanted = SINGLE | COMMITTED
     which = np.flatnonzero(((values["flags"] & wanted) == wanted) & (values["first"] != NONE))
@@ -326,7 +326,7 @@ def _prefixes(values: Block, tile: Ints, pieces: Pieces) -> Iterator[Parcel]:
             yield pieces.places + number, "prefixes", take(latest, below)
 
 
-def _floors(values: Block, made: Values, pieces: Pieces) -> Iterator[Parcel]:
+def _floors(values: Block, made: ValueRows, pieces: LogTiles) -> Iterator[Parcel]:
     """The least known offset of each stretch, for all lower ones."""
     offset = np.sort(known_pairs(values, made.pairs)["offset"])
     tile = _place_tile(offset, pieces)

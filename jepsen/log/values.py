@@ -55,7 +55,7 @@ MISSING_COLUMNS = ("history", "log", "reader", "first", "op", "pos", "send_ret")
 READER_COLUMNS = ("log", "reader", "tile")
 
 
-class Values(NamedTuple):
+class ValueRows(NamedTuple):
     """What the rows of some values say."""
 
     values: Block
@@ -81,7 +81,7 @@ class _Grouped(NamedTuple):
     starts: Ints
 
 
-def check_values(rows: Block, found: LogFindings, tile: int = 0) -> Values:
+def check_values(rows: Block, found: LogFindings, tile: int = 0) -> ValueRows:
     """Everything that one value's rows show. `rows` has every row of each value that it has at all.
 
     Rows sorted by log and offset cost least: then no row has to move.
@@ -137,7 +137,7 @@ def check_values(rows: Block, found: LogFindings, tile: int = 0) -> Values:
     }
     placed = sent & known
     poll_last[placed] = rows["offset"][placed]
-    return Values(values, pairs, missing, readers, poll_last, rows)
+    return ValueRows(values, pairs, missing, readers, poll_last, rows)
 
 
 # -- grouping ------------------------------------------------------------------------------------------------

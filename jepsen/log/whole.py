@@ -10,7 +10,7 @@ from jepsen.log.columns import ASSIGN, FAIL, SEND, Block, Ints, codes, concatena
 from jepsen.log.found import FOUND_COLUMNS, LogFindings
 from jepsen.log.places import FLOOR_COLUMNS, check_places, check_skips, known_pairs, of_values
 from jepsen.log.sessions import check_sessions, in_session, session_rows
-from jepsen.log.values import Values, check_values
+from jepsen.log.values import ValueRows, check_values
 
 GAPS = ("known", "any")
 UNSEEN = ("final", "all")
@@ -43,7 +43,7 @@ def check_whole(rows: Block, rules: Rules) -> Block:
     return {name: np.zeros(0, np.int64) for name in FOUND_COLUMNS}
 
 
-def _check_sends(rows: Block, made: Values, dirty: Ints, found: LogFindings, rules: Rules) -> None:
+def _check_sends(rows: Block, made: ValueRows, dirty: Ints, found: LogFindings, rules: Rules) -> None:
     """Sends in the order of their processes. Where offsets agree with real time and no operation sends
     several values to one log, nothing can be wrong with them.
     """

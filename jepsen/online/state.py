@@ -27,7 +27,7 @@ ASSIGNMENTS_MAX = 64
 """Of each process that many are known; a position from before them counts as dropped."""
 
 
-class Value:
+class OnlineValue:
     """One value: its send, its offsets, its first ok read."""
 
     __slots__ = (
@@ -68,7 +68,7 @@ class OnlineLog:
     def __init__(self, key: str, gaps: str) -> None:
         self.key = key
         self.any_gap = gaps == "any"
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, OnlineValue] = {}
         self.pairs: dict[int, list[Any]] = {}
         """Offset -> value, operation, whether a conflict was reported, when last seen."""
         self.unsure: dict[int, list[str]] = {}
@@ -137,14 +137,14 @@ class OnlineLog:
                 if entry.send_offset is not None:
                     self._place(entry, value, entry.send_offset, op)
 
-    def _entry(self, value: str) -> Value:
+    def _entry(self, value: str) -> OnlineValue:
         entry = self.values.get(value)
         if entry is None:
-            entry = self.values[value] = Value()
+            entry = self.values[value] = OnlineValue()
         entry.seen = self.seen
         return entry
 
-    def _place(self, entry: Value, value: str, offset: int, op: int) -> None:
+    def _place(self, entry: OnlineValue, value: str, offset: int, op: int) -> None:
         entry.first = offset if entry.first is None else min(entry.first, offset)
         entry.last = offset if entry.last is None else max(entry.last, offset)
         pair = self.pairs.setdefault(offset, [value, op, 0, self.seen])
@@ -154,7 +154,7 @@ class OnlineLog:
             low, high = sorted((value, pair[0]))
             self._report("inconsistent-offsets", [pair[1], op], value=low, other_value=high, offset=offset)
 
-    def _judge(self, entry: Value, value: str, op: int) -> None:
+    def _judge(self, entry: OnlineValue, value: str, op: int) -> None:
         if entry.sends > 1:
             return
         if entry.first != entry.last and self._new(entry, DUPLICATE):
@@ -187,7 +187,7 @@ class OnlineLog:
         elif high > low + 1 and low >= self.settled:
             self.jumps.append((low, high, first, second, process, self.seen))
 
-    def _new(self, entry: Value, anomaly: int) -> bool:
+    def _new(self, entry: OnlineValue, anomaly: int) -> bool:
         fresh = not entry.reported & anomaly
         entry.reported |= anomaly
         return fresh
@@ -244,7 +244,7 @@ class OnlineLog:
             if entry.send_inv > below:
                 below, below_op = entry.send_inv, entry.send_op
 
-    def _is_recent(self, entry: Value) -> bool:
+    def _is_recent(self, entry: OnlineValue) -> bool:
         """Whether all that lies at its offset and above is still remembered."""
         return entry.first is not None and entry.first > self.settled
 
@@ -272,7 +272,7 @@ class OnlineLog:
         """The state as rows: what it is, a text, and numbers."""
         yield "head", None, [self.seen, self.settled, self.settled_inv]
         for value, one in self.values.items():
-            numbers = [getattr(one, name) for name in Value.__slots__]
+            numbers = [getattr(one, name) for name in OnlineValue.__slots__]
             yield "value", value, numbers
         for offset, pair in self.pairs.items():
             yield "pair", pair[0], [offset, *pair[1:]]
@@ -286,8 +286,8 @@ class OnlineLog:
         if what == "head":
             self.seen, self.settled, self.settled_inv = numbers
         elif what == "value":
-            entry = self.values[str(text)] = Value()
-            for name, number in zip(Value.__slots__, numbers, strict=True):
+            entry = self.values[str(text)] = OnlineValue()
+            for name, number in zip(OnlineValue.__slots__, numbers, strict=True):
                 setattr(entry, name, number)
             if entry.outcome == INFO:
                 self.unsure.setdefault(entry.send_op, []).append(str(text))

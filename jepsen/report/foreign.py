@@ -31,7 +31,7 @@ OPENED_BY = {"kill": "restart", "pause": "resume"}
 """Faults that begin and end with words of their own, as Jepsen's combined nemesis has them."""
 
 
-class Band(NamedTuple):
+class FaultSpan(NamedTuple):
     """One fault. `start` and `end`: positions among the clients' events, as in `Operation`; `end` None = it
     lasted to the end. Times in nanoseconds, -1 = not said.
     """
@@ -43,7 +43,7 @@ class Band(NamedTuple):
     end_time: int = -1
 
 
-class Moment(NamedTuple):
+class PlotStep(NamedTuple):
     """One step of the plots over the whole run. Latencies of completed operations in nanoseconds."""
 
     ok: int
@@ -61,7 +61,7 @@ class Overview(NamedTuple):
 
     first: int
     width: int
-    moments: tuple[Moment, ...]
+    moments: tuple[PlotStep, ...]
     raw: tuple[tuple[int, int, str], ...]
 
 
@@ -79,7 +79,7 @@ class ForeignResult(NamedTuple):
     operations: Sequence[Operation]
     total: int
     seconds: float
-    bands: tuple[Band, ...] = ()
+    bands: tuple[FaultSpan, ...] = ()
     overview: Overview | None = None
     error: str | None = None
 
@@ -188,13 +188,13 @@ def keys_of(problem: Problem, operations: dict[int, Operation]) -> frozenset[str
 # -- faults --------------------------------------------------------------------------------------------------
 
 
-def bands_of(events: Iterable[Event]) -> tuple[Band, ...]:
+def bands_of(events: Iterable[Event]) -> tuple[FaultSpan, ...]:
     """The faults that a history's nemesis tells of: from a `start…` to the next `stop…` of the same name.
 
     Jepsen's nemesis logs each of its actions twice, before and after; a fault lasts from the first start to
     the last stop. What is neither start nor stop is not drawn.
     """
-    found: list[Band] = []
+    found: list[FaultSpan] = []
     waiting: dict[str, tuple[int, int]] = {}
     ended: dict[str, int] = {}
     position = 0
@@ -210,11 +210,11 @@ def bands_of(events: Iterable[Event]) -> tuple[Band, ...]:
         elif closed is not None and closed in waiting:
             start, time = waiting.pop(closed)
             ended[closed] = len(found)
-            found.append(Band(closed, start, position, time, event.time))
+            found.append(FaultSpan(closed, start, position, time, event.time))
         elif closed is not None and closed in ended:
             place = ended.pop(closed)
             found[place] = found[place]._replace(end=position, end_time=event.time)
-    found += [Band(name, start, None, time) for name, (start, time) in waiting.items()]
+    found += [FaultSpan(name, start, None, time) for name, (start, time) in waiting.items()]
     return tuple(sorted(found, key=lambda band: (band.start, band.name)))
 
 
@@ -261,7 +261,7 @@ def overview_of(operations: Sequence[Operation]) -> Overview | None:
     for found, durations in zip(counts, latencies, strict=True):
         durations.sort()
         moments.append(
-            Moment(
+            PlotStep(
                 found.get(OK, 0),
                 found.get(FAIL, 0),
                 found.get(INFO, 0),

@@ -342,8 +342,8 @@ def _timeline(
     return f"<figure><figcaption>{text(caption)}{legend(keys)}</figcaption>{drawing}</figure>\n"
 
 
-def _bar(operation: Operation, kind: str, mark: str, words: str) -> lanes.Bar:
-    return lanes.Bar(
+def _bar(operation: Operation, kind: str, mark: str, words: str) -> lanes.TimelineBar:
+    return lanes.TimelineBar(
         operation.number,
         _lane(operation),
         operation.start,

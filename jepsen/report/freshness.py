@@ -5,8 +5,9 @@ to the first completion of a poll that returned its offset. A poll that returned
 that has passed since a higher offset of that log became known, by an acknowledgement or a poll; by nothing if
 none had. Neither is an anomaly.
 
-Positions order everything, as in the checks. Times come from `Clock`, which knows them within a part of a
-step. Of a history that is too large to hold, only every n-th offset is looked at; counts are then estimates.
+Positions order everything, as in the checks. Times come from `FreshnessClock`, which knows them within a part
+of a step. Of a history that is too large to hold, only every n-th offset is looked at; counts are then
+estimates.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Freshness(NamedTuple):
     lag_worst: Ints
 
 
-class Clock:
+class FreshnessClock:
     """Which positions belong to which time, learned from operations in any order."""
 
     def __init__(self, t_first_ns: int, width_ns: int, steps: int) -> None:
@@ -79,7 +80,9 @@ def wanted_rows(every: int) -> Any:
     return chosen if every == 1 else chosen & (pc.bit_wise_and(pc.field("offset"), every - 1) == 0)
 
 
-def freshness(batches: Iterable[pa.RecordBatch], clock: Clock, steps: int, every: int = 1) -> Freshness:
+def freshness(
+    batches: Iterable[pa.RecordBatch], clock: FreshnessClock, steps: int, every: int = 1
+) -> Freshness:
     """From batches with `COLUMNS`, in any order, of the rows that `wanted_rows` chooses."""
     rows = _Rows(batches)
     order = np.lexsort((rows.offset, rows.key))
@@ -128,7 +131,7 @@ def _joined(parts: list[Any], kind: Any) -> Any:
     return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)
 
 
-def _unseen(acked: Ints, seen: Ints, clock: Clock, steps: int) -> Ints:
+def _unseen(acked: Ints, seen: Ints, clock: FreshnessClock, steps: int) -> Ints:
     """How many values are acknowledged and unread at the end of each step."""
     waiting = (acked != NEVER) & (seen > acked)
     begins = clock.parts(acked[waiting]) // PARTS
@@ -157,7 +160,7 @@ def _lags(
     position: Ints,
     superseded: Ints,
     polled: npt.NDArray[np.bool_],
-    clock: Clock,
+    clock: FreshnessClock,
     steps: int,
 ) -> tuple[Ints, Ints]:
     """(middle, worst) lag of each step's polls. A poll counts by the highest offset that it has of a log."""

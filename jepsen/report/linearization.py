@@ -9,7 +9,7 @@ from jepsen.judgement import Problem
 from jepsen.report.words import plural, sentence
 
 
-class Stuck(NamedTuple):
+class PossibleNext(NamedTuple):
     """What could come next in time, and why it does not help. `possible`: the object would allow it."""
 
     number: int
@@ -26,7 +26,7 @@ class Linearization(NamedTuple):
     order: tuple[int, ...]
     state: str
     states: Mapping[int, str]
-    stuck: tuple[Stuck, ...]
+    stuck: tuple[PossibleNext, ...]
     alone: bool
 
     def how_far(self) -> str:
@@ -53,7 +53,7 @@ def linearization_of(problem: Problem) -> Linearization | None:
         return None
     order = tuple(known["linearized"])
     stuck = tuple(
-        Stuck(each["operation"], sentence(str(each["words"])), bool(each.get("possible")))
+        PossibleNext(each["operation"], sentence(str(each["words"])), bool(each.get("possible")))
         for each in known["stuck"]
     )
     named = {*order, *(each.number for each in stuck)}

@@ -236,7 +236,7 @@ def _timeline(result: CheckResult, picture: Picture) -> str:
     worst = sorted(result.findings, key=lambda finding: not finding.failing)
     first_ops = next((example.ops for finding in worst for example in finding.examples), ())
     bars = [
-        lanes.Bar(
+        lanes.TimelineBar(
             lane.op_id,
             lane.client or f"process {lane.process}",
             lane.idx_inv,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from jepsen.history import FINAL_POLL, Fault
-from jepsen.report.freshness import COLUMNS, Clock, every_nth, freshness, wanted_rows
+from jepsen.report.freshness import COLUMNS, FreshnessClock, every_nth, freshness, wanted_rows
 from jepsen.result import Anomaly, CheckResult, Lane, Moment, Picture, Sighting, Surroundings
 
 MOMENTS = 120
@@ -51,7 +51,7 @@ def draw(folder: Path, result: CheckResult, meta: dict[str, str]) -> Picture:
     """The picture of one history of the Parquet folder, whose format has been validated."""
     tables = _Tables(folder, result.history)
     width_ns = max(1, math.ceil((result.t_last_ns - result.t_first_ns + 1) / MOMENTS))
-    clock = Clock(result.t_first_ns, width_ns, MOMENTS)
+    clock = FreshnessClock(result.t_first_ns, width_ns, MOMENTS)
     moments = _moments(tables, result.t_first_ns, width_ns, clock)
     every = every_nth(result.records_sent + result.records_read)
     if tables.has("mops", (*COLUMNS, "outcome")):
@@ -199,7 +199,7 @@ class _Counters(NamedTuple):
     latency: Ints
 
 
-def _moments(tables: _Tables, t_first_ns: int, width_ns: int, clock: Clock) -> tuple[Moment, ...]:
+def _moments(tables: _Tables, t_first_ns: int, width_ns: int, clock: FreshnessClock) -> tuple[Moment, ...]:
     """What completed in each step. The clock learns meanwhile which positions belong to which time."""
     ok, fail, info, read = (np.zeros(MOMENTS, np.int64) for _ in range(4))
     counters = _Counters(ok, fail, info, read, np.zeros((MOMENTS, LATENCY_STEPS), np.int64))

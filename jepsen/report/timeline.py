@@ -42,7 +42,7 @@ MARGIN = 0.6
 """Steps left and right of all events."""
 
 
-class Bar(NamedTuple):
+class TimelineBar(NamedTuple):
     """One operation. `start`, `end`: positions of its events, `end` None = open for ever. `kind`: the class
     that colours it. `words`: what the pointer tells. `mark`: stuck, named or none.
     """
@@ -80,7 +80,7 @@ class Timeline(NamedTuple):
     next in time, each with the reason why it does not help, and whether the object allows it nevertheless.
     """
 
-    bars: Sequence[Bar]
+    bars: Sequence[TimelineBar]
     focus: Sequence[int] = ()
     points: Sequence[Point] = ()
     stuck: Sequence[tuple[int, str, bool]] = ()
@@ -188,17 +188,17 @@ def _tools(shown: Timeline, axis: _Axis) -> str:
 # -- lanes ---------------------------------------------------------------------------------------------------
 
 
-def _lanes(shown: Timeline) -> tuple[dict[str, list[Bar]], int]:
+def _lanes(shown: Timeline) -> tuple[dict[str, list[TimelineBar]], int]:
     """Bars by lane, and how many were left out. With too many clients, or where each has one operation only,
     lanes are shared by bars that do not overlap; with still too many, those with nothing of interest go.
     """
-    lanes: dict[str, list[Bar]] = {}
+    lanes: dict[str, list[TimelineBar]] = {}
     for bar in sorted(shown.bars, key=lambda one: (one.start, one.id)):
         lanes.setdefault(bar.lane, []).append(bar)
     lanes = dict(sorted(lanes.items(), key=lambda lane: _natural(lane[0])))
     single = len(lanes) > 1 and all(len(bars) == 1 for bars in lanes.values())
     if single or len(lanes) > LANES_MAX // 2:
-        packed: list[list[Bar]] = []
+        packed: list[list[TimelineBar]] = []
         for bar in sorted(shown.bars, key=lambda one: (one.start, one.id)):
             free = next(
                 (bars for bars in packed if bars[-1].end is not None and bars[-1].end < bar.start), None
@@ -224,7 +224,7 @@ def _natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
 
 
-def _levels(bars: Sequence[Bar]) -> list[int]:
+def _levels(bars: Sequence[TimelineBar]) -> list[int]:
     """A row for each bar of a lane, so that those at the same time lie below each other."""
     free = [-math.inf] * LEVELS_MAX
     levels = []
@@ -236,7 +236,7 @@ def _levels(bars: Sequence[Bar]) -> list[int]:
 
 
 def _rows(
-    lanes: dict[str, list[Bar]], axis: _Axis, view: tuple[float, float], pointed: bool
+    lanes: dict[str, list[TimelineBar]], axis: _Axis, view: tuple[float, float], pointed: bool
 ) -> tuple[int, dict[int, float], dict[str, float], float]:
     """The height of a row, the upper edge of each bar and of each lane, and the lower edge of all.
 
@@ -258,7 +258,7 @@ def _rows(
     return row, rows, tops, y
 
 
-def _in_view(bar: Bar, axis: _Axis, view: tuple[float, float]) -> bool:
+def _in_view(bar: TimelineBar, axis: _Axis, view: tuple[float, float]) -> bool:
     return axis.step(bar.start) <= view[1] and axis.step(bar.end) >= view[0]
 
 
@@ -275,7 +275,7 @@ def _names(tops: dict[str, float], row: int) -> list[str]:
     return parts
 
 
-def _view(shown: Timeline, axis: _Axis, bars: Sequence[Bar]) -> tuple[float, float]:
+def _view(shown: Timeline, axis: _Axis, bars: Sequence[TimelineBar]) -> tuple[float, float]:
     """The steps of the first view: the focus with some room, or all if that is not much more.
 
     What is linearized is looked at where it takes effect, however long ago it was invoked.
@@ -344,7 +344,7 @@ class _Drawing:
             f"<title>{escape(printable(band.words))}</title></rect>"
         )
 
-    def bar(self, bar: Bar, lane: int) -> str:
+    def bar(self, bar: TimelineBar, lane: int) -> str:
         low, high = self._axis.step(bar.start), self._axis.step(bar.end)
         x, width, y = self.x(low), max(self.x(high) - self.x(low), 3), self._rows[bar.id]
         classes = " ".join(filter(None, ("bar", bar.kind, bar.mark, "open" if bar.end is None else "")))

@@ -10,12 +10,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from jepsen.bench.plan import EXAMPLES, Case, expected, found_by
-from jepsen.bench.stage import Stage
+from jepsen.bench.stage import BenchStage
 from jepsen.bench.usage import Meter
 from jepsen.generate import Planted, check_planted
 from jepsen.spark.check import CheckOptions, check
 from jepsen.spark.cycles import check_cycles
-from jepsen.spark.frames import Frames, log_rows, read_frames
+from jepsen.spark.frames import HistoryFrames, log_rows, read_frames
 from jepsen.spark.survey import survey
 
 SHUFFLE, CHECKS, CYCLES = "plain shuffle", "log checks", "cycles"
@@ -23,25 +23,25 @@ SHUFFLE, CHECKS, CYCLES = "plain shuffle", "log checks", "cycles"
 
 def run_case(
     session: SparkSession, case: Case, path: Path, *, cycles: bool, show: Callable[[str], None]
-) -> Iterator[Stage]:
+) -> Iterator[BenchStage]:
     """Measure every stage on one history."""
     frames = read_frames(session, path)
     known = survey(frames)
     show(f"{case.name}: {SHUFFLE}")
     with Meter() as meter:
         to_nothing(log_rows(frames, known.traits).repartition("log"))
-    yield Stage(SHUFFLE, known.mops, meter.usage)
+    yield BenchStage(SHUFFLE, known.mops, meter.usage)
     phases = _Phases(lambda text: show(f"{case.name}: {text}"))
     with Meter() as meter, phases.timed():
         results = check(frames, CheckOptions(examples=EXAMPLES), show=phases.show)
     found = check_planted(found_by(results), expected(path, cycles=False))
-    yield Stage(CHECKS, known.mops, meter.usage, phases.seconds(), tuple(found))
+    yield BenchStage(CHECKS, known.mops, meter.usage, phases.seconds(), tuple(found))
     if cycles:
         show(f"{case.name}: {CYCLES}")
         with Meter() as meter:
             found_cycles = cycles_of(frames)
         differences = check_planted(found_cycles, expected(path, cycles=True))
-        yield Stage(CYCLES, known.mops, meter.usage, (), tuple(differences))
+        yield BenchStage(CYCLES, known.mops, meter.usage, (), tuple(differences))
 
 
 def to_nothing(rows: DataFrame) -> None:
@@ -49,7 +49,7 @@ def to_nothing(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
-def cycles_of(frames: Frames) -> list[Planted]:
+def cycles_of(frames: HistoryFrames) -> list[Planted]:
     """The cycles of one history, which are as few as were planted."""
     rows = check_cycles(frames).select("anomaly", "ops").limit(EXAMPLES).collect()
     return [Planted(row.anomaly, None, tuple(sorted(set(row.ops)))) for row in rows]

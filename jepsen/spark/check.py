@@ -27,7 +27,7 @@ from jepsen.result import (
     Finding,
     decide,
 )
-from jepsen.spark.frames import Frames, log_number
+from jepsen.spark.frames import HistoryFrames, log_number
 from jepsen.spark.log_checks import check_large_sends, check_log_summary, value_text
 from jepsen.spark.splits import plan_splits
 from jepsen.spark.survey import Survey, survey
@@ -58,7 +58,7 @@ class CheckOptions(NamedTuple):
 
 
 def check(
-    frames: Frames,
+    frames: HistoryFrames,
     options: CheckOptions | None = None,
     *,
     source: str = "",
@@ -109,7 +109,7 @@ def _silent(_: str) -> None:
 
 
 def _findings(
-    frames: Frames,
+    frames: HistoryFrames,
     known: Survey,
     options: CheckOptions,
     incomplete: frozenset[str],
@@ -165,7 +165,7 @@ Texts = dict[tuple[int, int, int | None], str]
 """Values by (log, operation, position), and names of logs by (log, operation, None)."""
 
 
-def _texts(frames: Frames, rows: list[Row]) -> Texts:
+def _texts(frames: HistoryFrames, rows: list[Row]) -> Texts:
     """The texts that these anomalies refer to. One job, if there are any."""
     ops = sorted(
         {row[name] for row in rows for name in ("op_1", "value_op", "other_op") if row[name] is not None}

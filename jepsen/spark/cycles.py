@@ -38,7 +38,7 @@ from jepsen.graph.versions import LINKED, PLACED, RANGE_BITS
 from jepsen.history import FINAL_POLL
 from jepsen.log import OUTPUT_DDL
 from jepsen.parquet import OP_COLUMNS
-from jepsen.spark.frames import Frames, has_value
+from jepsen.spark.frames import HistoryFrames, has_value
 from jepsen.spark.travel import kernel
 from jepsen.transactions.classify import G0, G1C, SUFFIXES
 
@@ -75,7 +75,7 @@ class CycleOptions(NamedTuple):
         return ALLOWED_WITH_WW if self.ww_deps else ALWAYS_ALLOWED
 
 
-def check_cycles(frames: Frames, options: CycleOptions | None = None) -> DataFrame:
+def check_cycles(frames: HistoryFrames, options: CycleOptions | None = None) -> DataFrame:
     """The smallest cycle of each kind in every strong component, as rows (`CYCLES_DDL`). Lazy; in no order.
 
     `ops` are the ids of the operations along the cycle, `evidence` is about the first of them. A row
@@ -101,7 +101,7 @@ def edge_marks(edges: DataFrame) -> DataFrame:
     return edges.select(*EDGE).mapInArrow(kernel(_KERNELS, "edge_marks"), _bigints(MARK))
 
 
-def with_operations(frames: Frames) -> DataFrame:
+def with_operations(frames: HistoryFrames) -> DataFrame:
     """The micro-operations with the columns of their operations; older folders need a join for it."""
     if all(name in frames.mops.columns for name in OP_COLUMNS):
         return frames.mops

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jepsen.foreign import judging
-from jepsen.foreign.judging import JUDGED_DDL, PART, Judged, Task, Tasks, judged_of, merge_judged
+from jepsen.foreign.judging import JUDGED_DDL, PART, JudgedPart, Task, Tasks, judged_of, merge_judged
 from jepsen.foreign.reading import Conventions
 from jepsen.judgement import Budget
 from jepsen.models import KAFKA, find_model
@@ -118,12 +118,12 @@ def check_foreign(
 
 def check_files(
     operations: DataFrame, tasks: Task | Mapping[str, Task], partitions: int = PARTITIONS
-) -> dict[str, Judged]:
+) -> dict[str, JudgedPart]:
     """The answer on each file, brought home: verdicts, counts and the first problems. One Spark job.
 
     `tasks`: how to judge all files, or each, by its name in the column `file`.
     """
-    rows: dict[str, list[Judged]] = defaultdict(list)
+    rows: dict[str, list[JudgedPart]] = defaultdict(list)
     for row in _judged(operations, Tasks(tasks).with_summary(), partitions).collect():
         one = judged_of(row.asDict(recursive=True))
         rows[one.file].append(one)
@@ -145,7 +145,7 @@ def task_for(model: str, conventions: Conventions | None, budget: Budget | None,
     return Task(found, chosen, budget or Budget(), independent)
 
 
-def _first_key(one: Judged) -> tuple[bool, str]:
+def _first_key(one: JudgedPart) -> tuple[bool, str]:
     keys = [problem.key or "" for problem in one.judgement.problems]
     return (not keys, min(keys, default=one.key or ""))
 

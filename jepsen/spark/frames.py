@@ -19,7 +19,7 @@ LOG = ("history_id", "key")
 ASSIGNING = ("assign", "subscribe")
 
 
-class Frames(NamedTuple):
+class HistoryFrames(NamedTuple):
     """The tables of one or many histories. `mops` may lack the columns that repeat the operation's."""
 
     ops: DataFrame
@@ -44,12 +44,12 @@ class Traits(NamedTuple):
     """Assigns, subscribes and failed final reads."""
 
 
-def read_frames(spark: SparkSession, folder: Path) -> Frames:
+def read_frames(spark: SparkSession, folder: Path) -> HistoryFrames:
     """The tables of a Parquet folder. `jepsen.parquet.read_info` validates it first."""
     ops, mops, faults = (
         spark.read.parquet(str(folder / f"{name}.parquet")) for name in ("ops", "mops", "faults")
     )
-    return Frames(ops, mops, faults, str(folder))
+    return HistoryFrames(ops, mops, faults, str(folder))
 
 
 def has_value() -> Column:
@@ -57,7 +57,7 @@ def has_value() -> Column:
     return F.col("value").isNotNull() | F.col("value_s").isNotNull()
 
 
-def whole_mops(frames: Frames) -> DataFrame:
+def whole_mops(frames: HistoryFrames) -> DataFrame:
     """The micro-operations with their operation's columns; an older history needs a join for that."""
     if set(OP_COLUMNS) <= set(frames.mops.columns):
         return frames.mops
@@ -73,7 +73,7 @@ def log_number() -> Column:
     return F.xxhash64(*LOG)
 
 
-def log_rows(frames: Frames, traits: Traits | None = None) -> DataFrame:
+def log_rows(frames: HistoryFrames, traits: Traits | None = None) -> DataFrame:
     """The input of the log checks: `jepsen.log.columns.ROW_COLUMNS`, all bigint, null where nothing is
     known.
     """

@@ -41,7 +41,7 @@ from jepsen.log.worker import (
     run_first,
     run_second,
 )
-from jepsen.spark.frames import Frames, Traits, history_number, log_number, log_rows
+from jepsen.spark.frames import HistoryFrames, Traits, history_number, log_number, log_rows
 from jepsen.spark.splits import ItemKernel, Splits, over
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ TILE_ROWS = WHOLE_ROWS_MAX
 Kernel = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
-def check_log(frames: Frames, rules: Rules | None = None, traits: Traits | None = None) -> DataFrame:
+def check_log(frames: HistoryFrames, rules: Rules | None = None, traits: Traits | None = None) -> DataFrame:
     """All anomalies of the log model, as rows (history_id, anomaly, key, ops, evidence). Lazy; in no order.
 
     `ops` are the ids of the operations involved; `evidence` is a struct, see `jepsen.result.Evidence`.
@@ -67,7 +67,7 @@ def check_log(frames: Frames, rules: Rules | None = None, traits: Traits | None 
 
 
 def check_log_summary(
-    frames: Frames,
+    frames: HistoryFrames,
     rules: Rules,
     examples: int,
     traits: Traits | None = None,
@@ -100,7 +100,7 @@ def check_log_summary(
 
 
 def check_large_sends(
-    frames: Frames, rules: Rules, examples: int, traits: Traits | None, large: Sequence[LargeLog]
+    frames: HistoryFrames, rules: Rules, examples: int, traits: Traits | None, large: Sequence[LargeLog]
 ) -> DataFrame:
     """The anomalies of sends in order of their processes, of large logs. Columns as `check_log_summary`."""
     plan = cut(large, rules, TILE_ROWS, SENDS_ONLY)
@@ -109,11 +109,11 @@ def check_large_sends(
     return _tiles(parcels.unionAll(placed), plan, examples)
 
 
-def _large_rows(frames: Frames, traits: Traits | None, large: Sequence[LargeLog]) -> DataFrame:
+def _large_rows(frames: HistoryFrames, traits: Traits | None, large: Sequence[LargeLog]) -> DataFrame:
     return log_rows(frames, traits).where(F.col("log").isin([log.log for log in large]))
 
 
-def _unsure_sends(frames: Frames, traits: Traits | None, large: Sequence[LargeLog]) -> DataFrame:
+def _unsure_sends(frames: HistoryFrames, traits: Traits | None, large: Sequence[LargeLog]) -> DataFrame:
     """Sends without an offset of their own that counts, with the offset at which polls saw their value."""
     rows = _large_rows(frames, traits, large).where(F.col("value_kind") != 0)
     sure = (F.col("outcome") == jepsen.log.OK) | (F.col("seen") == 1)

@@ -44,7 +44,7 @@ from jepsen.promises.columns import (
     TRUNCATE,
 )
 from jepsen.promises.kernel import SUMMARY_DDL, anomaly_order
-from jepsen.spark.frames import Frames, has_value
+from jepsen.spark.frames import HistoryFrames, has_value
 from jepsen.spark.travel import kernel
 
 LOG_FACTS = (HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE)
@@ -53,7 +53,7 @@ SHARD = ("history_id", "part", "shard")
 EXAMPLES_DEFAULT = 5
 
 
-def check_promises(frames: Frames) -> DataFrame:
+def check_promises(frames: HistoryFrames) -> DataFrame:
     """All broken promises, as rows (history_id, anomaly, key, ops, evidence). Lazy; in no order.
 
     `ops` are the ids of the operations involved; `evidence` is a struct, see
@@ -63,7 +63,7 @@ def check_promises(frames: Frames) -> DataFrame:
     return rows.mapInArrow(kernel("jepsen.promises.kernel", "check_batches", None), OUTPUT_DDL)
 
 
-def judge_promises(frames: Frames, examples: int = EXAMPLES_DEFAULT) -> dict[str, Judgement]:
+def judge_promises(frames: HistoryFrames, examples: int = EXAMPLES_DEFAULT) -> dict[str, Judgement]:
     """Every history's judgement, all of them in one Spark job; what is collected is bounded by `examples`."""
     histories = frames.ops.select("history_id").distinct()
     rows = promise_rows(frames).repartition(*SHARD)
@@ -86,7 +86,7 @@ def judge_promises(frames: Frames, examples: int = EXAMPLES_DEFAULT) -> dict[str
     return judgements
 
 
-def promise_rows(frames: Frames) -> DataFrame:
+def promise_rows(frames: HistoryFrames) -> DataFrame:
     """The input of the promises, `INPUT_COLUMNS`: facts, and the records of those logs that have any."""
     mops = _with_operations(frames)
     is_fact = F.col("kind").isin(*LOG_FACTS)
@@ -114,7 +114,7 @@ def promise_rows(frames: Frames) -> DataFrame:
     return rows.select(*(F.col(name).cast(kind).alias(name) for name, kind in INPUT_COLUMNS))
 
 
-def _with_operations(frames: Frames) -> DataFrame:
+def _with_operations(frames: HistoryFrames) -> DataFrame:
     """The micro-operations that the promises look at, with what they need of their operations."""
     kind = F.lit(None).cast("int")
     for code, name in enumerate(FUNCTIONS):
@@ -127,7 +127,7 @@ def _with_operations(frames: Frames) -> DataFrame:
     return mops.withColumn("outcome", F.when(said == "ok", OK).when(said == "fail", FAIL).otherwise(INFO))
 
 
-def _with_roles(rows: DataFrame, frames: Frames) -> DataFrame:
+def _with_roles(rows: DataFrame, frames: HistoryFrames) -> DataFrame:
     spoiled = (
         frames.ops.where((F.col("f") == FINAL_POLL) & (F.col("outcome") != "ok"))
         .select("history_id", "process", F.lit(True).alias("spoiled"))

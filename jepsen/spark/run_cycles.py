@@ -12,11 +12,11 @@ from jepsen.graph.kernels import LIMIT
 from jepsen.result import INVALID, UNKNOWN, VALID, Anomaly, CheckResult, Evidence, Finding
 from jepsen.spark.check import CheckOptions
 from jepsen.spark.cycles import CycleOptions, check_cycles
-from jepsen.spark.frames import Frames
+from jepsen.spark.frames import HistoryFrames
 
 
 def with_cycles(
-    results: Sequence[CheckResult], frames: Frames, options: CheckOptions, cycles: CycleOptions
+    results: Sequence[CheckResult], frames: HistoryFrames, options: CheckOptions, cycles: CycleOptions
 ) -> list[CheckResult]:
     """The results with the cycles of each history. One Spark job; counts and a few examples come home.
 

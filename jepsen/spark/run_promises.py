@@ -11,13 +11,15 @@ from jepsen.promises import FUNCTIONS, PROMISES
 from jepsen.promises.columns import POLL, SEND
 from jepsen.result import INVALID, Anomaly, CheckResult, Evidence, Finding
 from jepsen.spark.check import CheckOptions
-from jepsen.spark.frames import Frames
+from jepsen.spark.frames import HistoryFrames
 from jepsen.spark.promises import judge_promises
 
 FACTS = tuple(name for code, name in enumerate(FUNCTIONS) if code not in (SEND, POLL))
 
 
-def with_promises(results: Sequence[CheckResult], frames: Frames, options: CheckOptions) -> list[CheckResult]:
+def with_promises(
+    results: Sequence[CheckResult], frames: HistoryFrames, options: CheckOptions
+) -> list[CheckResult]:
     """The results with the broken promises of each history. Without facts (docs/promises.md) there is nothing
     to do, which one look at one column tells.
     """

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import jepsen.log
 from jepsen.history import FINAL_POLL
 from jepsen.log.reading import NOTHING_ASIDE, READ_COLUMNS, Aside, Split
-from jepsen.spark.frames import ASSIGNING, Frames, Traits
+from jepsen.spark.frames import ASSIGNING, HistoryFrames, Traits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class Splits(NamedTuple):
     aside: Aside = NOTHING_ASIDE
 
 
-def plan_splits(frames: Frames, traits: Traits, mops: int, large_keys: Sequence[str]) -> Splits | None:
+def plan_splits(frames: HistoryFrames, traits: Traits, mops: int, large_keys: Sequence[str]) -> Splits | None:
     """How to read the frames' folder directly; None if that cannot be done, or would not pay."""
     path = direct_file(frames, "mops", mops)
     if path is None or traits.transactions or traits.asides > ASIDES_MAX:
@@ -57,13 +57,13 @@ def plan_splits(frames: Frames, traits: Traits, mops: int, large_keys: Sequence[
     return _split(path, groups, large_keys)._replace(aside=aside)
 
 
-def mops_in_folder(frames: Frames) -> int:
+def mops_in_folder(frames: HistoryFrames) -> int:
     """How many rows the file of micro-operations has, by its footer; 0 if there is no file to ask."""
     path = direct_file(frames, "mops", DIRECT_ROWS_MIN)
     return 0 if path is None else int(pq.ParquetFile(path).metadata.num_rows)
 
 
-def direct_file(frames: Frames, table: str, mops: int) -> str | None:
+def direct_file(frames: HistoryFrames, table: str, mops: int) -> str | None:
     """The file of a table that workers can read themselves; None if there is none, or it would not pay."""
     if frames.folder is None or mops < DIRECT_ROWS_MIN:
         return None

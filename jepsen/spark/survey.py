@@ -16,7 +16,7 @@ from jepsen.log.counting import LOG_COUNTS_DDL, OP_COUNTS_DDL, Share, count_logs
 from jepsen.log.tiles import WHOLE_ROWS_MAX, LargeLog
 from jepsen.parquet import OP_COLUMNS
 from jepsen.result import Count
-from jepsen.spark.frames import ASSIGNING, Frames, Traits, has_value, history_number, log_number
+from jepsen.spark.frames import ASSIGNING, HistoryFrames, Traits, has_value, history_number, log_number
 from jepsen.spark.splits import ItemKernel, direct_file, mops_in_folder, over
 
 WHOLE_ROWS_LIMIT = WHOLE_ROWS_MAX
@@ -53,7 +53,7 @@ class Survey(NamedTuple):
     large_keys: tuple[str, ...] = ()
 
 
-def survey(frames: Frames) -> Survey:
+def survey(frames: HistoryFrames) -> Survey:
     """Count everything. One Spark job that reads both tables once."""
     mops = mops_in_folder(frames)
     logs = _counted(frames, "mops", mops, count_logs, LOG_COUNTS_DDL)
@@ -100,7 +100,7 @@ def survey(frames: Frames) -> Survey:
 
 
 def _counted(
-    frames: Frames, table: str, rows: int, count: ItemKernel[Share], ddl: str
+    frames: HistoryFrames, table: str, rows: int, count: ItemKernel[Share], ddl: str
 ) -> DataFrame | None:
     """Partial counts by workers that read the file themselves; None if that cannot be done, or would not
     pay.
@@ -111,7 +111,7 @@ def _counted(
     return over(frames.ops.sparkSession, shares(path, SHARE_ROWS), count, ddl)
 
 
-def _of_ops(frames: Frames) -> DataFrame:
+def _of_ops(frames: HistoryFrames) -> DataFrame:
     """OP_COUNTS of each operation."""
     last = F.greatest("t_inv", "t_ret").alias("t_last")
     return frames.ops.select(
@@ -128,7 +128,7 @@ def _sum_ops(counts: DataFrame) -> DataFrame:
     )
 
 
-def _of_mops(frames: Frames) -> DataFrame:
+def _of_mops(frames: HistoryFrames) -> DataFrame:
     """LOG_COUNTS of each micro-operation."""
     sends = (F.col("f") == "send") & has_value()
     polls = (F.col("f") == "poll") & has_value()

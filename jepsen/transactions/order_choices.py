@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from jepsen.transactions.order_facts import Answer, Edge, Facts, Read, Rule, time_edges
+from jepsen.transactions.order_facts import Edge, Facts, OrderAnswer, Read, Rule, time_edges
 
 MOMENTS_MAX = 6_000
 CHOICES_MAX = 1_000_000
@@ -283,7 +283,7 @@ class _Solver:
         return sorted(int(str(each)[1:]) for each in self.solver.unsat_core())
 
 
-def ask_z3(facts: Facts, rule: Rule, puzzle: Puzzle, steps: int) -> Answer:
+def ask_z3(facts: Facts, rule: Rule, puzzle: Puzzle, steps: int) -> OrderAnswer:
     """What z3 says where it is not known who wrote what was read."""
     try:
         solver = _Solver(facts, rule, steps)
@@ -294,7 +294,7 @@ def ask_z3(facts: Facts, rule: Rule, puzzle: Puzzle, steps: int) -> Answer:
     for number in unclear:
         solver.add_read(number)
     found = solver.check(unclear)
-    return no_answer(steps) if found is None else Answer(found)
+    return no_answer(steps) if found is None else OrderAnswer(found)
 
 
 def choose(facts: Facts, rule: Rule, puzzle: Puzzle, steps: int) -> list[Edge] | bool | None:
@@ -328,9 +328,9 @@ def choose(facts: Facts, rule: Rule, puzzle: Puzzle, steps: int) -> list[Edge] |
     ]
 
 
-def no_answer(steps: int) -> Answer:
+def no_answer(steps: int) -> OrderAnswer:
     try:
         import z3  # noqa: F401
     except ImportError:
-        return Answer(None, "the search for an order needs z3: pip install 'liftlog[spec]'")
-    return Answer(None, f"the search stopped after {steps:,} steps of z3")
+        return OrderAnswer(None, "the search for an order needs z3: pip install 'liftlog[spec]'")
+    return OrderAnswer(None, f"the search stopped after {steps:,} steps of z3")

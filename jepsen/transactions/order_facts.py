@@ -48,7 +48,7 @@ class Facts(NamedTuple):
         return [each.number for each in self.transactions]
 
 
-class Answer(NamedTuple):
+class OrderAnswer(NamedTuple):
     """`found`: there is an order, or there is none, or (None) nobody knows: `why` then says so. `blamed`:
     reads of which in every order at least one is wrong.
     """

@@ -40,9 +40,9 @@ from jepsen.transactions.order_facts import (
     FREE,
     REALTIME,
     SESSIONS,
-    Answer,
     Edge,
     Facts,
+    OrderAnswer,
     Read,
     Rule,
     gather,
@@ -51,7 +51,7 @@ from jepsen.transactions.order_facts import (
     time_edges,
 )
 
-__all__ = ["FREE", "REALTIME", "SESSIONS", "STEPS", "Answer", "Facts", "Rule", "find_order", "gather"]
+__all__ = ["FREE", "REALTIME", "SESSIONS", "STEPS", "Facts", "OrderAnswer", "Rule", "find_order", "gather"]
 
 STEPS = 1_000_000_000
 """Of z3 (its `rlimit`): up to about a minute."""
@@ -64,12 +64,12 @@ WINDOW = 240
 # -- the search ----------------------------------------------------------------------------------------------
 
 
-def find_order(facts: Facts, rule: Rule, steps: int = STEPS) -> Answer:
+def find_order(facts: Facts, rule: Rule, steps: int = STEPS) -> OrderAnswer:
     """Whether there is an order that the rule allows."""
     if facts.unclear:
-        return Answer(None, facts.unclear)
+        return OrderAnswer(None, facts.unclear)
     if run_through(facts, time_edges(facts, rule.time)) is not None:
-        return Answer(True)
+        return OrderAnswer(True)
     unclear = any(len(read.writers) > 1 for read in facts.reads)
     puzzle = puzzle_of(facts, rule)
     if puzzle is None:
@@ -78,20 +78,20 @@ def find_order(facts: Facts, rule: Rule, steps: int = STEPS) -> Answer:
         return ask_z3(facts, rule, puzzle, steps)
     left, circle = force(puzzle)
     if circle:
-        return Answer(False, "", fewest(facts, rule, *why_not(left.known, circle), steps))
+        return OrderAnswer(False, "", fewest(facts, rule, *why_not(left.known, circle), steps))
     if not left.choices:
-        return Answer(True)
+        return OrderAnswer(True)
     found = choose(facts, rule, left, steps)
     if found is None:
         return no_answer(steps)
     if found or len(facts.reads) > BLAMED_MAX:
-        return Answer(bool(found))
+        return OrderAnswer(bool(found))
     pairs = [Known(choice.first, -1, choice.second) for choice in left.choices if choice.read < 0]
-    return Answer(False, "", fewest(facts, rule, set(range(len(facts.reads))), pairs, steps))
+    return OrderAnswer(False, "", fewest(facts, rule, set(range(len(facts.reads))), pairs, steps))
 
 
-def _too_many(facts: Facts) -> Answer:
-    return Answer(
+def _too_many(facts: Facts) -> OrderAnswer:
+    return OrderAnswer(
         None, f"{len(facts.transactions):,} transactions are too many for the search for another order"
     )
 
@@ -99,7 +99,7 @@ def _too_many(facts: Facts) -> Answer:
 # -- many transactions ---------------------------------------------------------------------------------------
 
 
-def _by_windows(facts: Facts, rule: Rule, steps: int) -> Answer:
+def _by_windows(facts: Facts, rule: Rule, steps: int) -> OrderAnswer:
     """Look for an order piece by piece: put the transactions of a window in order, let the first half of them
     have taken place, and go on with the rest and those behind them. What this finds is an order; that it
     finds none proves nothing, unless the very first window cannot be put in order.
@@ -121,7 +121,7 @@ def _by_windows(facts: Facts, rule: Rule, steps: int) -> Answer:
         left, circle = force(puzzle)
         if circle and not order:
             blamed = fewest(small, rule, *why_not(left.known, circle), steps)
-            return Answer(False, "", tuple(_as_whole(read, part) for read in blamed))
+            return OrderAnswer(False, "", tuple(_as_whole(read, part) for read in blamed))
         picked = [] if circle or not left.choices else choose(small, rule, left, steps // WINDOW_SHARE)
         if circle or not isinstance(picked, list):
             return _too_many(facts)
@@ -132,7 +132,7 @@ def _by_windows(facts: Facts, rule: Rule, steps: int) -> Answer:
             latest.update((key, part[place]) for key in facts.wrote[part[place]])
         gone = set(taken)
         waiting = [at for place, at in enumerate(part) if place not in gone] + waiting[WINDOW:]
-    return Answer(True) if _explains(order, facts, rule) else _too_many(facts)
+    return OrderAnswer(True) if _explains(order, facts, rule) else _too_many(facts)
 
 
 def _part(

@@ -36,8 +36,8 @@ from jepsen.transactions.orders import (
     FREE,
     REALTIME,
     SESSIONS,
-    Answer,
     Facts,
+    OrderAnswer,
     Rule,
     find_order,
     gather,
@@ -406,7 +406,7 @@ _TIMES = {FREE: "", SESSIONS: ", each process in its order", REALTIME: ", in rea
 _SUFFIXES = {FREE: "", SESSIONS: "-process", REALTIME: "-realtime"}
 
 
-def _add_no_order(facts: Facts, rule: Rule, answer: Answer, wanted: str, found: Findings) -> None:
+def _add_no_order(facts: Facts, rule: Rule, answer: OrderAnswer, wanted: str, found: Findings) -> None:
     """The anomaly, by the weakest rule that has no order either."""
     for time in (FREE, SESSIONS, REALTIME):
         weaker = rule._replace(time=time)

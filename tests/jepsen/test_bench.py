@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from jepsen.bench.plan import Case, cases, expected, found_by, short
-from jepsen.bench.stage import Stage
+from jepsen.bench.stage import BenchStage
 from jepsen.bench.table import Measured, as_json, growth, print_table
-from jepsen.bench.usage import Meter, Usage, processes_below
+from jepsen.bench.usage import Meter, WorkUsage, processes_below
 from jepsen.generate import Planted
 from jepsen.generate.answers import Answer, write_answer
 from jepsen.result import Anomaly, CheckResult, Evidence, Finding
@@ -78,7 +78,7 @@ def test_findings_become_answers() -> None:
 
 
 def measured(rows: int, seconds: float, differences: tuple[str, ...] | None) -> Measured:
-    stage = Stage("log checks", rows, Usage(seconds, 2 * seconds, 3 << 20, 5 << 20), (), differences)
+    stage = BenchStage("log checks", rows, WorkUsage(seconds, 2 * seconds, 3 << 20, 5 << 20), (), differences)
     return Measured(Case(rows, 100), stage, 1.5)
 
 

@@ -16,7 +16,7 @@ from jepsen.graph.kernels import LIMIT
 from jepsen.history import History, HistoryWriter, Mop
 from jepsen.parquet import OP_COLUMNS, write_parquet
 from jepsen.spark.cycles import CycleOptions, check_cycles
-from jepsen.spark.frames import Frames, read_frames
+from jepsen.spark.frames import HistoryFrames, read_frames
 from jepsen.transactions.classify import find_cycles
 from tests.jepsen.log_graph import LOG_KINDS, chaos, depend
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.real
 WW_DEPS = CycleOptions(ww_deps=True)
 
 
-def found(frames: Frames, options: CycleOptions | None = None) -> dict[str, list[Row]]:
+def found(frames: HistoryFrames, options: CycleOptions | None = None) -> dict[str, list[Row]]:
     """The rows of each history, sorted."""
     by_history: dict[str, list[Row]] = defaultdict(list)
     for row in check_cycles(frames, options).collect():
@@ -48,7 +48,7 @@ def around(name: str) -> HistoryWriter:
 @pytest.fixture(scope="module")
 def planted_frames(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Frames, dict[str, list[Planted]]]:
+) -> tuple[HistoryFrames, dict[str, list[Planted]]]:
     """Every kind of cycle in a history of its own, with strings or numbers as values, and every near miss."""
     folder = tmp_path_factory.mktemp("planted") / "h"
     histories, answers = [], {}
@@ -73,7 +73,7 @@ def worded() -> History:
 
 
 def test_every_planted_cycle_is_found_and_no_near_miss(
-    planted_frames: tuple[Frames, dict[str, list[Planted]]],
+    planted_frames: tuple[HistoryFrames, dict[str, list[Planted]]],
 ) -> None:
     frames, answers = planted_frames
     rows = found(frames, WW_DEPS)
@@ -84,7 +84,7 @@ def test_every_planted_cycle_is_found_and_no_near_miss(
 
 
 def test_a_cycle_is_told_in_words_and_step_by_step(
-    planted_frames: tuple[Frames, dict[str, list[Planted]]],
+    planted_frames: tuple[HistoryFrames, dict[str, list[Planted]]],
 ) -> None:
     """Without the order of offsets there are only G1c, and older folders do without the new columns."""
     frames, _ = planted_frames
@@ -105,7 +105,7 @@ def test_a_cycle_is_told_in_words_and_step_by_step(
 
 
 def test_a_piece_that_is_too_large_is_reported(
-    planted_frames: tuple[Frames, dict[str, list[Planted]]],
+    planted_frames: tuple[HistoryFrames, dict[str, list[Planted]]],
 ) -> None:
     frames, _ = planted_frames
     rows = found(frames, CycleOptions(kinds=("G1c", "G1c-realtime"), rows_max=0))

@@ -16,7 +16,7 @@ from jepsen.foreign.files import plan, read_part
 from jepsen.foreign.judging import (
     PROBLEMS_MAX,
     SHOWN_MAX,
-    Judged,
+    JudgedPart,
     Task,
     Tasks,
     assign,
@@ -39,7 +39,7 @@ from jepsen.foreign.rows import (
 )
 from jepsen.formats import FORMATS, read_bytes
 from jepsen.judgement import Budget, Judgement, Problem
-from jepsen.models import AUTO, NAMES, Model, checker_of, find_model, is_settled, settle
+from jepsen.models import AUTO, NAMES, NamedModel, checker_of, find_model, is_settled, settle
 from jepsen.spark import travel
 from liftlog.types import LiftlogError
 
@@ -61,7 +61,7 @@ def rows(file: str, text: str, format: str = "edn-lines") -> list[pa.RecordBatch
     return list(operation_batches(file, format, operations(text, format, file)))
 
 
-def answers(task: Task | dict[str, Task], batches: Iterable[pa.RecordBatch]) -> list[Judged]:
+def answers(task: Task | dict[str, Task], batches: Iterable[pa.RecordBatch]) -> list[JudgedPart]:
     """As on Spark: name the parts, sort by file, part and start, judge."""
     plain = Tasks(task).plain()
     assigned = pa.Table.from_batches(list(assign(batches, plain)))
@@ -179,7 +179,7 @@ def test_a_large_file_is_read_by_blocks(tmp_path: Path) -> None:
 def test_each_file_gets_its_own_answer_and_a_broken_one_hides_no_other() -> None:
     broken = broken_batch("broken", "edn-lines", "broken line 1: no", OPERATION_COLUMNS)
     batches = [*rows("bad", BANK_BAD), broken, *rows("good", BANK_OK)]
-    bad, none, good = answers(Task(Model("bank")), batches)
+    bad, none, good = answers(Task(NamedModel("bank")), batches)
     assert (bad.file, bad.judgement.valid, bad.operations) == ("bad", False, 3)
     assert bad.judgement.totals == {"wrong-total": 1}
     assert [one.number for one in bad.shown] == [0, 1, 2]
@@ -189,7 +189,7 @@ def test_each_file_gets_its_own_answer_and_a_broken_one_hides_no_other() -> None
 
 
 def test_settings_of_a_check_reach_it() -> None:
-    task = Task(Model("bank"), Conventions(settings=(("total", "11"),)))
+    task = Task(NamedModel("bank"), Conventions(settings=(("total", "11"),)))
     assert task_of(task.plain()) == task
     (one,) = answers(task, rows("good", BANK_OK))
     assert one.judgement.valid is False
@@ -198,7 +198,7 @@ def test_settings_of_a_check_reach_it() -> None:
 def test_what_a_checker_does_not_know_is_said_of_that_file_only(monkeypatch: pytest.MonkeyPatch) -> None:
     reads = "{:process 0, :type :invoke, :f :read}\n{:process 0, :type :ok, :f :read, :value nil}\n"
     batches = [*rows("a", BANK_OK), *rows("b", reads)]
-    found = {one.file: one for one in answers(Task(Model("register")), batches)}
+    found = {one.file: one for one in answers(Task(NamedModel("register")), batches)}
     assert found["b"].judgement.valid is True
     assert found["a"].judgement.valid is None
     assert found["a"].broken is not None
@@ -219,7 +219,7 @@ def test_a_check_that_fails_or_runs_out_of_memory_says_so(monkeypatch: pytest.Mo
             raise error
 
         monkeypatch.setattr("jepsen.foreign.judging._check", fails)
-        one = judge_part(Task(Model("bank")), "a", "edn-lines", None, operations(BANK_OK))
+        one = judge_part(Task(NamedModel("bank")), "a", "edn-lines", None, operations(BANK_OK))
         assert one.judgement.valid is None
         assert words in (one.broken, *one.judgement.reasons), valid
 
@@ -236,7 +236,7 @@ INDEPENDENT = """{:process 0, :type :invoke, :f :add, :value ["x" 1]}
 
 
 def test_independent_keys_are_histories_of_their_own() -> None:
-    task = Task(Model("jepsen-set"), independent=True)
+    task = Task(NamedModel("jepsen-set"), independent=True)
     found = {one.key: one for one in answers(task, rows("h", INDEPENDENT))}
     assert {key: one.judgement.valid for key, one in found.items()} == {'"x"': True, "7": False}
     (problem,) = found["7"].judgement.problems
@@ -246,20 +246,20 @@ def test_independent_keys_are_histories_of_their_own() -> None:
 
 
 def test_independent_needs_pairs() -> None:
-    (one,) = answers(Task(Model("jepsen-set"), independent=True), rows("h", BANK_OK))
+    (one,) = answers(Task(NamedModel("jepsen-set"), independent=True), rows("h", BANK_OK))
     assert one.broken is not None
     assert one.broken.startswith("h: --independent: expected [key value] in operation 0 (read)")
 
 
 def test_a_name_with_two_meanings_is_settled_for_each_file() -> None:
     adds = INDEPENDENT.replace('["x" ', "").replace("[7 ", "").replace("]}", "}").replace("#{1}", "#{1 2}")
-    found = answers(Task(Model("set"), summary=True), rows("h", adds))
+    found = answers(Task(NamedModel("set"), summary=True), rows("h", adds))
     assert [one.model for one in found] == ["jepsen-set"]
 
 
 def test_each_file_may_have_a_task_of_its_own() -> None:
     adds = INDEPENDENT.replace("[7 ", '["x" ')
-    tasks = {"bad": Task(Model("bank")), "sets": Task(Model("jepsen-set"), independent=True)}
+    tasks = {"bad": Task(NamedModel("bank")), "sets": Task(NamedModel("jepsen-set"), independent=True)}
     found = answers(tasks, [*rows("bad", BANK_BAD), *rows("sets", adds)])
     assert [(one.file, one.model, one.judgement.valid) for one in found] == [
         ("bad", "bank", False),
@@ -305,9 +305,9 @@ def test_unknown_models_and_settings_are_refused_with_what_there_is() -> None:
     with pytest.raises(LiftlogError, match=r"cannot read /none\.py"):
         find_model("/none.py:Mine")
     with pytest.raises(LiftlogError, match="bank has no setting fee; there are total, accounts"):
-        checker_of(Model("bank"), {"fee": 1})
+        checker_of(NamedModel("bank"), {"fee": 1})
     with pytest.raises(LiftlogError, match="register has no settings"):
-        checker_of(Model("register"), {"fee": 1})
+        checker_of(NamedModel("register"), {"fee": 1})
 
 
 @pytest.mark.parametrize(
@@ -321,13 +321,13 @@ def test_unknown_models_and_settings_are_refused_with_what_there_is() -> None:
     ],
 )
 def test_auto_takes_what_is_certain(functions: set[str], model: str) -> None:
-    assert settle(Model(AUTO), functions).name == model
+    assert settle(NamedModel(AUTO), functions).name == model
 
 
 @pytest.mark.parametrize("functions", [{"read"}, {"txn"}, {"add", "read"}, set()])
 def test_auto_refuses_what_is_not(functions: set[str]) -> None:
     with pytest.raises(LiftlogError, match="do not say for certain which model is meant: give --model"):
-        settle(Model(AUTO), functions)
+        settle(NamedModel(AUTO), functions)
 
 
 # -- the way to workers --------------------------------------------------------------------------------------
@@ -347,9 +347,10 @@ assert travel.find_spec("jepsen") is None
 data = open({str(sources)!r}, "rb").read()
 travel.unpack(data)
 travel.unpack(data)
-from jepsen.models import checker_of, Model
+from jepsen.models import NamedModel, checker_of
 from jepsen.foreign.judging import Task
-print(checker_of(Model("bank")).name, checker_of(Model("list-append")).name, sys.modules["jepsen"].__file__)
+names = [checker_of(NamedModel(name)).name for name in ("bank", "list-append")]
+print(*names, sys.modules["jepsen"].__file__)
 """
     environment = {"TMPDIR": str(tmp_path), "PATH": ""}
     done = subprocess.run(
@@ -365,13 +366,13 @@ print(checker_of(Model("bank")).name, checker_of(Model("list-append")).name, sys
 
 
 def test_a_kernel_calls_the_named_function_on_the_worker() -> None:
-    call = travel.kernel("jepsen.foreign.judging", "judge", Tasks(Task(Model("bank"))).plain())
-    assigned = assign(rows("good", BANK_OK), Tasks(Task(Model("bank"))).plain())
+    call = travel.kernel("jepsen.foreign.judging", "judge", Tasks(Task(NamedModel("bank"))).plain())
+    assigned = assign(rows("good", BANK_OK), Tasks(Task(NamedModel("bank"))).plain())
     (batch,) = call(iter(assigned))
     assert batch.column("valid").to_pylist() == [True]
 
 
 def test_budgets_travel_too() -> None:
-    task = Task(Model("register"), Conventions(initial="nil"), Budget(None, 5), True, True)
+    task = Task(NamedModel("register"), Conventions(initial="nil"), Budget(None, 5), True, True)
     assert task_of(task.plain()) == task
     assert task.conventions.options(FORMATS["json"]).initial is None

@@ -87,7 +87,10 @@ def test_checks_are_dataframes_of_anomalies_and_of_verdicts(spark: SparkSession,
 
     names = [str(files / f"{name}.edn") for name in ("good", "bad", "broken")]
     checks = check_foreign(
-        read_foreign(spark, names, "edn-lines", keep_broken=True), "register", budget=Budget(), partitions=2
+        read_foreign(spark, names, "edn-lines", keep_broken=True),
+        "register",
+        budget=Budget(),
+        partitions=2,
     )
     (anomaly,) = checks.anomalies.collect()
     assert (anomaly.file, anomaly.anomaly, anomaly.key) == (names[1], "nonlinearizable", None)

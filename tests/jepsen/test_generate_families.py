@@ -10,7 +10,7 @@ from jepsen.events import pair
 from jepsen.formats import FORMATS, read_history, write_edn
 from jepsen.generate.families import FAMILIES, family_events, plantable, write_family
 from jepsen.judgement import Budget, Judgement
-from jepsen.models import Model, checker_of
+from jepsen.models import NamedModel, checker_of
 from liftlog.types import LiftlogError
 
 OPERATIONS = 60
@@ -22,7 +22,7 @@ def judged(family: str, anomaly: str | None, seed: int) -> Judgement:
     text = write_edn(family_events(family, OPERATIONS, seed, anomaly))
     operations = pair(form.read(text, "generated", form.options), "generated")
     assert len(operations) >= OPERATIONS
-    return checker_of(Model(family)).check(operations, form.options, Budget(30, 100_000))
+    return checker_of(NamedModel(family)).check(operations, form.options, Budget(30, 100_000))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -19,7 +19,7 @@ from jepsen.report import foreign_page, timeline
 from jepsen.report.cycle import cycle_figure
 from jepsen.report.foreign import (
     AROUND,
-    Band,
+    FaultSpan,
     ForeignResult,
     bands_of,
     drawn,
@@ -224,9 +224,9 @@ def test_faults_are_from_the_first_start_to_the_last_stop() -> None:
         nemesis("restart", 60),
     ]
     assert bands_of(events) == (
-        Band("fault", 1, 2, 10, 31),
-        Band("kill", 2, 3, 40, 60),
-        Band("partition", 2, None, 20, -1),
+        FaultSpan("fault", 1, 2, 10, 31),
+        FaultSpan("kill", 2, 3, 40, 60),
+        FaultSpan("partition", 2, None, 20, -1),
     )
 
 
@@ -254,7 +254,7 @@ def test_the_run_over_time_counts_every_operation_once() -> None:
 
 
 @st.composite
-def linearizable(draw: st.DrawFn) -> list[timeline.Bar]:
+def linearizable(draw: st.DrawFn) -> list[timeline.TimelineBar]:
     """Bars in the order in which they take effect: each is open around its own moment."""
     count = draw(st.integers(1, 12))
     events: list[tuple[float, int, bool]] = []
@@ -264,14 +264,14 @@ def linearizable(draw: st.DrawFn) -> list[timeline.Bar]:
             events.append((id + draw(st.floats(0.1, 4)), id, False))
     places = {(id, begins): place for place, (_, id, begins) in enumerate(sorted(events))}
     return [
-        timeline.Bar(id, f"lane {id % 3}", places[id, True], places.get((id, False)), "ok", "", "")
+        timeline.TimelineBar(id, f"lane {id % 3}", places[id, True], places.get((id, False)), "ok", "", "")
         for id in range(count)
     ]
 
 
 @given(linearizable())
 @settings(max_examples=200, deadline=None)
-def test_points_ascend_and_each_lies_within_its_operation(bars: list[timeline.Bar]) -> None:
+def test_points_ascend_and_each_lies_within_its_operation(bars: list[timeline.TimelineBar]) -> None:
     shown = timeline.Timeline(bars, points=[timeline.Point(bar.id, "", bar.id + 1) for bar in bars])
     axis = timeline._Axis(shown)
     effects = timeline._effects(shown, axis)
@@ -284,7 +284,7 @@ def test_points_ascend_and_each_lies_within_its_operation(bars: list[timeline.Ba
 
 @given(linearizable())
 @settings(max_examples=100, deadline=None)
-def test_bars_of_a_lane_never_cover_each_other(bars: list[timeline.Bar]) -> None:
+def test_bars_of_a_lane_never_cover_each_other(bars: list[timeline.TimelineBar]) -> None:
     shown = timeline.Timeline([bar._replace(lane="one") for bar in bars], points=[timeline.Point(0, "", 1)])
     drawn = Page(timeline.timeline(shown))
     boxes = [
@@ -299,7 +299,7 @@ def test_bars_of_a_lane_never_cover_each_other(bars: list[timeline.Bar]) -> None
 
 
 def test_clients_with_one_operation_each_share_lanes() -> None:
-    bars = [timeline.Bar(n, f"process {n}", 2 * n, 2 * n + 1, "ok", "", "") for n in range(30)]
+    bars = [timeline.TimelineBar(n, f"process {n}", 2 * n, 2 * n + 1, "ok", "", "") for n in range(30)]
     assert Page(timeline.timeline(timeline.Timeline(bars))).count("text", **{"class": "lane"}) == 1
     open_for_ever = [bar._replace(end=None) for bar in bars] * 1
     many = [

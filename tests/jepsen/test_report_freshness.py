@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jepsen.history import FINAL_POLL, HistoryWriter
-from jepsen.report.freshness import PARTS, Clock, every_nth, freshness
+from jepsen.report.freshness import PARTS, FreshnessClock, every_nth, freshness
 from tests.jepsen.test_html_report import result_of
 
 STEPS = 8
@@ -27,9 +27,9 @@ class Row(NamedTuple):
     idx_ret: int
 
 
-def exact_clock() -> Clock:
+def exact_clock() -> FreshnessClock:
     """A run of STEPS seconds in which position n is part n: every position has a time of its own."""
-    clock = Clock(0, 10**9, STEPS)
+    clock = FreshnessClock(0, 10**9, STEPS)
     positions = np.arange(STEPS * PARTS, dtype=np.int64)
     clock.learn(positions, (positions * 10**9) // PARTS + 1000)
     return clock

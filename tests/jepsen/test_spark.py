@@ -24,7 +24,7 @@ from jepsen.spark import session as spark_session
 from jepsen.spark import splits as splits_module
 from jepsen.spark import survey as survey_module
 from jepsen.spark.check import CheckOptions, check
-from jepsen.spark.frames import Frames, history_number, log_number, read_frames
+from jepsen.spark.frames import HistoryFrames, history_number, log_number, read_frames
 from jepsen.spark.log_checks import check_log
 from liftlog.types import LiftlogError
 from tests.jepsen.brute_force import Row, brute_force
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 
-def frames_of(spark: SparkSession, histories: list[History], folder: Path) -> Frames:
+def frames_of(spark: SparkSession, histories: list[History], folder: Path) -> HistoryFrames:
     write_parquet(histories, folder / "history")
     return read_frames(spark, folder / "history")
 
