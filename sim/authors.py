@@ -62,7 +62,7 @@ class Change(NamedTuple):
     since_us: int
 
 
-class Shape(NamedTuple):
+class PartitionShape(NamedTuple):
     """What a command may change of a partition, and which leadership it is in."""
 
     version: int
@@ -76,7 +76,7 @@ class MetadataPicture(NamedTuple):
     """The metadata, as far as commands change it."""
 
     streams: dict[int, str]
-    partitions: dict[PartitionId, Shape]
+    partitions: dict[PartitionId, PartitionShape]
     nodes: dict[int, tuple[int, str]]
 
 
@@ -84,7 +84,7 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
     return MetadataPicture(
         {stream.id: name for name, stream in metadata.streams.items()},
         {
-            partition.id: Shape(
+            partition.id: PartitionShape(
                 partition.version,
                 partition.epoch,
                 partition.ready,

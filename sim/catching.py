@@ -26,7 +26,7 @@ MEDIAN_SEEDS = 50
 """Half of all mutants are caught within so many seeds of their profiles."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownCatch(msgspec.Struct, frozen=True):
     """Which seed caught a mutant when all were searched, and after how many of its profiles."""
 
     seed: int
@@ -117,9 +117,9 @@ def catch_all(
     return found
 
 
-def known_seeds(path: Path) -> dict[str, Known]:
+def known_seeds(path: Path) -> dict[str, KnownCatch]:
     """What `record` wrote, by mutant: where to look first, since a seed's world changes."""
-    return msgspec.json.decode(path.read_bytes(), type=dict[str, Known])
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, KnownCatch])
 
 
 def record(path: Path, found: Sequence[Caught]) -> None:
@@ -127,7 +127,7 @@ def record(path: Path, found: Sequence[Caught]) -> None:
     survived = [caught.name for caught in found if not caught.caught]
     if survived:
         raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
-    known = {caught.name: Known(caught.seed, caught.searched, caught.invariant) for caught in found}
+    known = {caught.name: KnownCatch(caught.seed, caught.searched, caught.invariant) for caught in found}
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     except OSError as error:

@@ -15,7 +15,7 @@ from liftlog.types import ClientRef
 from sim.account import Account
 from sim.authors import Author, Authors
 from sim.cluster import Cluster
-from sim.operations import Operation
+from sim.operations import ClientOperation
 from sim.targets import Target
 
 OnReply = Callable[[Any], None]
@@ -105,7 +105,7 @@ class Clientele:
         self.keep_values = keep_values
         """Whether reads remember the values they saw, for a history."""
         self.targets: list[Target] = []
-        self.operations: list[Operation] = []
+        self.operations: list[ClientOperation] = []
         self.strange: set[bytes] = set()
         """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
         self.stopping = False

@@ -25,7 +25,7 @@ from sim.kernel import SECOND
 from sim.mutants import planted
 from sim.refining import summary
 from sim.runner import run_seed
-from sim.runs import Options, Result
+from sim.runs import Options, RunResult
 from sim.world import World
 
 ROW_WIDTH = 62
@@ -166,7 +166,7 @@ class _Rows:
         print(f"{now_s:9.4f} {what:<15.15} {detail:<{ROW_WIDTH}} {self._world.cluster.status()}")
 
 
-def _watched(arguments: argparse.Namespace, options: Options, *, quiet: bool) -> tuple[Result, World]:
+def _watched(arguments: argparse.Namespace, options: Options, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
     from sim.history import FaultLog, history_of, write
     from sim.trace import TraceWriter
@@ -229,7 +229,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     return 0 if same and result.good else 1
 
 
-def _print_verdict(result: Result) -> None:
+def _print_verdict(result: RunResult) -> None:
     counters = ", ".join(f"{name} {number}" for name, number in result.counters.items())
     print(
         f"\n{result.simulated_s:.1f} s simulated in {result.seconds:.2f} s: "
@@ -276,7 +276,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
     with progress(len(options), enabled=not arguments.json) as advance:
 
-        def step(done: int, total: int, result: Result) -> None:
+        def step(done: int, total: int, result: RunResult) -> None:
             advance(
                 "" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}"
             )

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from liftlog.types import EpochStart, Record, RetentionPolicy
-from sim.copies import Copy
+from sim.copies import DiskCopy
 
 
 class ContentsFinding(NamedTuple):
@@ -123,7 +123,9 @@ class Contents:
                 found[record.key] = offset
         return found
 
-    def judge_records(self, offsets: tuple[int, int], copy: Copy, compact: bool) -> ContentsFinding | None:
+    def judge_records(
+        self, offsets: tuple[int, int], copy: DiskCopy, compact: bool
+    ) -> ContentsFinding | None:
         """Subsequence: every record of offsets [start, end) is the committed one or may be missing."""
         for offset in range(*offsets):
             found = copy.records.get(offset)
@@ -169,7 +171,7 @@ class Contents:
                 )
         return None
 
-    def judge_horizon(self, start: int, clean_point: int, copy: Copy) -> ContentsFinding | None:
+    def judge_horizon(self, start: int, clean_point: int, copy: DiskCopy) -> ContentsFinding | None:
         """CompactionHorizon: one record of each key below the clean point."""
         last: dict[bytes, int] = {}
         for offset in range(start, min(clean_point, len(self.committed))):
@@ -186,7 +188,7 @@ class Contents:
         return None
 
     def judge_tombstones(
-        self, start: int, end: int, copy: Copy, now_ms: int, retention_ms: int
+        self, start: int, end: int, copy: DiskCopy, now_ms: int, retention_ms: int
     ) -> ContentsFinding | None:
         """TombstoneSafe: what was dropped may have been dropped by now."""
         for offset in range(start, end):

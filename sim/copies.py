@@ -52,7 +52,7 @@ class Place(NamedTuple):
     span: int
 
 
-class Copy(msgspec.Struct):
+class DiskCopy(msgspec.Struct):
     """What a replica's segments hold: records by offset, and the offsets that its batches span."""
 
     records: dict[int, Record]
@@ -126,9 +126,9 @@ def _number(content: bytes, position: int, size: int) -> int:
     return int.from_bytes(content[position : position + size], "little")
 
 
-def copy_of(disk: SimDisk, log: PartitionId, sealer: Sealer | None = None) -> Copy:
+def copy_of(disk: SimDisk, log: PartitionId, sealer: Sealer | None = None) -> DiskCopy:
     """All good batches of a replica; what is damaged is left out."""
-    found = Copy({}, {}, [])
+    found = DiskCopy({}, {}, [])
     for path in segment_paths(disk, log):
         content = disk.content(path)
         for place in places(path, content):

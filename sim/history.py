@@ -13,8 +13,8 @@ from jepsen.history import FINAL_POLL, NULL, Fault, History, Mop, Op
 from liftlog.format import decode_records
 from liftlog.types import LiftlogError
 from sim.comparing import read_copy
-from sim.operations import Operation
-from sim.runs import Options, Result
+from sim.operations import ClientOperation
+from sim.runs import Options, RunResult
 from sim.world import World
 
 NANOSECONDS_PER_US = 1000
@@ -35,7 +35,7 @@ class FaultLog:
         self.faults.append(Fault(kind, target, start_ns, start_ns + duration_us * NANOSECONDS_PER_US))
 
 
-def history_of(world: World, options: Options, result: Result, faults: FaultLog) -> History:
+def history_of(world: World, options: Options, result: RunResult, faults: FaultLog) -> History:
     """The history of a world that has run; it must have kept the values its readers saw."""
     meta = {
         "seed": str(options.seed),
@@ -54,7 +54,7 @@ def history_of(world: World, options: Options, result: Result, faults: FaultLog)
     return history
 
 
-def _op(number: int, operation: Operation) -> Op:
+def _op(number: int, operation: ClientOperation) -> Op:
     key = f"{operation.target.stream}/{operation.target.partition.index}"
     offset = operation.offset if operation.offset >= 0 else None
     if operation.kind == "send":

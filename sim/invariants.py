@@ -61,7 +61,7 @@ from liftlog.core.metadata import PartitionState
 from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
 from sim.contents import Contents, ContentsFinding, fold
-from sim.copies import Copy
+from sim.copies import DiskCopy
 
 STEP_INVARIANTS = (
     "OneLeaderPerEpoch",
@@ -488,7 +488,7 @@ class PartitionTruth:
     def copy_seen(
         self,
         node: int,
-        copy: Copy,
+        copy: DiskCopy,
         offsets: tuple[int, int],
         clean_point: int,
         now_ms: int,

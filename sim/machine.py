@@ -120,7 +120,7 @@ class MachineHooks(Protocol):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class MachineSite:
     """What all machines of a world stand in. `gear` makes the process of a machine's run."""
 
     seed: int | str
@@ -192,7 +192,7 @@ class Machine:
         "timer_random",
     )
 
-    def __init__(self, surroundings: Surroundings, number: int, hooks: MachineHooks) -> None:
+    def __init__(self, surroundings: MachineSite, number: int, hooks: MachineHooks) -> None:
         self._surroundings = surroundings
         self.number = number
         self.hooks = hooks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sim.targets import Target
 
 
-class Operation:
+class ClientOperation:
     """One client operation. `kind` is "send" or "poll"; times are simulated microseconds."""
 
     __slots__ = (

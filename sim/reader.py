@@ -25,7 +25,7 @@ from liftlog.types import Batch, PartitionId, Record
 from sim.clients import Clientele
 from sim.invariants import PartitionTruth, Violation
 from sim.kernel import SECOND
-from sim.operations import Operation
+from sim.operations import ClientOperation
 from sim.targets import Target, loses_records
 
 REQUEST_TIMEOUT_US = 4 * SECOND
@@ -78,7 +78,7 @@ class Reader:
         self._seen: dict[PartitionId, tuple[int, int]] = {}
         self._server = 0
         self._target: Target | None = None
-        self._operation: Operation | None = None
+        self._operation: ClientOperation | None = None
 
     def start(self) -> None:
         self._schedule()
@@ -139,7 +139,7 @@ class Reader:
             progress.dropped,
             progress.verify,
         )
-        self._operation = Operation("poll", self._process, target, self._cluster.kernel.now_us)
+        self._operation = ClientOperation("poll", self._process, target, self._cluster.kernel.now_us)
         self._shared.hub.request(self._server, request, self._answered, REQUEST_TIMEOUT_US)
 
     def _answered(self, reply: object) -> None:
@@ -191,7 +191,9 @@ class Reader:
             self._account.count("damaged answers")
             return None
 
-    def _take(self, reply: ReadReply, target: Target, progress: ReaderPosition, operation: Operation) -> bool:
+    def _take(
+        self, reply: ReadReply, target: Target, progress: ReaderPosition, operation: ClientOperation
+    ) -> bool:
         """Check what was served, remember what was seen. False: it has to be asked for once more."""
         batches = self._batches(reply, target, progress)
         if batches is None:
@@ -221,7 +223,9 @@ class Reader:
             self._account.count("readers at the HW")
         return True
 
-    def _keep(self, batch: Batch, position: int, progress: ReaderPosition, operation: Operation) -> None:
+    def _keep(
+        self, batch: Batch, position: int, progress: ReaderPosition, operation: ClientOperation
+    ) -> None:
         for record in decode_records(batch):
             if record.offset < position:
                 continue

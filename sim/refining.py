@@ -13,7 +13,14 @@ from liftlog.core.recorder import Told
 from liftlog.messages import Effect, Event
 from sim.invariants import Violation
 from sim.kernel import Kernel
-from sim.refining_raft import BASIC_RAFT_ACTIONS, NAME, Process, RaftRefining, Waiting, required_raft_actions
+from sim.refining_raft import (
+    BASIC_RAFT_ACTIONS,
+    NAME,
+    RaftRefining,
+    RefinedProcess,
+    Waiting,
+    required_raft_actions,
+)
 from spec.refine.checker import Mismatch, Refinement
 
 if TYPE_CHECKING:
@@ -73,7 +80,7 @@ class Refining:
         self._checks = checks
         self._kernel = kernel
         self.raft = RaftRefining(checks)
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, RefinedProcess] = {}
         self._told = Told()
         self._looked_at = 0
         self._waiting: list[Waiting] = []
@@ -89,7 +96,7 @@ class Refining:
         former = self._processes.get(machine.number)
         if former is not None:
             self._looked_at += former.replicas.looked_at
-        self._processes[machine.number] = Process(machine, self._told)
+        self._processes[machine.number] = RefinedProcess(machine, self._told)
 
     def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
         """After each `Node.step`. Raises Violation."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from liftlog.core.raft_steps import RaftRecorder, RaftState, echo_of
 from liftlog.core.recorder import Recorder, Seen, Told
-from spec.refine.raft import Disagreement, RaftChecker
+from spec.refine.raft import RaftChecker, RaftDisagreement
 
 if TYPE_CHECKING:
     from sim.machine import Machine
@@ -43,7 +43,7 @@ def required_raft_actions() -> list[str]:
     return [f"Raft {action.name}" for action in Raft().actions]
 
 
-class Process:
+class RefinedProcess:
     """The recorders of one process, and whose it is."""
 
     __slots__ = ("number", "raft", "replicas")
@@ -56,7 +56,7 @@ class Process:
         self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
 
 
-Waiting = tuple[int, Process, RaftState, Seen]
+Waiting = tuple[int, RefinedProcess, RaftState, Seen]
 """A step: when, by whom, what it remembered afterwards of the group's log, and all else."""
 
 
@@ -83,7 +83,7 @@ class RaftRefining:
         if struck:
             self.checker.struck(number, "set back or damaged")
 
-    def explain(self, waiting: Sequence[Waiting]) -> tuple[int, Disagreement] | None:
+    def explain(self, waiting: Sequence[Waiting]) -> tuple[int, RaftDisagreement] | None:
         """The first step that the Raft model does not explain: its place, and why."""
         checker, checks = self.checker, self._checks
         assert checker is not None
@@ -99,7 +99,7 @@ class RaftRefining:
                 checks[NAME] += 1
                 try:
                     checker.step(line, echo)
-                except Disagreement as found:
+                except RaftDisagreement as found:
                     return place, found
         return None
 

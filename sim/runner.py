@@ -14,12 +14,12 @@ from sim.invariants import Violation
 from sim.knobs import Knobs
 from sim.mutants import planted
 from sim.profiles import draw_knobs
-from sim.runs import Options, Result, Watch, phases, verdict
+from sim.runs import Options, RunResult, Watch, phases, verdict
 from sim.step_gear import StepProcess
 from sim.world import World
 
 
-def run_seed(options: Options, watch: Watch | None = None, *, keep_values: bool = False) -> Result:
+def run_seed(options: Options, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
     """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
     knobs = draw_knobs(
         options.seed,
@@ -39,7 +39,7 @@ def run_world(
     watch: Watch | None = None,
     *,
     keep_values: bool = False,
-) -> Result:
+) -> RunResult:
     """Run a stated world to its verdict."""
     mutants = planted(options.mutant)
     if options.refine:

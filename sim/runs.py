@@ -1,6 +1,6 @@
 """What a run is: its options, the phases of a world's life, and its verdict.
 
-The verdict is a `Result`. A violation of an invariant ends the run where it is found; what raises it is
+The verdict is a `RunResult`. A violation of an invariant ends the run where it is found; what raises it is
 described in `sim/invariants.py`. After the fault phase everything is healed and every node started; then the
 cluster must within a bounded time have a leader for each partition, all replicas in sync, and acknowledge new
 messages, nothing that was damaged may be left, and the replicas are compared (`sim/comparing.py`).
@@ -63,7 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(parts)
 
 
-class Result(msgspec.Struct, kw_only=True):
+class RunResult(msgspec.Struct, kw_only=True):
     """The outcome of one seed. `invariant` empty = nothing was violated."""
 
     seed: int
@@ -104,7 +104,7 @@ def phases(world: World) -> Iterator[int]:
     compare_copies(world)
 
 
-def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> Result:
+def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> RunResult:
     """The outcome as plain data. What refinement finds in steps that it has noted was first."""
     observer = world.observer
     if observer.refining is not None:
@@ -122,7 +122,7 @@ def verdict(options: Options, world: World, violation: Violation | None, seconds
     counters["published"] = world.bus.published
     counters["no responders"] = world.bus.unheard
     counters["committed"] = sum(truth.hw for truth in observer.partitions.values())
-    return Result(
+    return RunResult(
         seed=options.seed,
         profile=world.knobs.profile,
         gear=options.gear,

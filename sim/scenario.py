@@ -34,7 +34,7 @@ from sim.kernel import MILLISECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions
 from sim.runner import run_world
-from sim.runs import Options, Result
+from sim.runs import Options, RunResult
 from sim.storage import StorageTimes
 from sim.world import World
 
@@ -129,7 +129,7 @@ class PartitionOutcome(msgspec.Struct, frozen=True):
     replicas: tuple[ReplicaOutcome, ...]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ScenarioOutcome(msgspec.Struct, frozen=True):
     """How a scenario ended in one gear."""
 
     gear: str
@@ -137,7 +137,7 @@ class Outcome(msgspec.Struct, frozen=True):
     finding: str
     unexpected: tuple[str, ...]
     partitions: tuple[PartitionOutcome, ...]
-    result: Result
+    result: RunResult
 
 
 def names() -> list[str]:
@@ -208,7 +208,7 @@ def plan_of(scenario: Scenario) -> list[Fault]:
     ]
 
 
-def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> Outcome:
+def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOutcome:
     """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended."""
     worlds: list[World] = []
 
@@ -222,7 +222,7 @@ def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> Outcome:
     options = Options(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
-    return Outcome(
+    return ScenarioOutcome(
         gear=gear,
         invariant=result.invariant,
         finding=result.finding,
@@ -250,7 +250,7 @@ def _ask(world: World, part: RequestPart) -> None:
     world.clients.request(part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
 
 
-def _unexpected(scenario: Scenario, result: Result, world: World) -> list[str]:
+def _unexpected(scenario: Scenario, result: RunResult, world: World) -> list[str]:
     expect = scenario.expect
     problems: list[str] = []
     for name, least in {"acks received": expect.acked, **expect.at_least}.items():
@@ -288,7 +288,7 @@ def _replica(world: World, number: int, partition: PartitionId) -> ReplicaOutcom
     return ReplicaOutcome(number, replica.hw, replica.leo, epochs, records)
 
 
-def compare(one: Outcome, other: Outcome) -> list[str]:
+def compare(one: ScenarioOutcome, other: ScenarioOutcome) -> list[str]:
     """What differs between two gears' ends of a scenario; empty if nothing does."""
     if len(one.partitions) != len(other.partitions):
         return [f"{len(one.partitions)} partitions in {one.gear}, {len(other.partitions)} in {other.gear}"]

@@ -31,7 +31,7 @@ ROUNDS_KEPT = 256
 TOLERANCE_MS = 0.1
 
 
-class Contact:
+class ProcessContact:
     """The contact of one process, by the node's own monotonic clock."""
 
     __slots__ = ("_answered", "_checks", "_heartbeats", "_machine", "_rounds", "_since_ms", "_term")
@@ -103,14 +103,14 @@ class Contacts:
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
-        self._contacts: dict[int, Contact] = {}
+        self._contacts: dict[int, ProcessContact] = {}
 
-    def of(self, machine: Machine) -> Contact:
+    def of(self, machine: Machine) -> ProcessContact:
         return self._contacts[machine.number]
 
     def began(self, machine: Machine) -> None:
         """A new process: what another one heard does not count."""
-        self._contacts[machine.number] = Contact(machine, self._checks)
+        self._contacts[machine.number] = ProcessContact(machine, self._checks)
 
     def appends(self, machine: Machine, log: PartitionId) -> None:
         """A leader's log grows by messages. Raises Violation if it should be silent."""

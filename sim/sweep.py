@@ -22,7 +22,7 @@ from sim.fault_plan import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.refining import BASIC_ACTIONS, required_actions
 from sim.runner import run_seed
-from sim.runs import Options, Result
+from sim.runs import Options, RunResult
 
 BASIC_SEEDS = 50
 FULL_SEEDS = 500
@@ -177,7 +177,7 @@ class SweepResult(msgspec.Struct, kw_only=True):
 
     seeds: int
     good: bool
-    failed: list[Result]
+    failed: list[RunResult]
     unreached: list[str]
     simulated_s: float
     seconds: float
@@ -190,14 +190,14 @@ class SweepResult(msgspec.Struct, kw_only=True):
     refined: dict[str, int]
 
 
-Progress = Callable[[int, int, Result], None]
+Progress = Callable[[int, int, RunResult], None]
 """Called after each seed with (done, total, its result)."""
 
 
 def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None = None) -> SweepResult:
     """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
     started = time.monotonic()
-    failed: list[Result] = []
+    failed: list[RunResult] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
     checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS), 0)
@@ -284,7 +284,7 @@ def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:
     return [f"invariant {name}" for name in wanted if not checks.get(name)]
 
 
-def results_of(options: Sequence[Options], jobs: int) -> Iterator[Result]:
+def results_of(options: Sequence[Options], jobs: int) -> Iterator[RunResult]:
     """Results in the order in which they are done; on one process if `jobs` is 1."""
     if jobs <= 1 or len(options) <= 1:
         yield from map(run_seed, options)

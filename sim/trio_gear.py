@@ -36,7 +36,7 @@ from sim.invariants import Violation
 from sim.kernel import SECOND, Kernel
 from sim.knobs import Knobs
 from sim.machine import Machine
-from sim.runs import Options, Result, Watch, phases, verdict
+from sim.runs import Options, RunResult, Watch, phases, verdict
 from sim.world import World
 
 
@@ -138,7 +138,7 @@ def run_on_trio(
     mutants: Mutants,
     watch: Watch | None,
     keep_values: bool,
-) -> Result:
+) -> RunResult:
     """Run a world to its verdict with the production driver."""
     started = time.process_time()
     kernel = Kernel()

@@ -34,7 +34,7 @@ from sim.clients import Clientele
 from sim.inspector import Inspector
 from sim.invariants import Violation
 from sim.kernel import MILLISECOND, SECOND
-from sim.operations import Operation
+from sim.operations import ClientOperation
 from sim.reader import Reader
 from sim.targets import Target
 
@@ -185,8 +185,8 @@ class Publisher:
         self._wish = random.Random(f"{self._cluster.seed}/headers/{number}").random
         self._asks_full = number % 2 == 0
         self._next = 0
-        self._waiting: dict[bytes, Operation] = {}
-        self._deadlines: deque[tuple[int, list[Operation]]] = deque()
+        self._waiting: dict[bytes, ClientOperation] = {}
+        self._deadlines: deque[tuple[int, list[ClientOperation]]] = deque()
         self._again = 0
 
     def start(self) -> None:
@@ -212,7 +212,7 @@ class Publisher:
         """One burst on one subject, at this instant. `strange`: what share is to be refused."""
         now_us = self._cluster.kernel.now_us
         messages: list[Message] = []
-        operations: list[Operation] = []
+        operations: list[ClientOperation] = []
         filler = b"." * self._random.randrange(self._cluster.knobs.value_filler + 1)
         for _ in range(count):
             self._next += 1
@@ -222,13 +222,14 @@ class Publisher:
             lines += self._wish_lines(target, value, strange)
             headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
             messages.append(Message(target.subject, reply, headers, value + filler))
-            operations.append(Operation("send", self.number, target, now_us, value))
+            operations.append(ClientOperation("send", self.number, target, now_us, value))
         heard = self._cluster.bus.publish(target.subject, messages)
         self._shared.operations.extend(operations)
         for copy in self._shared.copies_of(target):
             # Nobody says whether the copy was stored.
             self._shared.operations += [
-                Operation("send", self.number, copy, now_us, operation.value) for operation in operations
+                ClientOperation("send", self.number, copy, now_us, operation.value)
+                for operation in operations
             ]
         if with_reply and heard:
             self._deadlines.append((now_us + ACK_TIMEOUT_US, operations))

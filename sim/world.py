@@ -36,7 +36,7 @@ from sim.hunter import Hunter
 from sim.kernel import MILLISECOND, Kernel
 from sim.knobs import Knobs
 from sim.liars import Liars
-from sim.machine import Machine, Process, Surroundings
+from sim.machine import Machine, MachineSite, Process
 from sim.observer import Observer
 from sim.strikes import Strikes
 from sim.workload import Workload
@@ -119,7 +119,7 @@ class World:
         self.faults = self._faults(draw_plan(seed, knobs) if plan is None else plan)
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
-        surroundings = Surroundings(
+        surroundings = MachineSite(
             seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
         wiring = Wiring(self.observer, self.faults, self.clients)

@@ -16,7 +16,7 @@ from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
 from spec.checking import FLAGS, print_json, progress_of
 from spec.cover.make import SUFFIX, Coverage, contents, cover, write
-from spec.cover.plans import PLANS, Part
+from spec.cover.plans import PLANS, BoundsChoice
 from spec.cover.scenario import Index, encode
 from spec.cover.wander import wander
 from spec.lang.types import SpecError
@@ -58,7 +58,9 @@ def run_cover(arguments: argparse.Namespace) -> int:
         raise LiftlogError("--max-states must not be negative; 0 = no limit")
     given = {flag: getattr(arguments, flag.replace("-", "_")) for flag in FLAGS}
     constants = {flag: value for flag, value in given.items() if value is not None}
-    part = Part("given", constants, arguments.max_states) if constants or arguments.max_states else None
+    part = (
+        BoundsChoice("given", constants, arguments.max_states) if constants or arguments.max_states else None
+    )
     try:
         if arguments.walks:
             return _wander(arguments, part)
@@ -80,7 +82,7 @@ def run_cover(arguments: argparse.Namespace) -> int:
     return 1 if differing else 0
 
 
-def _wander(arguments: argparse.Namespace, part: Part | None) -> int:
+def _wander(arguments: argparse.Namespace, part: BoundsChoice | None) -> int:
     """Random paths. They are made anew each time, so that there is nothing to keep."""
     if arguments.walks < 0:
         raise LiftlogError(f"--walks {arguments.walks} is out of range; give the number of paths")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from spec.cover.limits import Limits
 from spec.cover.paths import Path, choose_paths
-from spec.cover.plans import LIMITS, PLANS, Part
+from spec.cover.plans import LIMITS, PLANS, BoundsChoice
 from spec.cover.reading import StateNames
 from spec.cover.scenario import (
-    Bounds,
     Index,
     NotDriven,
+    ScenarioBounds,
     ScenarioFile,
     encode,
     encode_index,
@@ -37,7 +37,7 @@ class Coverage:
         self.model = model
         self.limits = LIMITS.get(model, Limits)
         self.files: dict[str, ScenarioFile] = {}
-        self.bounds: dict[str, Bounds] = {}
+        self.bounds: dict[str, ScenarioBounds] = {}
         self.every_action: dict[str, None] = {}
         self.actions: dict[str, None] = {}
         self.pairs: dict[Pair, None] = {}
@@ -46,7 +46,7 @@ class Coverage:
         self.refused_actions: dict[str, str] = {}
         self.refused_pairs: dict[Pair, str] = {}
 
-    def add(self, part: Part, progress: Callable[[str], None] = lambda text: None) -> None:
+    def add(self, part: BoundsChoice, progress: Callable[[str], None] = lambda text: None) -> None:
         """Walk at one more choice of bounds. Raises SpecError if the model makes no sense with it."""
         model = build(self.model, "", part.constants)
         compiled = compile_model(model)
@@ -68,11 +68,11 @@ class Coverage:
         self.driven_pairs.update(dict.fromkeys(driven.pairs))
         name = f"{self.model}-{part.name}{SUFFIX}"
         complete = every.complete and driven.complete
-        self.bounds[name] = Bounds(part.constants, every.states, complete, len(ways))
+        self.bounds[name] = ScenarioBounds(part.constants, every.states, complete, len(ways))
         if ways:
             self.files[name] = file_of(self.model, model, driven.reader, ways)
 
-    def _add_walks(self, part: Part, model: Model, reader: StateNames) -> None:
+    def _add_walks(self, part: BoundsChoice, model: Model, reader: StateNames) -> None:
         """Of random paths always the one with the most new pairs, up to the last of these."""
         paths = list(random_paths(reader, self.model, part.walks, WALK_STEPS, 0))
         kept = []
@@ -87,7 +87,7 @@ class Coverage:
             self.actions.update(dict.fromkeys(kept[-1].actions))
             self.driven_actions.update(dict.fromkeys(kept[-1].actions))
         name = f"{self.model}-{part.name}{SUFFIX}"
-        self.bounds[name] = Bounds(part.constants, 0, False, len(kept))
+        self.bounds[name] = ScenarioBounds(part.constants, 0, False, len(kept))
         if kept:
             self.files[name] = file_of(self.model, model, reader, kept)
 
@@ -146,7 +146,7 @@ def _obstacle(every: Walk, driven: Walk, pair: Pair) -> str:
 
 
 def cover(
-    model: str, parts: Sequence[Part] = (), progress: Callable[[str], None] = lambda text: None
+    model: str, parts: Sequence[BoundsChoice] = (), progress: Callable[[str], None] = lambda text: None
 ) -> Coverage:
     """Scenarios for a model at these bounds, or at those of its plan. Raises SpecError."""
     chosen = parts or PLANS.get(model, ())

@@ -16,7 +16,7 @@ LIMITS: dict[str, type[Limits]] = {"isr": IsrLimits, "raft": RaftLimits}
 """A model that is not here is walked as it is."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class BoundsChoice(msgspec.Struct, frozen=True):
     """One choice of bounds. `constants`: by flag. `most`: states to look at, 0 = all.
 
     `walks`: nothing is walked through; of so many random paths those are kept that have something new.
@@ -54,13 +54,13 @@ def _raft(**constants: int) -> dict[str, int]:
     }
 
 
-WIDE: dict[str, Part] = {
-    "isr": Part(
+WIDE: dict[str, BoundsChoice] = {
+    "isr": BoundsChoice(
         "wide",
         _isr(nodes=3, records=3, epochs=5, changes=9, crashes=4, damages=1, delays=4),
         walks=600,
     ),
-    "raft": Part(
+    "raft": BoundsChoice(
         "wide",
         _raft(nodes=3, terms=5, entries=4, campaigns=6, appends=12, restarts=3, losses=1, writes=3),
         walks=300,
@@ -68,22 +68,22 @@ WIDE: dict[str, Part] = {
 }
 """Bounds that are far too large to be walked through."""
 
-PLANS: dict[str, tuple[Part, ...]] = {
+PLANS: dict[str, tuple[BoundsChoice, ...]] = {
     "isr": (
-        Part("minimum-one", _isr(minimum=1, crashes=1)),
-        Part("late", _isr(delays=1)),
-        Part("damage", _isr(crashes=1, damages=1)),
-        Part("last-known", _isr(changes=3, crashes=2)),
-        Part("three-late", _isr(nodes=3, epochs=1, changes=0, delays=1)),
-        Part("three", _isr(nodes=3, changes=1)),
-        Part("three-choose", _isr(nodes=3), 10_000),
+        BoundsChoice("minimum-one", _isr(minimum=1, crashes=1)),
+        BoundsChoice("late", _isr(delays=1)),
+        BoundsChoice("damage", _isr(crashes=1, damages=1)),
+        BoundsChoice("last-known", _isr(changes=3, crashes=2)),
+        BoundsChoice("three-late", _isr(nodes=3, epochs=1, changes=0, delays=1)),
+        BoundsChoice("three", _isr(nodes=3, changes=1)),
+        BoundsChoice("three-choose", _isr(nodes=3), 10_000),
         WIDE["isr"],
     ),
     "raft": (
-        Part("two", _raft(entries=2, appends=2)),
-        Part("crash", _raft(entries=2, restarts=1, writes=2)),
-        Part("loss", _raft(restarts=1, losses=1)),
-        Part("three", _raft(nodes=3)),
+        BoundsChoice("two", _raft(entries=2, appends=2)),
+        BoundsChoice("crash", _raft(entries=2, restarts=1, writes=2)),
+        BoundsChoice("loss", _raft(restarts=1, losses=1)),
+        BoundsChoice("three", _raft(nodes=3)),
         WIDE["raft"],
     ),
 }

@@ -65,7 +65,7 @@ class NotDriven(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class ScenarioBounds(msgspec.Struct, frozen=True):
     """What a file was made from. `constants`: by flag. `states`: how many were looked at; `complete`: all."""
 
     constants: dict[str, int]
@@ -83,7 +83,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     unreached: list[str]
-    files: dict[str, Bounds]
+    files: dict[str, ScenarioBounds]
     steps: int
     actions: list[str]
     pairs: list[tuple[str, str]]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from spec.cover.limits import Limits, Moves
 from spec.cover.paths import Path
-from spec.cover.plans import LIMITS, WIDE, Part
+from spec.cover.plans import LIMITS, WIDE, BoundsChoice
 from spec.cover.reading import StateNames, Taken
 from spec.cover.scenario import ScenarioFile, file_of
 from spec.lang.types import SpecError
@@ -19,7 +19,7 @@ from spec.registry import build
 from spec.run.compiled import compile_model
 
 
-def wander(model: str, part: Part | None, count: int, steps: int, seed: int) -> ScenarioFile:
+def wander(model: str, part: BoundsChoice | None, count: int, steps: int, seed: int) -> ScenarioFile:
     """`count` random paths of `steps` steps, or a few more. Raises SpecError."""
     chosen = part or WIDE.get(model)
     if chosen is None:

@@ -167,7 +167,7 @@ def definition(function: Any) -> Any:
     return _mark(function, "definition")
 
 
-class Recorder:
+class ModelRecorder:
     """Takes down the guards, choices and assignments of one action."""
 
     def __init__(self, into: Action) -> None:
@@ -213,10 +213,10 @@ def _put(whole: Term, path: list[Term], value: Term) -> Term:
     return make("except", (whole, key, _put(inner, path[1:], value)), whole.type)
 
 
-_recorders: list[Recorder] = []
+_recorders: list[ModelRecorder] = []
 
 
-def _recorder(word: str) -> Recorder:
+def _recorder(word: str) -> ModelRecorder:
     if not _recorders:
         raise SpecError(f"{caller_line()}: {word} belongs into an action")
     return _recorders[-1]
@@ -340,7 +340,7 @@ class Model:
     def _action(self, name: str, function: Any) -> Action:
         line = f"{function.__code__.co_filename.rpartition('/')[2]}:{function.__code__.co_firstlineno}"
         recorded = Action(name, line, inspect.getdoc(function) or "", getattr(function, "spec_fair", False))
-        recorder = Recorder(recorded)
+        recorder = ModelRecorder(recorded)
         _recorders.append(recorder)
         try:
             with Recording(self.bindings, recorder.assign):

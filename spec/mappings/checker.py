@@ -101,7 +101,7 @@ class _Wrong(Exception):
         self.abstract = abstract
 
 
-class Checker:
+class MappingChecker:
     """One exploration."""
 
     def __init__(self, mapping: Mapping, name: str) -> None:
@@ -308,5 +308,5 @@ def check_mapping(
     seed: int = 0,
 ) -> MappingReport:
     """Explore, or walk at random. Raises SpecError if a model makes no sense."""
-    checker = Checker(mapping, name)
+    checker = MappingChecker(mapping, name)
     return checker.walk(walks, walk_steps, seed) if walks else checker.run(most_states, progress)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spec.mappings.checker import Mapping, Steps
-from spec.mappings.reading import Item, NamedState
+from spec.mappings.reading import NamedItem, NamedState
 from spec.models.compaction import Compaction as Model
 from spec.proofs.compaction import Compaction as Proof
 
@@ -104,7 +104,7 @@ def clean_point(state: NamedState, r: int) -> int:
     return int(state.clean[r] if whole is None else min(state.clean[r], whole))
 
 
-def fields(slot: Item) -> tuple[int, bool]:
+def fields(slot: NamedItem) -> tuple[int, bool]:
     """Of a committed record."""
     return slot.key, slot.deletes
 

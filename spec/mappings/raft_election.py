@@ -15,7 +15,7 @@ from typing import Any
 
 from spec.lang.types import SpecError
 from spec.mappings.checker import Mapping, Steps
-from spec.mappings.reading import Item, NamedState
+from spec.mappings.reading import NamedItem, NamedState
 from spec.models.raft import Raft
 from spec.proofs.election import Election
 
@@ -92,7 +92,7 @@ def _restart(n: Any, given: dict[str, Any], before: NamedState, after: NamedStat
         yield "Sync", {"n": n}
 
 
-def kept(image: Item) -> tuple[int, int | None]:
+def kept(image: NamedItem) -> tuple[int, int | None]:
     """Term and vote on a disk."""
     return image.term, image.vote
 
@@ -103,7 +103,7 @@ def only(votes: dict[int, bool]) -> int | None:
     return found[0] if len(found) == 1 else None if not found else -1
 
 
-def said(state: NamedState, kind: str) -> set[Item]:
+def said(state: NamedState, kind: str) -> set[NamedItem]:
     """Messages of a kind."""
     return {message for message in state.messages if message.kind == kind}
 

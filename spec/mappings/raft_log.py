@@ -17,7 +17,7 @@ from typing import Any
 from spec.lang.types import SpecError
 from spec.mappings.checker import Mapping, Steps
 from spec.mappings.raft_election import only, quorum_within, said
-from spec.mappings.reading import Item, NamedState
+from spec.mappings.reading import NamedItem, NamedState
 from spec.models.raft import Raft
 from spec.proofs.raftlog import RaftLog
 
@@ -89,7 +89,7 @@ class RaftToLog(Mapping):
                 yield f"term {decision.term} committed up to {decision.upto}"
 
 
-def acknowledges(m: Item, term: int, leader: int, index: int) -> bool:
+def acknowledges(m: NamedItem, term: int, leader: int, index: int) -> bool:
     """An answer to this leader that covers the index."""
     return bool((m.term, m.to) == (term, leader) and m.index >= index)
 

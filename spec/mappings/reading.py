@@ -17,7 +17,7 @@ REMEMBERED = 20_000
 """Values of each type that are read once only."""
 
 
-class Item:
+class NamedItem:
     """A record; equal to another with the same fields, and fit for sets."""
 
     def __init__(self, **fields: Any) -> None:
@@ -28,7 +28,7 @@ class Item:
         def __getattr__(self, name: str) -> Any: ...
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Item) and vars(self) == vars(other)
+        return isinstance(other, NamedItem) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(tuple(vars(self).values()))
@@ -79,7 +79,7 @@ def value_reader(kind: Type) -> Reader:
         case Record(fields=fields):
             parts = [(name, value_reader(field)) for name, field in fields.items()]
             return _remembered(
-                lambda held: Item(**{name: f(part) for (name, f), part in zip(parts, held, strict=True)})
+                lambda held: NamedItem(**{name: f(part) for (name, f), part in zip(parts, held, strict=True)})
             )
     return lambda held: held
 

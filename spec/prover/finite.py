@@ -12,7 +12,7 @@ from typing import Any
 
 import z3
 
-from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction
+from spec.prover.induction import BEGINNING, FOLLOWS, Induction, QueryAnswer
 from spec.prover.translate import Moment, SymbolicStep
 from spec.prover.universe import Universe
 
@@ -40,7 +40,7 @@ class Finite:
         given: list[str],
         timeout_s: float,
         one: frozenset[str] = frozenset(),
-    ) -> Answer:
+    ) -> QueryAnswer:
         """One query. `one`: sorts of which there is a single element, whatever the size.
 
         `core` are conjuncts that were needed here, as few as is easy to find out.
@@ -63,12 +63,12 @@ class Finite:
             if result == z3.sat:
                 elements = {n: e[:1] if n in one else e for n, e in self.universe.elements.items()}
                 found = (solver.model(), elements, self._steps.get(action))
-                return Answer(action, conjunct, "refuted", seconds, frozenset(), *found)
+                return QueryAnswer(action, conjunct, "refuted", seconds, frozenset(), *found)
             if result == z3.unsat:
                 marked = [str(mark).partition(" ") for mark in solver.unsat_core()]
                 core = frozenset(name for word, _, name in marked if word == "given")
-                return Answer(action, conjunct, "proved", seconds, core)
-            return Answer(action, conjunct, "unknown", seconds)
+                return QueryAnswer(action, conjunct, "proved", seconds, core)
+            return QueryAnswer(action, conjunct, "unknown", seconds)
         finally:
             solver.pop()
 

@@ -29,7 +29,7 @@ FOLLOWS = "(any state)"
 """In place of an action: a conjunct that the others imply needs no induction of its own."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class QueryAnswer(msgspec.Struct, frozen=True):
     """Of one query. `core`: the conjuncts that the proof needed; `model`: z3's counterexample, and what there
     is in it, and the step, if it was sought in a finite universe.
     """
@@ -94,7 +94,7 @@ class Induction:
         given: list[str],
         most: dict[str, int] | None = None,
         timeout_s: float = 0,
-    ) -> Answer:
+    ) -> QueryAnswer:
         """One query. `most`: at most so many elements of these sorts."""
         solver = z3.Solver()
         solver.set("timeout", int((timeout_s or self.timeout_s) * 1000))
@@ -117,10 +117,10 @@ class Induction:
         seconds = time.monotonic() - started
         if result == z3.unsat:
             core = frozenset(str(name).removeprefix("given ") for name in solver.unsat_core())
-            return Answer(action, conjunct, "proved", seconds, core)
+            return QueryAnswer(action, conjunct, "proved", seconds, core)
         if result == z3.sat:
-            return Answer(action, conjunct, "refuted", seconds, model=solver.model())
-        return Answer(action, conjunct, "unknown", seconds)
+            return QueryAnswer(action, conjunct, "refuted", seconds, model=solver.model())
+        return QueryAnswer(action, conjunct, "unknown", seconds)
 
     def usable(self, action: str, conjunct: str, given: list[str]) -> list[str]:
         """What follows is not needed, except for what follows later."""

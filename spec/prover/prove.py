@@ -10,7 +10,7 @@ import msgspec
 from spec.lang.model import Model
 from spec.proofs import Proof
 from spec.prover.fragment import Fragment, fragment_of
-from spec.prover.induction import BEGINNING, FOLLOWS, Answer, Induction, check_names
+from spec.prover.induction import BEGINNING, FOLLOWS, Induction, QueryAnswer, check_names
 from spec.prover.picture import Counterexample, changes, lines_of, universe_of
 from spec.prover.queries import FEW, Queries
 from spec.prover.scenario import find_run
@@ -74,7 +74,7 @@ def prove(
     induction = Induction(model, timeout_s, proof.follows)
     queries = Queries(induction, timeout_s)
     names = list(induction.conjuncts)
-    answers: list[Answer] = []
+    answers: list[QueryAnswer] = []
     failures: list[UnprovedQuery] = []
     for action, conjunct in induction.cases(names):
         progress(f"{proof.name}: {action}, {conjunct}")
@@ -107,7 +107,7 @@ def prove(
     )
 
 
-def _failure(queries: Queries, answer: Answer, given: list[str]) -> UnprovedQuery:
+def _failure(queries: Queries, answer: QueryAnswer, given: list[str]) -> UnprovedQuery:
     """With the smallest states that can be found."""
     small = queries.counterexample(answer.action, answer.conjunct, given)
     if small is not None:
@@ -118,7 +118,7 @@ def _failure(queries: Queries, answer: Answer, given: list[str]) -> UnprovedQuer
 
 
 def _without(
-    queries: Queries, name: str, names: list[str], answers: list[Answer], wanted: bool
+    queries: Queries, name: str, names: list[str], answers: list[QueryAnswer], wanted: bool
 ) -> Deletion:
     """Only proofs that needed the conjunct can fail without it: those that needed least are tried first."""
     rest = [other for other in names if other != name]
@@ -145,7 +145,7 @@ def _without(
     return Deletion(name, "wanted" if wanted else "redundant")
 
 
-def show(induction: Induction, answer: Answer) -> list[str]:
+def show(induction: Induction, answer: QueryAnswer) -> list[str]:
     """The state before, the action, and what it changes."""
     translator = induction.translator
     universe = answer.elements or universe_of(answer.model, translator, induction.sorts)

@@ -11,7 +11,7 @@ Counterexamples are sought there too: they are smaller, and are found sooner, th
 from __future__ import annotations
 
 from spec.prover.finite import Finite, Sizes
-from spec.prover.induction import BEGINNING, Answer, Induction
+from spec.prover.induction import BEGINNING, Induction, QueryAnswer
 
 QUICK_S = 1.0
 GUIDED_S = 8.0
@@ -29,7 +29,7 @@ class Queries:
         self.timeout_s = timeout_s
         self._universes: dict[tuple[tuple[str, int], ...], Finite] = {}
 
-    def answer(self, action: str, conjunct: str, given: list[str]) -> Answer:
+    def answer(self, action: str, conjunct: str, given: list[str]) -> QueryAnswer:
         """Proved, refuted, or unknown when nothing helped."""
         ask = self.induction.ask
         first = ask(action, conjunct, given, timeout_s=min(QUICK_S, self.timeout_s))
@@ -45,7 +45,7 @@ class Queries:
             guided = ask(action, conjunct, sorted(mattered), timeout_s=min(GUIDED_S, self.timeout_s))
             spent += guided.seconds
             if guided.verdict == "proved":
-                return Answer(action, conjunct, "proved", spent, guided.core)
+                return QueryAnswer(action, conjunct, "proved", spent, guided.core)
         return ask(action, conjunct, given, timeout_s=self.timeout_s)
 
     def _growing(self) -> list[Sizes]:
@@ -63,7 +63,7 @@ class Queries:
 
     # -- counterexamples -----------------------------------------------------------------------------------
 
-    def counterexample(self, action: str, conjunct: str, given: list[str]) -> Answer | None:
+    def counterexample(self, action: str, conjunct: str, given: list[str]) -> QueryAnswer | None:
         """A small one: of each sort as few as will do, if few of all will do."""
         few = dict.fromkeys(self.induction.sorts, FEW)
         found = self.finite(few).ask(action, conjunct, given, self.timeout_s)
@@ -71,7 +71,7 @@ class Queries:
             return self.smaller(found, given)
         return self.large(action, conjunct, given)
 
-    def smaller(self, found: Answer, given: list[str]) -> Answer:
+    def smaller(self, found: QueryAnswer, given: list[str]) -> QueryAnswer:
         """The same with one element in place of two wherever that is possible."""
         finite = self.finite(dict.fromkeys(self.induction.sorts, FEW))
         one: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class Queries:
                 found, one = again, one | {name}
         return found
 
-    def large(self, action: str, conjunct: str, given: list[str]) -> Answer | None:
+    def large(self, action: str, conjunct: str, given: list[str]) -> QueryAnswer | None:
         """With more than two elements of some sort."""
         quick = min(self.timeout_s, GUIDED_S)
         for number in range(1, MOST_ELEMENTS + 1):

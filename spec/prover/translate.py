@@ -17,7 +17,7 @@ from spec.lang.build import VARIABLES
 from spec.lang.model import Action, Model, Property, Rigid
 from spec.lang.terms import Term
 from spec.lang.types import Fn, Option, Record, Set, Sort, SpecError, Type
-from spec.prover.values import Maybe, Value, Values
+from spec.prover.values import Maybe, SymbolicValues, Value
 
 Moment = dict[str, Value]
 Env = dict[int, Value]
@@ -42,7 +42,7 @@ class Translator:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.values = Values()
+        self.values = SymbolicValues()
         self.rigid = [name for name, var in model.vars.items() if isinstance(var, Rigid)]
         self._where = f"model {model.name}"
         self._words: dict[str, Callable[[Term, Env, Moment], Value]] = {

@@ -14,13 +14,13 @@ from typing import Any
 import z3
 
 from spec.lang.types import Fn, Option, Record, Sort, Type
-from spec.prover.values import Elements, Value, Values
+from spec.prover.values import Elements, SymbolicValues, Value
 
 
 class Universe:
     """The elements of each sort, by its name."""
 
-    def __init__(self, values: Values, sorts: Mapping[str, Sort], sizes: Mapping[str, int]) -> None:
+    def __init__(self, values: SymbolicValues, sorts: Mapping[str, Sort], sizes: Mapping[str, int]) -> None:
         self._values = values
         self._outer: list[Elements | None] = []
         self.elements: Elements = {

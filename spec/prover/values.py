@@ -50,7 +50,7 @@ class Maybe:
         self.value = value
 
 
-class Values:
+class SymbolicValues:
     """Values by type. With a finite `universe` quantifiers over sorts are written out."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ ROLES = {"follower": 0, "pre-candidate": 0, "candidate": 1, "leader": 2}
 FOLLOWER, CANDIDATE, LEADER = range(3)
 
 
-class Disagreement(Exception):
+class RaftDisagreement(Exception):
     """A step that the model does not explain. `node`, `event`: whose and which; `finding`: what is wrong."""
 
     def __init__(self, node: int, event: str, finding: str) -> None:
@@ -270,14 +270,14 @@ class RaftChecker:
                 parts.append(f"{name}={value}")
         return f"{action}({', '.join(parts)})"
 
-    def _wrong(self, line: RaftStep, finding: str) -> Disagreement:
+    def _wrong(self, line: RaftStep, finding: str) -> RaftDisagreement:
         letter = line.cause.letter
         event = line.cause.event
         if letter is not None:
             event += f"({letter.kind} of term {letter.term} from node {letter.sender})"
         elif line.cause.ticket:
             event += f"(ticket {line.cause.ticket})"
-        return Disagreement(line.node, f"line {line.number}, {event}", finding)
+        return RaftDisagreement(line.node, f"line {line.number}, {event}", finding)
 
     def _count_outside(self, what: str) -> None:
         self.outside[what] = self.outside.get(what, 0) + 1

@@ -22,7 +22,7 @@ from liftlog.tracing import VERSION, Header, Line
 from spec.lang.types import SpecError
 from spec.refine.checker import Mismatch, Refinement
 from spec.refine.order import CausalOrder, Incomplete
-from spec.refine.raft import Disagreement, RaftChecker
+from spec.refine.raft import RaftChecker, RaftDisagreement
 
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -135,7 +135,7 @@ class Checkers:
         """A contradiction ends the block, and is the finding."""
         try:
             yield
-        except (Mismatch, Disagreement, Incomplete) as error:
+        except (Mismatch, RaftDisagreement, Incomplete) as error:
             self.finding = str(error)
 
     def take(self, line: Line) -> None:

@@ -23,7 +23,7 @@ from spec.run.expressions import (
     RUNTIME,
     Env,
     Expressions,
-    Known,
+    KnownTerms,
     everywhere,
     literal,
     partial,
@@ -126,7 +126,7 @@ class CompiledModel:
         return f"{recorded.name}({', '.join(values)})"
 
 
-class Generator:
+class CodeGenerator:
     """Writes the source of one model."""
 
     def __init__(self, model: Model) -> None:
@@ -177,7 +177,7 @@ class Generator:
         self.out.add(0, f"def {name}(state):")
         self.unpack(1)
         for found in properties:
-            cached = self.cache([found.body], [found.body], {}, Known(), 1)
+            cached = self.cache([found.body], [found.body], {}, KnownTerms(), 1)
             text = self.write.write(found.body, {}, cached)
             self.out.add(1, f"if {'' if enough else 'not '}{text}:")
             self.out.add(2, f"return {enough}")
@@ -187,7 +187,7 @@ class Generator:
     def _initial(self) -> None:
         """First states: the variables' own first values, then every way through each initial function."""
         out = self.out
-        first = [self.write.write(term, {}, Known()) for term in self.model.first.values()]
+        first = [self.write.write(term, {}, KnownTerms()) for term in self.model.first.values()]
         out.add(0, "def first():")
         out.add(1, "return (" + "".join(f"{text}, " for text in first) + ")")
         out.add(0, "")
@@ -198,14 +198,14 @@ class Generator:
             out.add(1, "for state in found:")
             self.unpack(2)
             out.add(2, "out = states")
-            self._steps(0, action, self._ordered(action), {}, Known(), 2, [])
+            self._steps(0, action, self._ordered(action), {}, KnownTerms(), 2, [])
         out.add(1, "return states")
         out.add(0, "")
 
     # -- actions -------------------------------------------------------------------------------------------
 
     def _action(self, number: int, action: Action) -> None:
-        self._steps(number, action, self._ordered(action), {}, Known(), 1, [])
+        self._steps(number, action, self._ordered(action), {}, KnownTerms(), 1, [])
 
     def _ordered(self, action: Action) -> list[tuple[Any, ...]]:
         """Guards split into their conjuncts, each as early as its variables allow."""
@@ -242,7 +242,7 @@ class Generator:
         total = 1
         for step in steps:
             if step[0] == "choose":
-                known = self.write.known_values(step[2], {}, Known()) if not step[2].free else None
+                known = self.write.known_values(step[2], {}, KnownTerms()) if not step[2].free else None
                 total *= len(known) if known is not None else 1
         return total
 
@@ -252,7 +252,7 @@ class Generator:
         action: Action,
         steps: list[tuple[Any, ...]],
         env: Env,
-        cached: Known,
+        cached: KnownTerms,
         depth: int,
         chosen: list[str],
     ) -> None:
@@ -300,12 +300,14 @@ class Generator:
         if len(out.lines) == before:
             out.lines.pop()
 
-    def cache(self, terms: list[Term], of: list[Term], env: Env, cached: Known, depth: int) -> Known:
+    def cache(
+        self, terms: list[Term], of: list[Term], env: Env, cached: KnownTerms, depth: int
+    ) -> KnownTerms:
         """Put what these terms surely compute, and what is needed again in all these, into locals."""
         uses: dict[int, int] = {}
         for term in of:
             everywhere(term, uses)
-        cached = Known(cached)
+        cached = KnownTerms(cached)
         for term in terms:
             for part in unconditional(term):
                 if part.op not in CACHED or uses.get(part.number, 0) < 2 or part.number in cached:
@@ -323,7 +325,9 @@ class Generator:
             self._name_long_parts(term, uses, env, cached, depth)
         return cached
 
-    def _name_long_parts(self, term: Term, uses: dict[int, int], env: Env, cached: Known, depth: int) -> None:
+    def _name_long_parts(
+        self, term: Term, uses: dict[int, int], env: Env, cached: KnownTerms, depth: int
+    ) -> None:
         """What is long, needed often and not surely computed is written, and computed, once at most."""
         for part in subterms(term):
             if uses.get(part.number, 0) < 2 or part.number in cached or not part.free <= set(env):
@@ -336,7 +340,7 @@ class Generator:
                 cached.texts.clear()
 
     def _emit(
-        self, number: int, action: Action, env: Env, cached: Known, depth: int, chosen: list[str]
+        self, number: int, action: Action, env: Env, cached: KnownTerms, depth: int, chosen: list[str]
     ) -> None:
         cached = self.cache(list(action.updates.values()), _terms(action), env, cached, depth)
         parts = []
@@ -364,7 +368,7 @@ def _conjuncts(term: Term) -> list[Term]:
 
 def compile_model(model: Model) -> CompiledModel:
     """Generate and load a model's Python. Raises SpecError."""
-    source = Generator(model).source()
+    source = CodeGenerator(model).source()
     namespace: dict[str, Any] = {}
     exec(compile(source, f"<model {model.name}>", "exec"), namespace)
     compiled = CompiledModel(model, source, namespace)

@@ -85,7 +85,7 @@ def put(values, position, value):
 Env = dict[int, str]
 
 
-class Known(dict[int, str]):
+class KnownTerms(dict[int, str]):
     """Terms that a local holds, by number. `texts`: what was written with just these, to write it once."""
 
     def __init__(self, held: dict[int, str] | None = None) -> None:
@@ -110,7 +110,7 @@ class Expressions:
         self.bindings = bindings
         self.tables: dict[str, str] = {}
         self._temporaries = 0
-        self._writers: dict[str, Callable[[Term, Env, Known], str]] = {
+        self._writers: dict[str, Callable[[Term, Env, KnownTerms], str]] = {
             "forall": self._forall,
             "exists": self._exists,
             "count": self._count,
@@ -128,7 +128,7 @@ class Expressions:
             "numbers": lambda t, e, c: f"tuple({self.loop(t, e, c)})",
         }
 
-    def write(self, term: Term, env: Env, cached: Known) -> str:
+    def write(self, term: Term, env: Env, cached: KnownTerms) -> str:
         """The expression. `env`: names or literals of bound variables; `cached`: locals that hold a term."""
         known = cached.get(term.number)
         if known is not None:
@@ -141,11 +141,11 @@ class Expressions:
             text = cached.texts[key] = fold(self._write(term, env, cached))
         return text
 
-    def _write(self, term: Term, env: Env, cached: Known) -> str:
+    def _write(self, term: Term, env: Env, cached: KnownTerms) -> str:
         writer = self._writers.get(term.op)
         return writer(term, env, cached) if writer is not None else self._plain(term, env, cached)
 
-    def _plain(self, term: Term, env: Env, cached: Known) -> str:
+    def _plain(self, term: Term, env: Env, cached: KnownTerms) -> str:
         match term.op:
             case "const":
                 return repr(term.data)
@@ -222,7 +222,7 @@ class Expressions:
             return f"set_add({parts[0]}, {parts[1].strip()[1:-2]})"
         return f"set_union({parts[0]}, {parts[1]})"
 
-    def _logic(self, term: Term, env: Env, cached: Known) -> str:
+    def _logic(self, term: Term, env: Env, cached: KnownTerms) -> str:
         parts = [self.write(arg, env, cached) for arg in term.args]
         match term.op:
             case "not":
@@ -239,7 +239,7 @@ class Expressions:
 
     # -- domains -------------------------------------------------------------------------------------------
 
-    def known_values(self, domain: Term, env: Env, cached: Known) -> list[tuple[str, str]] | None:
+    def known_values(self, domain: Term, env: Env, cached: KnownTerms) -> list[tuple[str, str]] | None:
         """(value, condition) of a domain's candidates if they are few and known; None if they are not."""
         if domain.op == "all":
             assert isinstance(domain.type, Set)
@@ -263,7 +263,7 @@ class Expressions:
             for value in kind.of.values()
         ]
 
-    def loop(self, domain: Term, env: Env, cached: Known) -> str:
+    def loop(self, domain: Term, env: Env, cached: KnownTerms) -> str:
         """An expression to iterate over."""
         if domain.op == "numbers":
             lo, hi = (self.write(arg, env, cached) for arg in domain.args)
@@ -282,7 +282,7 @@ class Expressions:
         self.tables[f"MEMBERS_{kind.of.size}"] = f"members_table({kind.of.size})"
         return f"MEMBERS_{kind.of.size}[{text}]"
 
-    def _few(self, term: Term, env: Env, cached: Known) -> list[tuple[str, str]] | None:
+    def _few(self, term: Term, env: Env, cached: KnownTerms) -> list[tuple[str, str]] | None:
         known = self.known_values(term.args[0], env, cached)
         return known if known is not None and len(known) <= UNROLL_VALUES else None
 
@@ -290,14 +290,14 @@ class Expressions:
         self._temporaries += 1
         return f"{prefix}{self._temporaries}"
 
-    def _body(self, term: Term, env: Env, cached: Known) -> tuple[str, str]:
+    def _body(self, term: Term, env: Env, cached: KnownTerms) -> tuple[str, str]:
         """(name of the variable, body) for a comprehension."""
         name = self.fresh("x")
         return name, self.write(term.args[-1], {**env, term.data: name}, cached)
 
     # -- binders -------------------------------------------------------------------------------------------
 
-    def _forall(self, term: Term, env: Env, cached: Known) -> str:
+    def _forall(self, term: Term, env: Env, cached: KnownTerms) -> str:
         known = self._few(term, env, cached)
         if known is not None:
             bodies = []
@@ -308,7 +308,7 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"all({body} for {name} in {self.loop(term.args[0], env, cached)})"
 
-    def _exists(self, term: Term, env: Env, cached: Known) -> str:
+    def _exists(self, term: Term, env: Env, cached: KnownTerms) -> str:
         known = self._few(term, env, cached)
         if known is not None:
             bodies = []
@@ -319,11 +319,11 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"any({body} for {name} in {self.loop(term.args[0], env, cached)})"
 
-    def _count(self, term: Term, env: Env, cached: Known) -> str:
+    def _count(self, term: Term, env: Env, cached: KnownTerms) -> str:
         name, body = self._body(term, env, cached)
         return f"sum(1 for {name} in {self.loop(term.args[0], env, cached)} if {body})"
 
-    def _extreme(self, function: str, term: Term, env: Env, cached: Known) -> str:
+    def _extreme(self, function: str, term: Term, env: Env, cached: KnownTerms) -> str:
         known = self._few(term, env, cached)
         if known is not None and len(known) > 1 and all(condition == "True" for _, condition in known):
             bodies = [self.write(term.args[1], {**env, term.data: value}, cached) for value, _ in known]
@@ -331,14 +331,14 @@ class Expressions:
         name, body = self._body(term, env, cached)
         return f"{function}([{body} for {name} in {self.loop(term.args[0], env, cached)}])"
 
-    def _filter(self, term: Term, env: Env, cached: Known) -> str:
+    def _filter(self, term: Term, env: Env, cached: KnownTerms) -> str:
         name, body = self._body(term, env, cached)
         inner = f"{name} for {name} in {self.loop(term.args[0], env, cached)} if {body}"
         kind = term.type
         assert isinstance(kind, Set)
         return f"mask_of({_lowered(inner, name, kind.of)})" if kind.mask else f"tuple({inner})"
 
-    def _collect(self, term: Term, env: Env, cached: Known) -> str:
+    def _collect(self, term: Term, env: Env, cached: KnownTerms) -> str:
         name, body = self._body(term, env, cached)
         inner = f"{body} for {name} in {self.loop(term.args[0], env, cached)}"
         kind = term.type
@@ -347,7 +347,7 @@ class Expressions:
             return f"tuple(sorted({{{inner}}}))"
         return f"mask_of({_lowered(inner, body, kind.of)})"
 
-    def _lambda(self, term: Term, env: Env, cached: Known) -> str:
+    def _lambda(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.type
         assert isinstance(kind, Fn)
         if kind.domain.size > WRITTEN_OUT:
@@ -359,7 +359,7 @@ class Expressions:
         parts = [self.write(term.args[0], {**env, term.data: repr(value)}, cached) for value in values]
         return "(" + "".join(f"{part}, " for part in parts) + ")"
 
-    def _large_lambda(self, term: Term, kind: Fn, env: Env, cached: Known) -> str:
+    def _large_lambda(self, term: Term, kind: Fn, env: Env, cached: KnownTerms) -> str:
         if term.data in term.args[0].free:
             raise SpecError(
                 f"{term.line}: a function over the {kind.domain.size:,} values of {kind.domain} would have "
@@ -367,7 +367,7 @@ class Expressions:
             )
         return f"Sparse({kind.domain.size}, {self.write(term.args[0], env, cached)})"
 
-    def _all(self, term: Term, env: Env, cached: Known) -> str:
+    def _all(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.type
         assert isinstance(kind, Set)
         if kind.of.size > WRITTEN_OUT:
@@ -376,7 +376,7 @@ class Expressions:
 
     # -- functions, records, sets --------------------------------------------------------------------------
 
-    def _index(self, term: Term, env: Env, cached: Known) -> str:
+    def _index(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.args[0].type
         assert isinstance(kind, Fn)
         key = self._position(self.write(term.args[1], env, cached), kind.domain)
@@ -389,7 +389,7 @@ class Expressions:
             else fold(f"int({key})" if key in ("True", "False") else key)
         )
 
-    def _except(self, term: Term, env: Env, cached: Known) -> str:
+    def _except(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.type
         assert isinstance(kind, Fn)
         whole = self.write(term.args[0], env, cached)
@@ -397,14 +397,14 @@ class Expressions:
         value = self.write(term.args[2], env, cached)
         return _replaced(whole, key, value, kind.domain.size)
 
-    def _with(self, term: Term, env: Env, cached: Known) -> str:
+    def _with(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.type
         assert isinstance(kind, Record)
         whole = self.write(term.args[0], env, cached)
         value = self.write(term.args[1], env, cached)
         return _replaced(whole, str(kind.position(term.data)), value, len(kind.fields))
 
-    def _set(self, term: Term, env: Env, cached: Known) -> str:
+    def _set(self, term: Term, env: Env, cached: KnownTerms) -> str:
         kind = term.type
         assert isinstance(kind, Set)
         parts = [self.write(arg, env, cached) for arg in term.args]
@@ -416,7 +416,7 @@ class Expressions:
             return "(" + "".join(f"{part}, " for part in parts) + ")"
         return "tuple(sorted({" + ", ".join(parts) + "}))"
 
-    def _member(self, term: Term, env: Env, cached: Known) -> str:
+    def _member(self, term: Term, env: Env, cached: KnownTerms) -> str:
         item = self.write(term.args[0], env, cached)
         kind = term.args[1].type
         assert isinstance(kind, Set)

@@ -44,8 +44,8 @@ from spec.lang.places import source_of
 from spec.lang.sparse import Sparse
 from spec.lang.terms import Term
 from spec.lang.types import Bool, Enum, Fn, Option, Record, Seq, Set, Sort, SpecError, Type
-from spec.run.compiled import Generator, State, check_axioms
-from spec.run.expressions import RUNTIME, RUNTIME_SPARSE, Env, Known
+from spec.run.compiled import CodeGenerator, State, check_axioms
+from spec.run.expressions import RUNTIME, RUNTIME_SPARSE, Env, KnownTerms
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 
@@ -225,8 +225,8 @@ class Stepper:
 
     # -- generated code ------------------------------------------------------------------------------------
 
-    def _load(self, name: str, write: Callable[[Generator, Any], None], of: Any) -> Any:
-        generator = Generator(self.model)
+    def _load(self, name: str, write: Callable[[CodeGenerator, Any], None], of: Any) -> Any:
+        generator = CodeGenerator(self.model)
         try:
             write(generator, of)
         except SpecError as error:
@@ -243,7 +243,7 @@ def _chosen(action: Action) -> list[Term]:
     return [step[1] for step in action.steps if step[0] == "choose"]
 
 
-def _begin(generator: Generator, names: Sequence[str]) -> None:
+def _begin(generator: CodeGenerator, names: Sequence[str]) -> None:
     out = generator.out
     out.add(0, "def function(state, parameters):")
     generator.unpack(1)
@@ -251,28 +251,28 @@ def _begin(generator: Generator, names: Sequence[str]) -> None:
         out.add(1, f"({', '.join(names)},) = parameters")
 
 
-def _first_source(generator: Generator, model: Model) -> None:
-    parts = [generator.write.write(term, {}, Known()) for term in model.first.values()]
+def _first_source(generator: CodeGenerator, model: Model) -> None:
+    parts = [generator.write.write(term, {}, KnownTerms()) for term in model.first.values()]
     generator.out.add(0, "def function(state, parameters):")
     generator.out.add(1, "return (" + "".join(f"{part}, " for part in parts) + ")")
 
 
-def _value_source(generator: Generator, formula: Definition) -> None:
+def _value_source(generator: CodeGenerator, formula: Definition) -> None:
     names = [f"p{place}" for place in range(len(formula.parameters))]
     _begin(generator, names)
     env = {p.data[0]: name for p, name in zip(formula.parameters, names, strict=True)}
-    cached = generator.cache([formula.body], [formula.body], env, Known(), 1)
+    cached = generator.cache([formula.body], [formula.body], env, KnownTerms(), 1)
     generator.out.add(1, f"return {generator.write.write(formula.body, env, cached)}")
 
 
-def _step_source(generator: Generator, action: Action) -> None:
+def _step_source(generator: CodeGenerator, action: Action) -> None:
     """A function that returns the number of the step that refuses, or the next state."""
     out = generator.out
     names = [f"p{place}" for place in range(len(_chosen(action)))]
     _begin(generator, names)
     everything = [step[-1] for step in action.steps] + list(action.updates.values())
     env: Env = {}
-    cached = Known()
+    cached = KnownTerms()
     left = list(names)
     for number, step in enumerate(action.steps):
         if step[0] == "choose":
@@ -293,7 +293,7 @@ def _step_source(generator: Generator, action: Action) -> None:
     out.add(1, "return (" + "".join(f"{part}, " for part in parts) + ")")
 
 
-def _within(generator: Generator, domain: Term, name: str, env: Env, cached: Known) -> str:
+def _within(generator: CodeGenerator, domain: Term, name: str, env: Env, cached: KnownTerms) -> str:
     """Whether the value is one of the domain, without going through the domain."""
     kind = domain.type
     assert isinstance(kind, Set)

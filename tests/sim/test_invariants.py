@@ -17,7 +17,7 @@ from liftlog.types import (
     RetentionPolicy,
 )
 from sim.contents import fold
-from sim.copies import Copy
+from sim.copies import DiskCopy
 from sim.invariants import (
     COMPACTION_INVARIANTS,
     STEP_INVARIANTS,
@@ -386,12 +386,12 @@ def keyed_truth() -> PartitionTruth:
     return found
 
 
-def copy(*offsets: int, records: list[Record] = KEYED) -> Copy:
+def copy(*offsets: int, records: list[Record] = KEYED) -> DiskCopy:
     kept = {one.offset: one for one in records if one.offset in offsets}
-    return Copy(kept, dict.fromkeys(kept, 1), [(0, 6)])
+    return DiskCopy(kept, dict.fromkeys(kept, 1), [(0, 6)])
 
 
-def see(state: PartitionTruth, found: Copy, now_ms: int = 2000, clean_point: int = 5) -> None:
+def see(state: PartitionTruth, found: DiskCopy, now_ms: int = 2000, clean_point: int = 5) -> None:
     state.copy_seen(1, found, (0, 6), clean_point, now_ms, POLICY)
 
 

@@ -11,7 +11,7 @@ from liftlog.messages import ElectLeaderRequest
 from sim.kernel import MILLISECOND, SECOND
 from sim.refining import BASIC_ACTIONS, required_actions, summary
 from sim.runner import run_seed
-from sim.runs import Options, Result
+from sim.runs import Options, RunResult
 from sim.world import World
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def test_a_run_is_the_same_with_refinement_and_without(gear: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def unseen() -> Result:
+def unseen() -> RunResult:
     """A planted bug in the first seed that breaks no state invariant by it: nobody is elected there who lacks
     what was committed."""
     for seed in range(40):
@@ -42,7 +42,7 @@ def unseen() -> Result:
     pytest.fail("never")
 
 
-def test_R2_a_commit_below_the_minimum_is_seen_when_it_happens(unseen: Result) -> None:
+def test_R2_a_commit_below_the_minimum_is_seen_when_it_happens(unseen: RunResult) -> None:
     assert unseen.invariant == "Refinement"
     assert "Commit(r = node" in unseen.finding
     assert "size(isr) >= s.Minimum" in unseen.finding
@@ -89,7 +89,7 @@ def test_a_message_of_the_group_leaves_replicas_as_they_are(monkeypatch: pytest.
 
 
 def test_what_is_noted_is_checked_in_order_and_by_the_end(
-    unseen: Result, monkeypatch: pytest.MonkeyPatch
+    unseen: RunResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many steps are checked together, the same one is found, at the same time."""
     options = Options(seed=unseen.seed, mutant="commit_below_minimum", refine=True)

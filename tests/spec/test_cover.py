@@ -18,7 +18,7 @@ from spec.cover.isr_limits import IsrLimits
 from spec.cover.limits import Limits
 from spec.cover.make import Coverage, contents, cover, write
 from spec.cover.paths import choose_paths
-from spec.cover.plans import LIMITS, PLANS, Part
+from spec.cover.plans import LIMITS, PLANS, BoundsChoice
 from spec.cover.raft_limits import RaftLimits
 from spec.cover.reading import StateNames
 from spec.cover.scenario import apply_changes, encode, load
@@ -110,7 +110,7 @@ def test_limits_do_not_depend_on_names(model: str, limits: type[Limits]) -> None
 
 
 def tiny(model: str) -> Coverage:
-    return cover(model, [Part("tiny", TINY[model])])
+    return cover(model, [BoundsChoice("tiny", TINY[model])])
 
 
 @pytest.mark.parametrize("model", ["isr", "raft"])
@@ -160,8 +160,8 @@ def test_the_same_files_come_out_in_every_process(tmp_path: Path) -> None:
 
 
 def test_a_walk_that_ends_early_says_so() -> None:
-    whole = cover("twophase", [Part("tiny", TINY["twophase"])]).index()
-    part = cover("twophase", [Part("tiny", TINY["twophase"], most=10)]).index()
+    whole = cover("twophase", [BoundsChoice("tiny", TINY["twophase"])]).index()
+    part = cover("twophase", [BoundsChoice("tiny", TINY["twophase"], most=10)]).index()
     assert whole.files["twophase-tiny.jsonl"].complete
     assert not part.files["twophase-tiny.jsonl"].complete
     assert set(part.pairs) < set(whole.pairs)
@@ -183,9 +183,9 @@ def test_random_paths_are_paths_of_the_model_and_the_same_each_time() -> None:
 
 
 def test_of_random_paths_only_what_is_new_is_kept() -> None:
-    coverage = cover("raft", [Part("tiny", TINY["raft"])])
+    coverage = cover("raft", [BoundsChoice("tiny", TINY["raft"])])
     before = set(coverage.driven_pairs)
-    coverage.add(Part("more", {**TINY["raft"], "terms": 2, "campaigns": 2}, walks=30))
+    coverage.add(BoundsChoice("more", {**TINY["raft"], "terms": 2, "campaigns": 2}, walks=30))
     kept = coverage.files["raft-more.jsonl"].scenarios
     assert 0 < len(kept) < 30
     for scenario in kept:

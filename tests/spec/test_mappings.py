@@ -11,7 +11,7 @@ from spec.mappings import MAPPINGS, mapping_of
 from spec.mappings.checker import Mapping, Steps, check_mapping
 from spec.mappings.isr import IsrToProof
 from spec.mappings.raft_election import RaftElection
-from spec.mappings.reading import Item, NamedState
+from spec.mappings.reading import NamedItem, NamedState
 
 WALKS: dict[str, dict[str, int]] = {
     "raft-election": {"terms": 3, "campaigns": 4, "entries": 2, "appends": 4, "restarts": 2},
@@ -195,8 +195,8 @@ def test_bounds_that_a_mapping_is_not_made_for_are_refused() -> None:
 
 
 def test_records_are_equal_by_their_fields() -> None:
-    assert Item(a=1, b=None) == Item(a=1, b=None) != Item(a=2, b=None)
-    assert len({Item(a=1), Item(a=1), Item(a=2)}) == 2
+    assert NamedItem(a=1, b=None) == NamedItem(a=1, b=None) != NamedItem(a=2, b=None)
+    assert len({NamedItem(a=1), NamedItem(a=1), NamedItem(a=2)}) == 2
 
 
 def test_the_command_says_what_it_found(capfd: pytest.CaptureFixture[str]) -> None:

@@ -59,10 +59,10 @@ from spec.proofs.raftlog import RaftLog
 from spec.proofs.twophase import TwoPhaseProof
 from spec.prover.finite import Finite
 from spec.prover.fragment import cycle_in, fragment_of
-from spec.prover.induction import FOLLOWS, Answer, Induction
+from spec.prover.induction import FOLLOWS, Induction, QueryAnswer
 from spec.prover.prove import ProofReport, prove, show
 from spec.prover.queries import Queries
-from spec.prover.values import Maybe, Value, Values
+from spec.prover.values import Maybe, SymbolicValues, Value
 from spec.run.compiled import CompiledModel, compile_model
 
 # mypy does not read models: see pyproject.toml
@@ -136,7 +136,7 @@ class Instance:
     """A state of the explorer, as a moment of the prover: elements are z3 constants of the same numbers."""
 
     def __init__(self, induction: Induction) -> None:
-        self.values: Values = induction.translator.values
+        self.values: SymbolicValues = induction.translator.values
         self.induction = induction
         self.universe = {
             name: [z3.Const(f"{name} {n + 1}", self.values.sort(sort)) for n in range(sort.size)]
@@ -440,7 +440,7 @@ def test_a_query_in_which_z3_gets_lost_is_proved_with_what_mattered_in_a_small_u
     def only_with_few(action, conjunct, given, most=None, timeout_s=0.0):
         asked.append(len(given))
         if len(given) == len(names):
-            return Answer(action, conjunct, "unknown", 1.0)
+            return QueryAnswer(action, conjunct, "unknown", 1.0)
         return ask(action, conjunct, given, most, timeout_s)
 
     induction.ask = only_with_few

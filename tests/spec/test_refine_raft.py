@@ -25,7 +25,7 @@ from liftlog.core.raft_steps import (
 from liftlog.messages import AppendRequest, Effect, Event, VoteReply
 from liftlog.types import NO_MUTANTS, Mutants
 from spec.lang.types import SpecError
-from spec.refine.raft import Disagreement, RaftChecker, _stepper
+from spec.refine.raft import RaftChecker, RaftDisagreement, _stepper
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_raft_mutants import NAMES, TABLE, Schedule
 from tests.core.test_raft_random import FAULTS, FAULTS_AND_WIPES, RANDOM, Action, play, schedules
@@ -127,7 +127,7 @@ def test_a_planted_bug_is_found_before_it_does_harm(
     mutants: Mutants, size: int, schedule: Schedule, _invariant: str
 ) -> None:
     """`InvariantBroken`, which the same schedule ends in without the checker, never comes."""
-    with pytest.raises(Disagreement):
+    with pytest.raises(RaftDisagreement):
         schedule(RefinedGroup(size, mutants))
 
 
@@ -164,7 +164,7 @@ def lines_of_an_election() -> list[RaftStep]:
 def told(lines: list[RaftStep]) -> str:
     """What the checker finds wrong with these lines."""
     checker = RaftChecker((1, 2, 3))
-    with pytest.raises(Disagreement) as caught:
+    with pytest.raises(RaftDisagreement) as caught:
         for line in lines:
             checker.step(line)
     return str(caught.value)
@@ -245,9 +245,11 @@ def test_what_is_wrong_is_said(
 
 def test_a_message_that_nobody_sent_is_named() -> None:
     group = RefinedGroup(3)
-    with pytest.raises(Disagreement, match="vote of term 1 from node 2 to node 1, but nobody has sent it"):
+    with pytest.raises(
+        RaftDisagreement, match="vote of term 1 from node 2 to node 1, but nobody has sent it"
+    ):
         group.arrive(Packet(2, 1, VoteReply(1, 2, True, False)))
-    with pytest.raises(Disagreement, match=r"append of term 1 .* but nobody has sent it"):
+    with pytest.raises(RaftDisagreement, match=r"append of term 1 .* but nobody has sent it"):
         group.arrive(Packet(2, 3, AppendRequest(1, 2, 0, 0, 0, 0, [])))
 
 
@@ -264,7 +266,7 @@ def test_a_message_that_is_held_back_is_named() -> None:
         group.deliver()
         group.sync(1)
     assert group.machines[2].held
-    with pytest.raises(Disagreement, match=r"vote of term 1 .* but the model still holds it back"):
+    with pytest.raises(RaftDisagreement, match=r"vote of term 1 .* but the model still holds it back"):
         group.arrive(Packet(2, 1, VoteReply(1, 2, True, False)))
 
 
@@ -278,7 +280,7 @@ def test_a_disk_that_forgot_is_refused_unless_it_was_struck() -> None:
 
     group = RefinedGroup(3)
     forget(group)
-    with pytest.raises(Disagreement, match=r"no crash leaves what it found .*synced was term 1"):
+    with pytest.raises(RaftDisagreement, match=r"no crash leaves what it found .*synced was term 1"):
         group.restart(2)
     group = RefinedGroup(3)
     forget(group)
