@@ -19,7 +19,7 @@ from sim.lying import LIES_GROUP, with_lies
 from sim.mutants import Mutant
 from sim.profiles import profile_of
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 
 SEARCH_SEEDS = 2000
 MEDIAN_SEEDS = 50
@@ -58,8 +58,8 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int
         if seed != known and not _stresses(mutant, seed):
             continue
         searched += 1
-        result = run_seed(Options(seed=seed, mutant=mutant.name, refine=mutant.refine))
-        clean = Options(seed=seed, refine=mutant.refine)
+        result = run_seed(RunOptions(seed=seed, mutant=mutant.name, refine=mutant.refine))
+        clean = RunOptions(seed=seed, refine=mutant.refine)
         if result.good or result.invariant in OWN_CHECKS or not run_seed(clean).good:
             continue
         return Caught(

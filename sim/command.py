@@ -25,7 +25,7 @@ from sim.kernel import SECOND
 from sim.mutants import planted
 from sim.refining import summary
 from sim.runner import run_seed
-from sim.runs import Options, RunResult
+from sim.runs import RunOptions, RunResult
 from sim.world import World
 
 ROW_WIDTH = 62
@@ -120,13 +120,13 @@ def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> Options:
+def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> RunOptions:
     planted(mutant)
     for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
         value = getattr(arguments, name)
         if value and not least <= value <= most:
             raise LiftlogError(f"--{name} {value:g} is out of range; choose {least:g} to {most:g}")
-    return Options(
+    return RunOptions(
         seed=seed,
         profile=arguments.profile,
         nodes=arguments.nodes,
@@ -166,7 +166,7 @@ class _Rows:
         print(f"{now_s:9.4f} {what:<15.15} {detail:<{ROW_WIDTH}} {self._world.cluster.status()}")
 
 
-def _watched(arguments: argparse.Namespace, options: Options, *, quiet: bool) -> tuple[RunResult, World]:
+def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
     from sim.history import FaultLog, history_of, write
     from sim.trace import TraceWriter

@@ -16,7 +16,7 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 
 WAYS = (False, True)
 """Without refinement, and with it."""
@@ -57,7 +57,7 @@ def measure(seeds: range, rounds: int, advance: Callable[[], None] = lambda: Non
 
 def _run(seed: int, refine: bool) -> tuple[float, int]:
     started = time.process_time()
-    result = run_seed(Options(seed=seed, refine=refine))
+    result = run_seed(RunOptions(seed=seed, refine=refine))
     seconds = time.process_time() - started
     if not result.good:
         raise LiftlogError(

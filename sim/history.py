@@ -14,7 +14,7 @@ from liftlog.format import decode_records
 from liftlog.types import LiftlogError
 from sim.comparing import read_copy
 from sim.operations import ClientOperation
-from sim.runs import Options, RunResult
+from sim.runs import RunOptions, RunResult
 from sim.world import World
 
 NANOSECONDS_PER_US = 1000
@@ -35,7 +35,7 @@ class FaultLog:
         self.faults.append(Fault(kind, target, start_ns, start_ns + duration_us * NANOSECONDS_PER_US))
 
 
-def history_of(world: World, options: Options, result: RunResult, faults: FaultLog) -> History:
+def history_of(world: World, options: RunOptions, result: RunResult, faults: FaultLog) -> History:
     """The history of a world that has run; it must have kept the values its readers saw."""
     meta = {
         "seed": str(options.seed),

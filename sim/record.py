@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from liftlog.types import LiftlogError
-from sim.runs import Options
+from sim.runs import RunOptions
 from sim.sweep import SweepResult
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,7 +60,9 @@ def check_place(path: Path) -> None:
         raise LiftlogError(f"cannot write the record {path}: {text}; choose another path")
 
 
-def write_record(path: Path, seeds: str, options: Options, result: SweepResult, sources: str) -> SweepRecord:
+def write_record(
+    path: Path, seeds: str, options: RunOptions, result: SweepResult, sources: str
+) -> SweepRecord:
     """Write the record of a clean sweep of `sources`, the hash when it began. Raises LiftlogError."""
     if not result.good:
         raise LiftlogError(f"{path} is not written: the sweep was not clean")
@@ -95,6 +97,6 @@ def read_record(path: Path) -> SweepRecord:
         raise LiftlogError(f"cannot read the record {path}: {error}; write it with '{COMMAND}'") from error
 
 
-def _command_of(options: Options) -> str:
+def _command_of(options: RunOptions) -> str:
     """What the command line says of every seed alike."""
     return options.replay_command().partition(f"--seed {options.seed} ")[2]

@@ -14,12 +14,12 @@ from sim.invariants import Violation
 from sim.knobs import Knobs
 from sim.mutants import planted
 from sim.profiles import draw_knobs
-from sim.runs import Options, RunResult, Watch, phases, verdict
+from sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from sim.step_gear import StepProcess
 from sim.world import World
 
 
-def run_seed(options: Options, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
+def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
     """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
     knobs = draw_knobs(
         options.seed,
@@ -33,7 +33,7 @@ def run_seed(options: Options, watch: Watch | None = None, *, keep_values: bool 
 
 
 def run_world(
-    options: Options,
+    options: RunOptions,
     knobs: Knobs,
     plan: list[Fault] | None,
     watch: Watch | None = None,

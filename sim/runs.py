@@ -28,7 +28,7 @@ HEAL_LIMIT_US = 90 * SECOND
 HEAL_STEP_US = 500 * MILLISECOND
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller may fix of a run; the seed draws the rest."""
 
     seed: int
@@ -104,7 +104,7 @@ def phases(world: World) -> Iterator[int]:
     compare_copies(world)
 
 
-def verdict(options: Options, world: World, violation: Violation | None, seconds: float) -> RunResult:
+def verdict(options: RunOptions, world: World, violation: Violation | None, seconds: float) -> RunResult:
     """The outcome as plain data. What refinement finds in steps that it has noted was first."""
     observer = world.observer
     if observer.refining is not None:

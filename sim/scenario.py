@@ -34,7 +34,7 @@ from sim.kernel import MILLISECOND
 from sim.knobs import Knobs
 from sim.network import NetworkOptions
 from sim.runner import run_world
-from sim.runs import Options, RunResult
+from sim.runs import RunOptions, RunResult
 from sim.storage import StorageTimes
 from sim.world import World
 
@@ -219,7 +219,7 @@ def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOut
         for request in scenario.request:
             world.kernel.at(request.at_ms * MILLISECOND + OFF_GRID_US, _ask, world, request)
 
-    options = Options(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
+    options = RunOptions(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
     return ScenarioOutcome(

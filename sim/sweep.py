@@ -22,7 +22,7 @@ from sim.fault_plan import DISK_KINDS, KINDS
 from sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 from sim.refining import BASIC_ACTIONS, required_actions
 from sim.runner import run_seed
-from sim.runs import Options, RunResult
+from sim.runs import RunOptions, RunResult
 
 BASIC_SEEDS = 50
 FULL_SEEDS = 500
@@ -194,7 +194,7 @@ Progress = Callable[[int, int, RunResult], None]
 """Called after each seed with (done, total, its result)."""
 
 
-def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None = None) -> SweepResult:
+def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | None = None) -> SweepResult:
     """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
     started = time.monotonic()
     failed: list[RunResult] = []
@@ -242,7 +242,7 @@ def run_sweep(options: Sequence[Options], jobs: int, progress: Progress | None =
 
 
 def _unreached(
-    options: Sequence[Options], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
+    options: Sequence[RunOptions], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
 ) -> list[str]:
     """Required cases that never came up, as far as a sweep of this size and kind must reach them."""
     if any(each.profile or each.duration_s or each.mutant for each in options):
@@ -266,7 +266,7 @@ def _unreached(
     return missing
 
 
-def _not_refined(options: Sequence[Options], refined: dict[str, int]) -> list[str]:
+def _not_refined(options: Sequence[RunOptions], refined: dict[str, int]) -> list[str]:
     """Actions of the model that no step was. All of them are wanted of a full sweep."""
     if not all(each.refine for each in options):
         return []
@@ -284,7 +284,7 @@ def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:
     return [f"invariant {name}" for name in wanted if not checks.get(name)]
 
 
-def results_of(options: Sequence[Options], jobs: int) -> Iterator[RunResult]:
+def results_of(options: Sequence[RunOptions], jobs: int) -> Iterator[RunResult]:
     """Results in the order in which they are done; on one process if `jobs` is 1."""
     if jobs <= 1 or len(options) <= 1:
         yield from map(run_seed, options)

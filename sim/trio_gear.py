@@ -36,7 +36,7 @@ from sim.invariants import Violation
 from sim.kernel import SECOND, Kernel
 from sim.knobs import Knobs
 from sim.machine import Machine
-from sim.runs import Options, RunResult, Watch, phases, verdict
+from sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from sim.world import World
 
 
@@ -132,7 +132,7 @@ def deterministic_scheduler(seed: int | str) -> Iterator[None]:
 
 
 def run_on_trio(
-    options: Options,
+    options: RunOptions,
     knobs: Knobs,
     plan: list[Fault] | None,
     mutants: Mutants,

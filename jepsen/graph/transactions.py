@@ -28,7 +28,7 @@ from jepsen.transactions import list_append, rw_register
 from jepsen.transactions.classify import KINDS, PROCESS, REALTIME, Edge
 from jepsen.transactions.findings import Findings, Reason
 from jepsen.transactions.options import Options
-from jepsen.transactions.reading import Access, Transaction, freeze, name, read_transactions, text
+from jepsen.transactions.reading import ReadOrWrite, Transaction, freeze, name, read_transactions, text
 
 LIST_APPEND, RW_REGISTER = "list-append", "rw-register"
 WRITES = {LIST_APPEND: "append", RW_REGISTER: "w"}
@@ -78,7 +78,7 @@ def parts(batches: Batches, model: str, options: Sequence[Any]) -> Batches:
         rows = []
         transactions = read_transactions(list(operations_of(batch)), WRITES[model])
         for file, each in zip(batch["file"].to_pylist(), transactions, strict=True):
-            by_key: dict[Any, list[Access]] = defaultdict(list)
+            by_key: dict[Any, list[ReadOrWrite]] = defaultdict(list)
             for part in each.parts:
                 by_key[part.key].append(part)
             shared = {name: getattr(each, name) for name in ("number", "process", "outcome", "start", "end")}

@@ -14,7 +14,7 @@ _PLAIN = frozenset((int, str, edn.Keyword))
 _WORD = re.compile(r"[^\W\d][\w./:-]*")
 
 
-class Access(NamedTuple):
+class ReadOrWrite(NamedTuple):
     """One read or write. `key` is hashable. `value`: what was written, or what a read returned."""
 
     write: bool
@@ -32,7 +32,7 @@ class Transaction(NamedTuple):
     outcome: str
     start: int
     end: int | None
-    parts: tuple[Access, ...]
+    parts: tuple[ReadOrWrite, ...]
 
     @property
     def may_have_happened(self) -> bool:
@@ -61,7 +61,7 @@ def read_transactions(operations: Sequence[Operation], write: str) -> list[Trans
     ]
 
 
-def _parts(operation: Operation, write: str) -> Iterable[Access]:
+def _parts(operation: Operation, write: str) -> Iterable[ReadOrWrite]:
     source = operation.result if isinstance(operation.result, list | tuple) else None
     if source is None:
         if operation.outcome == OK:
@@ -76,14 +76,14 @@ def _parts(operation: Operation, write: str) -> Iterable[Access]:
         if len(part) == 2 and (name == write or operation.outcome == OK):
             raise _bad(operation, write, _shown(part))
         if name == write:
-            yield Access(True, freeze(key), freeze(value))
+            yield ReadOrWrite(True, freeze(key), freeze(value))
         elif write == "w":
             if operation.outcome == OK:
-                yield Access(False, freeze(key), freeze(value))
+                yield ReadOrWrite(False, freeze(key), freeze(value))
         elif operation.outcome == OK or (operation.outcome != FAIL and value is not None):
             if not isinstance(value, list | tuple | None):
                 raise _bad(operation, write, f"{_shown(part)}, whose value is no list")
-            yield Access(False, freeze(key), list(value or ()))
+            yield ReadOrWrite(False, freeze(key), list(value or ()))
 
 
 def _bad(operation: Operation, write: str, found: str) -> BadHistory:

@@ -43,7 +43,7 @@ class PlantedResult(msgspec.Struct):
 def sweep(seeds: int, jobs: int, display: Display) -> SimulationResult:
     """Simulate `seeds` clusters, with a progress bar; tell which invariants were checked how often."""
     runs, sweeper = source_module("sim.runs"), source_module("sim.sweep")
-    options = [runs.Options(seed=seed, refine=True) for seed in range(seeds)]
+    options = [runs.RunOptions(seed=seed, refine=True) for seed in range(seeds)]
     with display.bar("clusters simulated", seeds) as bar:
         done: Any = sweeper.run_sweep(options, jobs, lambda number, total, result: bar.update(number))
     faults = sum(count for name, count in done.counters.items() if name.startswith("fault "))
@@ -89,10 +89,10 @@ def catch_planted_bug(display: Display) -> PlantedResult:
     runner, runs = source_module("sim.runner"), source_module("sim.runs")
     with display.busy(f"looking for a seed that shows '{PLANTED}'"):
         for seed in range(PLANTED_SEEDS_MAX):
-            found = runner.run_seed(runs.Options(seed=seed, mutant=PLANTED))
+            found = runner.run_seed(runs.RunOptions(seed=seed, mutant=PLANTED))
             if not found.good:
                 break
-        clean = runner.run_seed(runs.Options(seed=seed))
+        clean = runner.run_seed(runs.RunOptions(seed=seed))
     result = PlantedResult(
         mutant=PLANTED,
         caught=not found.good,

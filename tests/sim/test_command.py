@@ -11,7 +11,7 @@ from jepsen.jsonl import read_jsonl
 from liftlog.cli import main
 from sim.command import parse_seeds
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 from sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def test_a_run_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "run", "--seed", "3", "--duration", "5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["seed"] == 3 and found["invariant"] == ""
-    assert found["trace_hash"] == run_seed(Options(seed=3, duration_s=5)).trace_hash
+    assert found["trace_hash"] == run_seed(RunOptions(seed=3, duration_s=5)).trace_hash
 
 
 def test_a_violation_ends_with_exit_code_1_and_its_replay_command(
@@ -114,7 +114,7 @@ def test_seeds_are_a_range() -> None:
 
 
 def test_a_sweep_counts_and_does_not_depend_on_its_jobs() -> None:
-    options = [Options(seed=seed, duration_s=5) for seed in range(6)]
+    options = [RunOptions(seed=seed, duration_s=5) for seed in range(6)]
     one, two = run_sweep(options, 1), run_sweep(options, 2)
     assert one.good and two.good
     assert (one.counters, one.marks, one.checks) == (two.counters, two.marks, two.checks)
@@ -123,7 +123,7 @@ def test_a_sweep_counts_and_does_not_depend_on_its_jobs() -> None:
 
 def test_a_sweep_with_a_violation_fails_and_names_it() -> None:
     options = [
-        Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in range(4)
+        RunOptions(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in range(4)
     ]
     result = run_sweep(options, 1)
     assert not result.good
@@ -135,7 +135,7 @@ def test_a_sweep_that_never_reaches_a_required_case_fails(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sim.sweep, "BASIC_SEEDS", 2)
     calm = [seed for seed in range(400) if sim.profiles.profile_of(seed) == "calm"][:2]
-    result = run_sweep([Options(seed=seed) for seed in calm], 1)
+    result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
     assert result.failed == [] and not result.good
     assert "fault kill" in result.unreached and "truncations" in result.unreached
     assert BASIC_SEEDS < FULL_SEEDS

@@ -11,7 +11,7 @@ from liftlog.messages import ElectLeaderRequest
 from sim.kernel import MILLISECOND, SECOND
 from sim.refining import BASIC_ACTIONS, required_actions, summary
 from sim.runner import run_seed
-from sim.runs import Options, RunResult
+from sim.runs import RunOptions, RunResult
 from sim.world import World
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_run_is_the_same_with_refinement_and_without(gear: str) -> None:
-    plain = Options(seed=5, gear=gear, duration_s=20)
+    plain = RunOptions(seed=5, gear=gear, duration_s=20)
     result = run_seed(msgspec.structs.replace(plain, refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     assert result.trace_hash == run_seed(plain).trace_hash
@@ -35,7 +35,7 @@ def unseen() -> RunResult:
     """A planted bug in the first seed that breaks no state invariant by it: nobody is elected there who lacks
     what was committed."""
     for seed in range(40):
-        planted = Options(seed=seed, mutant="commit_below_minimum")
+        planted = RunOptions(seed=seed, mutant="commit_below_minimum")
         refined = run_seed(msgspec.structs.replace(planted, refine=True))
         if not refined.good and run_seed(planted).good:
             return refined
@@ -55,7 +55,7 @@ def test_R2_a_commit_below_the_minimum_is_seen_when_it_happens(unseen: RunResult
 def test_R6_a_truncation_that_nobody_asked_for_is_seen() -> None:
     """A follower that cuts to its HW: wrong states follow much later, if at all."""
     for seed in range(10):
-        options = Options(seed=seed, profile="kills", mutant="truncate_to_hw", refine=True)
+        options = RunOptions(seed=seed, profile="kills", mutant="truncate_to_hw", refine=True)
         result = run_seed(options)
         if result.invariant == "Refinement":
             plain = run_seed(msgspec.structs.replace(options, refine=False))
@@ -80,7 +80,7 @@ def test_a_sweep_refines_every_seed_unless_told_otherwise(capsys: pytest.Capture
 
 def test_a_message_of_the_group_leaves_replicas_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorder does not look at any then: whoever looks always must see the same."""
-    options = Options(seed=5, profile="elections", duration_s=30, refine=True)
+    options = RunOptions(seed=5, profile="elections", duration_s=30, refine=True)
     seldom = run_seed(options)
     monkeypatch.setattr("liftlog.core.recorder.OF_THE_GROUP", frozenset())
     always = run_seed(options)
@@ -92,7 +92,7 @@ def test_what_is_noted_is_checked_in_order_and_by_the_end(
     unseen: RunResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many steps are checked together, the same one is found, at the same time."""
-    options = Options(seed=unseen.seed, mutant="commit_below_minimum", refine=True)
+    options = RunOptions(seed=unseen.seed, mutant="commit_below_minimum", refine=True)
     for at_once in (1, 37, 10**9):
         monkeypatch.setattr("sim.refining.AT_ONCE", at_once)
         result = run_seed(options)
@@ -133,7 +133,7 @@ def test_R16_an_election_that_may_lose_something_is_followed() -> None:
 
     for seed in range(12):
         # In some it is back in the ISR before it can be elected.
-        options = Options(seed=seed, nodes=3, streams=1, duration_s=20, faults="none", refine=True)
+        options = RunOptions(seed=seed, nodes=3, streams=1, duration_s=20, faults="none", refine=True)
         result = run_seed(options, watch)
         assert result.invariant in ("", "NoAckedRecordLost", "LogMatching", "CommittedOnISR"), result.finding
         if result.refined.get("ElectAnybody"):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ RAFT_MUTANTS = (
 
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_elections_crashes_and_replication_are_explained(gear: str) -> None:
-    result = run_seed(Options(seed=0, profile="elections", duration_s=20, gear=gear, refine=True))
+    result = run_seed(RunOptions(seed=0, profile="elections", duration_s=20, gear=gear, refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     for action in ("Campaign", "GrantVote", "BecomeLeader", "Propose", "Replicate", "Accept", "Commit"):
         assert result.refined[f"Raft {action}"] > 0
@@ -33,7 +33,7 @@ def test_a_lost_disk_is_one_of_the_models() -> None:
     """Of the first seeds with wipes one replaces a voter's disk, and one sets it back."""
     lost = set_back = withheld = 0
     for seed in range(40):
-        result = run_seed(Options(seed=seed, profile="wipes", duration_s=20, refine=True))
+        result = run_seed(RunOptions(seed=seed, profile="wipes", duration_s=20, refine=True))
         assert result.good, f"{result.finding}\nreplay with: {result.replay}"
         lost += result.refined.get("Raft LoseDisk", 0)
         withheld += result.refined.get("Raft Withhold", 0)
@@ -44,7 +44,7 @@ def test_a_lost_disk_is_one_of_the_models() -> None:
 
 
 def test_one_voter_alone_is_explained() -> None:
-    result = run_seed(Options(seed=1, nodes=1, streams=1, duration_s=10, faults="none", refine=True))
+    result = run_seed(RunOptions(seed=1, nodes=1, streams=1, duration_s=10, faults="none", refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     assert result.refined["Raft BecomeLeader"] == 1
     assert result.refined["Raft Commit"] > 1
@@ -52,7 +52,7 @@ def test_one_voter_alone_is_explained() -> None:
 
 @pytest.mark.parametrize("mutant", RAFT_MUTANTS)
 def test_a_planted_bug_is_found_before_it_does_harm(mutant: str) -> None:
-    result = run_seed(Options(seed=1, profile="elections", duration_s=20, mutant=mutant, refine=True))
+    result = run_seed(RunOptions(seed=1, profile="elections", duration_s=20, mutant=mutant, refine=True))
     assert result.invariant == "Refinement"
     assert "Raft, node" in result.finding
     assert result.replay.endswith("--refine")
@@ -61,7 +61,7 @@ def test_a_planted_bug_is_found_before_it_does_harm(mutant: str) -> None:
 def test_what_no_state_shows_is_seen_in_the_step() -> None:
     """A follower commits more than the request shows to be equal: harmless in a seed, and still wrong."""
     for seed in range(40):
-        options = Options(seed=seed, profile="reorder", duration_s=20, mutant="raft_commit_unclamped")
+        options = RunOptions(seed=seed, profile="reorder", duration_s=20, mutant="raft_commit_unclamped")
         refined = run_seed(msgspec.structs.replace(options, refine=True))
         if refined.invariant == "Refinement" and run_seed(options).good:
             assert "after Accept: commit is" in refined.finding
@@ -71,7 +71,7 @@ def test_what_no_state_shows_is_seen_in_the_step() -> None:
 
 def test_a_step_with_the_echo_of_another_needs_no_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever makes every line must count the same actions, steps and stutters."""
-    options = Options(seed=5, profile="elections", duration_s=30, refine=True)
+    options = RunOptions(seed=5, profile="elections", duration_s=30, refine=True)
     by_echo = run_seed(options)
     monkeypatch.setattr("sim.refining_raft.echo_of", lambda event, effects: None)
     by_line = run_seed(options)

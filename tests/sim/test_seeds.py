@@ -15,7 +15,7 @@ from sim.catching import MEDIAN_SEEDS, SEARCH_SEEDS, catch, known_seeds
 from sim.mutants import MUTANTS, Mutant
 from sim.profiles import PROFILES
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 KNOWN = known_seeds(ROOT / "tests" / "golden" / "mutants.json")
@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "mutants.md"
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
     for seed in range(3):
-        result = run_seed(Options(seed=seed, profile=profile, refine=True))
+        result = run_seed(RunOptions(seed=seed, profile=profile, refine=True))
         assert result.good, f"{result.finding}\nreplay with: {result.replay}"
         assert result.simulated_s >= 60
 
@@ -34,7 +34,7 @@ def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
-    result = run_seed(Options(seed=100, profile=profile, gear="trio", refine=True))
+    result = run_seed(RunOptions(seed=100, profile=profile, gear="trio", refine=True))
     assert result.good, f"{result.finding}\nreplay with: {result.replay}"
     assert result.counters["elections"] > 0
 
@@ -43,8 +43,8 @@ def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
 @pytest.mark.parametrize("gear", ["step", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
     program = (
-        "from sim.runner import run_seed\nfrom sim.runs import Options\n"
-        f"print(run_seed(Options(seed=7, gear={gear!r})).trace_hash)"
+        "from sim.runner import run_seed\nfrom sim.runs import RunOptions\n"
+        f"print(run_seed(RunOptions(seed=7, gear={gear!r})).trace_hash)"
     )
     hashes = []
     for hash_seed in ("0", "1", "random"):
@@ -58,12 +58,12 @@ def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
             check=True,
         )
         hashes.append(done.stdout.strip())
-    hashes.append(run_seed(Options(seed=7, gear=gear)).trace_hash)
+    hashes.append(run_seed(RunOptions(seed=7, gear=gear)).trace_hash)
     assert len(hashes[0]) == 16 and hashes == [hashes[0]] * 4
 
 
 def test_different_seeds_are_different_runs() -> None:
-    assert len({run_seed(Options(seed=seed, duration_s=5)).trace_hash for seed in range(10)}) == 10
+    assert len({run_seed(RunOptions(seed=seed, duration_s=5)).trace_hash for seed in range(10)}) == 10
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_different_seeds_are_different_runs() -> None:
 def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
     for seed in range(20):
         result = run_seed(
-            Options(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear)
+            RunOptions(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear)
         )
         if not result.good:
             break

@@ -15,7 +15,7 @@ from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.messages import Effect, Event
 from sim.machine import Machine
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 from sim.world import World
 from spec.refine.checker import Mismatch, Refinement
 from spec.refine.runs import Runs
@@ -49,7 +49,7 @@ class Lines:
 def lines() -> list[Step]:
     """Kills, restarts, elections, a shrinking and growing ISR; 20 simulated seconds and healing."""
     collected = Lines()
-    result = run_seed(Options(seed=7, duration_s=20), collected.watch)
+    result = run_seed(RunOptions(seed=7, duration_s=20), collected.watch)
     assert result.good
     return collected.found
 

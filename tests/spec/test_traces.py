@@ -18,7 +18,7 @@ from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.tracing import Header, Line
 from sim.runner import run_seed
-from sim.runs import Options
+from sim.runs import RunOptions
 from sim.world import World
 from spec.lang.types import SpecError
 from spec.refine.traces import check_traces, in_order, read_lines, survey
@@ -65,7 +65,7 @@ def traced(seed: int = SEED, skew_us: dict[int, int] | None = None, **options: A
         writing.append(Writing(world, skew_us or {}))
         world.observer.refining = writing[0]  # type: ignore[assignment]
 
-    assert run_seed(Options(seed=seed, profile="mixed", duration_s=12, **options), watch).good
+    assert run_seed(RunOptions(seed=seed, profile="mixed", duration_s=12, **options), watch).good
     return writing[0].lines
 
 
