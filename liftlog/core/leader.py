@@ -45,7 +45,7 @@ RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
 
 
-class Progress:
+class FollowerState:
     """What the leader knows of one follower, from fetches of this epoch and of one incarnation only (R2)."""
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Leadership:
         self.record = record
         self.epoch = record.epoch
         self.epoch_start = replica.leo
-        self.followers: dict[int, Progress] = {}
+        self.followers: dict[int, FollowerState] = {}
         self.inflight: deque[Inflight] = deque()
         self.inflight_bytes = 0
         self.pending: ChangeIsr | None = None
@@ -429,11 +429,11 @@ class Leadership:
 
     # -- followers --------------------------------------------------------------------------------
 
-    def note(self, sender: int, incarnation: int, durable: int, log_start: int) -> Progress:
+    def note(self, sender: int, incarnation: int, durable: int, log_start: int) -> FollowerState:
         """Take over a follower's durable LEO; it may commit, join or show that it is caught up."""
         progress = self.followers.get(sender)
         if progress is None:
-            progress = self.followers[sender] = Progress(incarnation, self.replica.leo)
+            progress = self.followers[sender] = FollowerState(incarnation, self.replica.leo)
         if durable > progress.durable:
             progress.durable = durable
             self.advance()
@@ -482,7 +482,7 @@ class Leadership:
 
     # -- ISR (R9, R10, R11) -----------------------------------------------------------------------
 
-    def _consider_joiner(self, node: int, progress: Progress) -> None:
+    def _consider_joiner(self, node: int, progress: FollowerState) -> None:
         """R10: durable up to the HW and to the epoch's start, in this epoch and incarnation, and live.
 
         And with our log start: an election must not bring back what was purged (C3).
@@ -556,7 +556,7 @@ class Leadership:
             if progress is None:
                 # Nothing heard in this epoch yet: the clock starts now.
                 state = self.ctx.metadata.nodes[node]
-                progress = self.followers[node] = Progress(state.incarnation, self.replica.leo)
+                progress = self.followers[node] = FollowerState(state.incarnation, self.replica.leo)
             if progress.lag_ticks > limit:
                 self.ctx.mark("R11.removal")
                 self._propose([member for member in self.record.isr if member != node], 0, 0)

@@ -73,7 +73,7 @@ from typing import Any
 from liftlog.core.birth import BORN, Birth, asks_at
 from liftlog.core.guards import Guards
 from liftlog.core.raft_gate import believable_start, jump, usurpation
-from liftlog.core.raft_leader import Leadership
+from liftlog.core.raft_leader import LeaderTerm
 from liftlog.core.raft_log import RaftLog
 from liftlog.core.raft_votes import grants, is_up_to_date, may_grant
 from liftlog.core.readindex import FollowerReads, WaitingRead
@@ -167,7 +167,7 @@ class Raft:
         self.reads_ready: list[tuple[int, int]] = []
         """(key, index): the read may be answered once the state machine has applied up to index."""
         self.reads_failed: list[int] = []
-        self.leadership: Leadership | None = None
+        self.leadership: LeaderTerm | None = None
         voter_count = len(config.voters)
         self.quorum = voter_count // 2 + 1
         if self.mutants.raft_quorum_half:
@@ -473,7 +473,7 @@ class Raft:
         self.mark("M1.election")
         self.role = LEADER
         self._set_leader(self.node)
-        self.leadership = Leadership(self)
+        self.leadership = LeaderTerm(self)
         self.leadership.begin()
 
     def _on_vote_request(self, sender: int, request: VoteRequest) -> None:

@@ -1,4 +1,4 @@
-"""What a Raft node knows and does only while it leads: one `Leadership` object per won election.
+"""What a Raft node knows and does only while it leads: one `LeaderTerm` object per won election.
 
 It is made when the election is won and dropped when the node steps down, so that nothing of one term can
 leak into another. The rules are numbered in `liftlog.core.raft`.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from liftlog.core.raft import Raft
 
 
-class Leadership:
+class LeaderTerm:
     """The leader's side of replication, commit, check-quorum, read-index and transfer, for one term."""
 
     __slots__ = (

@@ -38,7 +38,7 @@ from liftlog.messages import (
 from liftlog.types import Batch, EpochStart
 
 if TYPE_CHECKING:
-    from liftlog.core.leader import Leadership, Progress
+    from liftlog.core.leader import FollowerState, Leadership
 
 
 class Serving:
@@ -143,7 +143,7 @@ class Serving:
         epoch, start = before if before is not None else (0, replica.log_start)
         self._send(sender, fetch, FETCH_BELOW_START, [], 0, epoch, start)
 
-    def answer(self, node: int, progress: Progress) -> None:
+    def answer(self, node: int, progress: FollowerState) -> None:
         """Answer a follower's parked fetch with what there is."""
         fetch = progress.parked
         if fetch is None:
