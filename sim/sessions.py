@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TOLERANCE_MS = 0.1
 
 
-class Session:
+class WatchedSession:
     """One session as one process knows it. `answered`: it has renewed it, as controller."""
 
     __slots__ = ("answered", "begun_ms", "since")
@@ -40,7 +40,7 @@ class WholeSessions:
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
-        self._sessions: dict[int, dict[int, Session]] = {}
+        self._sessions: dict[int, dict[int, WatchedSession]] = {}
         """Process -> node -> its session."""
         self.violation: Violation | None = None
         """The first one; a node is in the middle of its step then."""
@@ -55,7 +55,7 @@ class WholeSessions:
             if result.code:
                 return
             if isinstance(command, RegisterNode | ConfirmNode):
-                sessions[command.node] = Session(index, machine.clock.monotonic_ms())
+                sessions[command.node] = WatchedSession(index, machine.clock.monotonic_ms())
             elif isinstance(command, ExpireNode) and command.node in sessions and self.violation is None:
                 session = sessions[command.node]
                 # Others may have heard late that it began.
@@ -72,7 +72,7 @@ class WholeSessions:
                 session.begun_ms = machine.clock.monotonic_ms()
                 session.answered = True
 
-    def _judge(self, machine: Machine, node: int, session: Session) -> None:
+    def _judge(self, machine: Machine, node: int, session: WatchedSession) -> None:
         self._checks.counts["WholeSessions"] += 1
         knobs = machine.knobs
         timeout_ms = knobs.node_config(machine.number).session_timeout_ms

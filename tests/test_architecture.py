@@ -247,6 +247,26 @@ KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
     ),
 )
 
+# Names that two classes may bear, and why. All others are borne by one class in all folders together, but for
+# what a module keeps to itself, with an underscore before its name.
+NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
+    "a model, a proof and what they are about": ("Compaction", "Isr", "Raft", "RaftLog"),
+    "an object to be checked, and what plays it when histories are made": (
+        *("CasRegister", "Counter", "KeyValue", "MultiRegister", "Mutex", "PriorityQueue", "Queue"),
+        *("Register", "Semaphore", "Stack"),
+    ),
+    "the client's, and the simulated one": ("Publisher", "Reader"),
+    "what happened to a run, and how a history tells it": ("Event", "Fault"),
+    "words of a language for models, and of the thing itself": ("Record", "Log", "Set", "Model"),
+    "what a library hands to its users, each by its own import": ("Budget", "Options"),
+}
+
+# Names that stand for two things and should not. None may be added; whoever renames one takes it out.
+KNOWN_REPEATED_NAMES = (
+    *("Disk", "Engine", "Finding", "Group", "Header", "Letter", "NotDriven", "Opened", "Result", "Session"),
+    *("Summary", "Target", "Upkeep", "View"),
+)
+
 # Core and storage see the world through events, effects and ports only.
 PURE_ROOMS = (
     "liftlog.core",
@@ -610,6 +630,27 @@ def long_functions(module: str, tree: ast.Module) -> Iterator[tuple[str, int]]:
     return walk(tree, module)
 
 
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def name_violations(modules: dict[str, ast.Module], may: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Names of classes that several modules define and may not, and names listed that are borne by one."""
+    places: dict[str, list[str]] = {}
+    for module, tree in modules.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    repeated = {name: places[name] for name in sorted(places) if len(places[name]) > 1}
+    listed = [*may, *known]
+    problems = [
+        f"{name} is a class in {', '.join(where)}: one concept, one name"
+        for name, where in repeated.items()
+        if name not in listed
+    ]
+    problems += [f"{name} is borne by one class now: take it out" for name in listed if name not in repeated]
+    return problems
+
+
 def report(lines: Iterable[str]) -> None:
     text = "\n".join(lines)
     assert not text, "\n" + text
@@ -674,6 +715,11 @@ def test_imports_point_downward_and_libraries_stay_in_their_rooms(modules: dict[
 
 def test_no_modules_import_each_other_but_those_that_are_known(modules: dict[str, ast.Module]) -> None:
     report(circle_violations(project_imports(modules), KNOWN_CIRCLES))
+
+
+def test_one_concept_has_one_name(modules: dict[str, ast.Module]) -> None:
+    may = [name for names in NAMES_THAT_MAY_REPEAT.values() for name in names]
+    report(name_violations(modules, may, KNOWN_REPEATED_NAMES))
 
 
 def test_core_and_storage_never_depend_on_set_order_or_identity(modules: dict[str, ast.Module]) -> None:
@@ -835,6 +881,14 @@ def test_a_known_circle_may_neither_grow_nor_be_smaller_than_it_is_listed() -> N
     assert "3 modules import each other" in grown and "of which nothing is left" in stale
     (shrunk,) = circle_violations(graph, [(*circle, "sim.d")])
     assert f"of which {circle} is left" in shrunk
+
+
+def test_a_name_that_two_classes_bear_is_found_and_so_is_one_that_is_listed_without_need() -> None:
+    sources = {"sim.a": "class One: ...\nclass _Two: ...", "spec.b": "class One: ...\nclass _Two: ..."}
+    modules = {module: ast.parse(source) for module, source in sources.items()}
+    assert name_violations(modules, (), ()) == ["One is a class in sim.a, spec.b: one concept, one name"]
+    assert name_violations(modules, ("One",), ()) == []
+    assert name_violations(modules, (), ("One", "Three")) == ["Three is borne by one class now: take it out"]
 
 
 WALKS = [

@@ -17,7 +17,7 @@ from jepsen.events import FAIL, INFO, INVOKE, Event
 from jepsen.formats import write_edn
 from jepsen.formats.edn import Keyword
 from jepsen.generate.stories import STORIES, StoryStep
-from jepsen.generate.systems import SYSTEMS, UNKNOWN_MAX, System
+from jepsen.generate.systems import SYSTEMS, UNKNOWN_MAX, ObjectSystem
 from liftlog.types import LiftlogError
 
 FAMILIES = tuple(SYSTEMS)
@@ -74,7 +74,7 @@ class _Open:
 
 
 class _Run:
-    def __init__(self, rng: random.Random, system: System) -> None:
+    def __init__(self, rng: random.Random, system: ObjectSystem) -> None:
         self.rng = rng
         self.system = system
         self.under_way: list[_Open] = []

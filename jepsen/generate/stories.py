@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jepsen.events import FAIL, OK
 from jepsen.formats.edn import Keyword
-from jepsen.generate.systems import ACCOUNTS, BALANCE, GROUP, UNKNOWN_MAX, Answer, Choice, System
+from jepsen.generate.systems import ACCOUNTS, BALANCE, GROUP, UNKNOWN_MAX, Answer, Choice, ObjectSystem
 
 HIGH = 10**12
 """Greater than any value of the rest of the history."""
@@ -34,17 +34,17 @@ def _one(f: str, argument: Any, answer: Answer | None = None, key: Any = None) -
     return StoryStep(((f, argument, key),), (answer,))
 
 
-def _stale_read(system: System) -> list[StoryStep]:
+def _stale_read(system: ObjectSystem) -> list[StoryStep]:
     """A read of what was overwritten before it began."""
     return [_one("write", 8), _one("write", 9), _one("read", None, (OK, 8))]
 
 
-def _stale_unique_read(system: System) -> list[StoryStep]:
+def _stale_unique_read(system: ObjectSystem) -> list[StoryStep]:
     old, new = system.fresh(), system.fresh()
     return [_one("write", old), _one("write", new), _one("read", None, (OK, old))]
 
 
-def _stale_pair(system: System) -> list[StoryStep]:
+def _stale_pair(system: ObjectSystem) -> list[StoryStep]:
     """Both registers are written at once, and one is read without the other."""
     x, y = Keyword("x"), Keyword("y")
     writes = [[[Keyword("write"), x, n], [Keyword("write"), y, n]] for n in (8, 9)]
@@ -59,7 +59,7 @@ def _taken_too_often(system: Any) -> list[StoryStep]:
     return [_one("acquire", None, (OK, None)) for _ in range(many)]
 
 
-def _forgotten(system: System) -> list[StoryStep]:
+def _forgotten(system: ObjectSystem) -> list[StoryStep]:
     return [_one("add", HIGH), _one("contains", HIGH, (OK, False))]
 
 
@@ -76,7 +76,7 @@ def _too_much(system: Any) -> list[StoryStep]:
     return [_one("read", None, (OK, HIGH))]
 
 
-def _old_text(system: System) -> list[StoryStep]:
+def _old_text(system: ObjectSystem) -> list[StoryStep]:
     old, new = f"{system.fresh()};", f"{system.fresh()};"
     return [_one("put", old, key="own"), _one("put", new, key="own"), _one("get", None, (OK, old), "own")]
 

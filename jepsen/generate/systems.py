@@ -23,7 +23,7 @@ GROUP = 3
 """Keys that one read of long-fork covers."""
 
 
-class System:
+class ObjectSystem:
     """Something that clients use."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -60,7 +60,7 @@ class System:
         return []
 
 
-class Register(System):
+class Register(ObjectSystem):
     """Reads and unique writes."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -89,7 +89,7 @@ class CasRegister(Register):
         return f, {"read": None, "write": some[0], "cas": some}[f], None
 
 
-class MultiRegister(System):
+class MultiRegister(ObjectSystem):
     """Several registers, read and written together."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -115,7 +115,7 @@ class MultiRegister(System):
         return OK, done
 
 
-class Mutex(System):
+class Mutex(ObjectSystem):
     """A lock, or with several permits a semaphore."""
 
     permits = 1
@@ -146,7 +146,7 @@ class Semaphore(Mutex):
         self.free = 0
 
 
-class Elements(System):
+class Elements(ObjectSystem):
     """A set of unique elements: add, remove, contains."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -165,7 +165,7 @@ class Elements(System):
         return OK, there != (f == "add")
 
 
-class Queue(System):
+class Queue(ObjectSystem):
     """First in, first out."""
 
     put, take = "enqueue", "dequeue"
@@ -220,7 +220,7 @@ class PriorityQueue(Queue):
         return OK, self.sorted.pop() if self.sorted else None
 
 
-class Counter(System):
+class Counter(ObjectSystem):
     """Additions and reads of the sum."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -236,7 +236,7 @@ class Counter(System):
         return OK, self.sum if f == "read" else argument
 
 
-class KeyValue(System):
+class KeyValue(ObjectSystem):
     """A text per key: get, put, append."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -254,7 +254,7 @@ class KeyValue(System):
         return OK, old if f == "get" else argument
 
 
-class ListAppend(System):
+class ListAppend(ObjectSystem):
     """Transactions over lists: appends of unique elements, and reads."""
 
     write, length = "append", 32
@@ -302,7 +302,7 @@ class RwRegister(ListAppend):
         return self.lists[name][-1] if name in self.lists else None
 
 
-class Bank(System):
+class Bank(ObjectSystem):
     """Transfers between accounts, none of which may be overdrawn."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -328,7 +328,7 @@ class Bank(System):
         return OK, argument
 
 
-class JepsenSet(System):
+class JepsenSet(ObjectSystem):
     """Elements are added, and read once at the end."""
 
     reads = 0.0
@@ -371,7 +371,7 @@ class Comments(JepsenSet):
         return super().apply("add" if f == "write" else f, argument, key)
 
 
-class LongFork(System):
+class LongFork(ObjectSystem):
     """Keys in groups; each is written once, and reads cover a group."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -393,7 +393,7 @@ class LongFork(System):
         return OK, [[step, key, 1 if key in self.written else None] for step, key, _ in argument]
 
 
-SYSTEMS: dict[str, Callable[[random.Random], System]] = {
+SYSTEMS: dict[str, Callable[[random.Random], ObjectSystem]] = {
     "register": Register,
     "cas-register": CasRegister,
     "multi-register": MultiRegister,
