@@ -216,6 +216,9 @@ BESIDE = {
     "spec": "files beside the rooms",
 }
 
+# The only star import: a language, taken whole by what is written in it.
+STARS = {"spec.models": "spec.lang", "spec.proofs": "spec.lang"}
+
 # Libraries that only a few places may import: (place, or a prefix that ends in a star).
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "pyspark": ("jepsen.spark*", "spec.refine.spark"),
@@ -345,6 +348,8 @@ def _problems_of_import(module: str, target: str) -> Iterator[str]:
     top = target.partition(".")[0]
     room = room_of(module)
     places = ONLY_IN.get(top)
+    if target.endswith(".*") and STARS.get(room) != target.removesuffix(".*"):
+        yield f"everything of {target.removesuffix('.*')} is imported: name what is used"
     if places is not None and not any(_in_place(module, place) for place in places):
         yield f"{top} may be imported only in {', '.join(places)}"
     if inside(module, "liftlog") and top in ("sim", "spec", "jepsen"):
@@ -799,6 +804,8 @@ BAD_IMPORTS = [
     ("jepsen.runner", "from sim.world import World", "must not import sim.world.World"),
     ("spec.model", "import z3", "z3 may be imported only in"),
     ("spec.models.isr", "from spec.run import compiled", "spec.models must not import spec.run.compiled"),
+    ("spec.run.compiled", "from spec.lang import *", "everything of spec.lang is imported"),
+    ("spec.models.isr", "from spec.models.raft import *", "everything of spec.models.raft is imported"),
     ("spec.run.compiled", "import spec.checking", "spec.run must not import spec.checking"),
     ("jepsen.log.order", "from jepsen.spark import run", "jepsen.log must not import jepsen.spark.run"),
     ("jepsen.events", "from jepsen.log import order", "jepsen must not import jepsen.log.order"),
@@ -817,6 +824,7 @@ GOOD_IMPORTS = [
     ("liftlog.core.node", "from liftlog import types\nfrom liftlog.core.raft import Raft\nimport msgspec"),
     ("liftlog.storage.log", "import struct\nfrom liftlog.format import HEADER_BYTES\nimport google_crc32c"),
     ("liftlog.driver.loop", "import trio, time, random\nfrom liftlog.ports import Clock"),
+    ("spec.proofs.isr", "from spec.lang import *"),
     ("jepsen.spark_checks", "from pyspark.sql import DataFrame"),
     ("sim.trio_gear", "import trio\nfrom liftlog.driver.loop import Driver\nimport liftlog.storage.engine"),
 ]

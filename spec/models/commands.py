@@ -12,32 +12,7 @@ what bore the name while it was there.
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Enum,
-    Exists,
-    Fn,
-    Forall,
-    If,
-    Model,
-    Or,
-    Range,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    function,
-    invariant,
-    member,
-    minimum,
-    sometimes,
-    such_that,
-    when,
-    with_member,
-)
+from spec.lang import *
 
 WITHOUT_READING = ("creation-without-reading", "counted-memory", "bound-not-checked")
 

@@ -48,30 +48,7 @@ knowledge gets old, which the proof leaves out. Each variant breaks a rule:
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Exists,
-    Forall,
-    If,
-    Implies,
-    Or,
-    action,
-    definition,
-    get,
-    having,
-    invariant,
-    is_none,
-    is_some,
-    least,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    only,
-    record,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.models.compaction_copies import Copies
 
 

@@ -10,43 +10,7 @@ under repair.
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    count,
-    definition,
-    elements,
-    function,
-    get,
-    having,
-    initial,
-    invariant,
-    is_none,
-    is_some,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    record,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 
 NOTHING = {"epoch": 0, "key": 0, "deletes": False, "there": False}
 """What stands behind the end of a log."""

@@ -49,43 +49,7 @@ zombie at the same time. Each variant breaks one rule:
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Enum,
-    Exists,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    definition,
-    function,
-    get,
-    invariant,
-    is_none,
-    is_some,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    only,
-    record,
-    sometimes,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 
 MISSING = -1
 """A cursor that was never committed."""

@@ -42,33 +42,7 @@ What is promised ends where `Minimum` copies are damaged (D3): `Damages` is less
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Constant,
-    Enum,
-    If,
-    Option,
-    Or,
-    Range,
-    Record,
-    Var,
-    action,
-    append,
-    definition,
-    elements,
-    function,
-    get,
-    initial,
-    is_none,
-    is_some,
-    least,
-    maximum,
-    member,
-    minimum,
-    size,
-    when,
-    with_member,
-)
+from spec.lang import *
 from spec.models.isr_replica import IsrReplica
 
 

@@ -7,41 +7,7 @@ every running replica has applied it.
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Enum,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Seq,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    definition,
-    function,
-    get,
-    intersection,
-    is_none,
-    is_some,
-    last,
-    member,
-    record,
-    size,
-    union,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 
 UNHEARD = -1
 

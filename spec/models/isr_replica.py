@@ -6,35 +6,7 @@
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Exists,
-    Forall,
-    If,
-    Implies,
-    Or,
-    action,
-    append,
-    count,
-    definition,
-    elements,
-    function,
-    get,
-    indexes,
-    invariant,
-    is_some,
-    last,
-    least,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    only,
-    prefix,
-    size,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.models.isr_group import UNHEARD, IsrGroup
 
 

@@ -18,43 +18,7 @@ A replica tells the group that it may hold less than it had (`told`); until the 
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Enum,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Or,
-    Record,
-    Set,
-    Setting,
-    Var,
-    action,
-    concat,
-    definition,
-    elements,
-    function,
-    get,
-    initial,
-    is_none,
-    is_some,
-    maximum,
-    member,
-    minimum,
-    only,
-    prefix,
-    record,
-    rest,
-    size,
-    some,
-    such_that,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 from spec.models.isr_group import UNHEARD
 from spec.models.isr_replica import IsrReplica
 

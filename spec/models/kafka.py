@@ -39,48 +39,7 @@ published results of TLC: see tests/spec/test_kafka.py.
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Constant,
-    Exists,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Range,
-    Record,
-    Seq,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    append,
-    definition,
-    elements,
-    get,
-    greatest,
-    indexes,
-    invariant,
-    is_none,
-    is_some,
-    last,
-    least,
-    member,
-    minimum,
-    numbers,
-    only,
-    prefix,
-    size,
-    some,
-    sometimes,
-    such_that,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 
 CUTS_AT_RESTART = ("restart-to-hw", "restart-to-hw-out-of-isr")
 RESTARTS = (*CUTS_AT_RESTART, "restart-keeps-log")

@@ -54,43 +54,7 @@ not here.
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Exists,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    count,
-    definition,
-    function,
-    get,
-    greatest,
-    invariant,
-    is_none,
-    is_some,
-    maximum,
-    member,
-    numbers,
-    only,
-    record,
-    some,
-    sometimes,
-    when,
-    with_member,
-)
+from spec.lang import *
 
 MAJORITY = 2
 """Of the three servers."""

@@ -48,31 +48,7 @@ a rule:
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Exists,
-    Fn,
-    Forall,
-    Implies,
-    Option,
-    Or,
-    Range,
-    Var,
-    action,
-    append,
-    definition,
-    get,
-    indexes,
-    invariant,
-    is_none,
-    is_some,
-    numbers,
-    only,
-    record,
-    size,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.models.producers_log import ProducerLog
 
 

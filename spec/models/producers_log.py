@@ -8,42 +8,7 @@ table, and the table as it was at the log start.
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Constant,
-    Fn,
-    Forall,
-    If,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Seq,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    append,
-    count,
-    definition,
-    elements,
-    function,
-    greatest,
-    initial,
-    invariant,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    prefix,
-    record,
-    size,
-    when,
-    with_member,
-    without,
-)
+from spec.lang import *
 
 
 class ProducerLog(Model):

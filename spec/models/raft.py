@@ -35,50 +35,7 @@ Each variant is one bug, and the checker shows the shortest way to the harm:
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Enum,
-    Exists,
-    Fn,
-    Forall,
-    If,
-    Implies,
-    Model,
-    Option,
-    Or,
-    Range,
-    Record,
-    Seq,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    append,
-    concat,
-    definition,
-    difference,
-    indexes,
-    invariant,
-    is_none,
-    last,
-    maximum,
-    member,
-    minimum,
-    numbers,
-    prefix,
-    record,
-    rest,
-    size,
-    some,
-    sometimes,
-    such_that,
-    union,
-    when,
-    with_member,
-)
+from spec.lang import *
 
 
 class Raft(Model):

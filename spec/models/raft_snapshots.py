@@ -31,30 +31,7 @@ Everything else is raft_membership.py. Each variant is one bug:
 
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Constant,
-    Exists,
-    Fn,
-    If,
-    Or,
-    Range,
-    Set,
-    Setting,
-    Var,
-    action,
-    definition,
-    function,
-    maximum,
-    member,
-    numbers,
-    only,
-    prefix,
-    size,
-    sometimes,
-    when,
-    with_member,
-)
+from spec.lang import *
 from spec.models.raft_membership import RaftMembership
 
 

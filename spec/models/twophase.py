@@ -15,29 +15,7 @@ variable that only grows.
 
 from __future__ import annotations
 
-from spec.lang import (
-    Constant,
-    Enum,
-    Exists,
-    Fn,
-    Forall,
-    Model,
-    Option,
-    Record,
-    Set,
-    Setting,
-    Sort,
-    Var,
-    action,
-    definition,
-    elements,
-    invariant,
-    member,
-    size,
-    sometimes,
-    when,
-    with_member,
-)
+from spec.lang import *
 
 
 class TwoPhase(Model):

@@ -20,28 +20,7 @@ are log starts, and the order of syncs inside a run, which the simulator tests.
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Exists,
-    Fn,
-    Forall,
-    Implies,
-    Model,
-    Not,
-    Or,
-    Rigid,
-    Setting,
-    Sort,
-    Var,
-    action,
-    axiom,
-    function,
-    invariant,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.proofs.orders import is_total_order
 
 

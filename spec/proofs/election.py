@@ -13,28 +13,7 @@ quorum".
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Exists,
-    Fn,
-    Forall,
-    Implies,
-    Model,
-    Not,
-    Rigid,
-    Setting,
-    Sort,
-    Var,
-    action,
-    axiom,
-    function,
-    initial,
-    invariant,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.proofs.orders import any_two_meet, is_total_order
 
 

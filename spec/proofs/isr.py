@@ -31,29 +31,7 @@ model of the protocol (spec/models/isr.py) does nothing else is checked by spec/
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import (
-    And,
-    Bool,
-    Constant,
-    Exists,
-    Fn,
-    Forall,
-    Implies,
-    Model,
-    Not,
-    Or,
-    Rigid,
-    Setting,
-    Sort,
-    Var,
-    action,
-    axiom,
-    function,
-    initial,
-    invariant,
-    sometimes,
-    when,
-)
+from spec.lang import *
 from spec.proofs.orders import is_total_order
 
 

@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import And, Exists, Forall, Implies, Or
+from spec.lang import *
 
 
 def is_total_order(kind, le):

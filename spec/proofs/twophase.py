@@ -8,7 +8,7 @@ aborted while "commit" is in the air. Each conjunct below excludes one kind of s
 # mypy: ignore-errors
 from __future__ import annotations
 
-from spec.lang import And, Forall, Implies, Not, Or, invariant, member
+from spec.lang import *
 from spec.models.twophase import TwoPhase
 
 
