@@ -4,7 +4,7 @@ Each scenario is a path through a model. After each step of the core the nodes' 
 and compared: the first difference is the finding, and names file, step and variable. A step of the core may
 be several steps of the model, which the scenario marks.
 
-    liftlog spec cover --run sim/cover/isr
+    liftlog sim cover
 """
 
 from __future__ import annotations
