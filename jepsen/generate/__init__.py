@@ -4,8 +4,8 @@
 used.
 """
 
+from jepsen.generate.anomalies import CYCLES, PLANTABLE, near_miss, plant
 from jepsen.generate.answers import Planted, check_planted, read_answer
-from jepsen.generate.plants import CYCLES, PLANTABLE, near_miss, plant
 from jepsen.generate.small import fill, large_history, random_history
 
 __all__ = [

@@ -3,7 +3,7 @@
 A simulated system does every operation at one moment between its invocation and its completion, so what
 clients see is linearizable, or strictly serializable, whatever they do at the same time. Some operations
 fail, some never complete. Halfway, when nothing else is under way, the story of an anomaly is told
-(`jepsen.generate.stories`), on keys and values of its own.
+(`jepsen.generate.scenarios`), on keys and values of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from jepsen.events import FAIL, INFO, INVOKE, Event
 from jepsen.formats import write_edn
 from jepsen.formats.edn import Keyword
-from jepsen.generate.stories import STORIES, StoryStep
+from jepsen.generate.scenarios import SCENARIOS, OverlappingStep
 from jepsen.generate.systems import SYSTEMS, UNKNOWN_MAX, ObjectSystem
 from liftlog.types import LiftlogError
 
@@ -29,7 +29,7 @@ STEP_NS = 1_000_000
 
 def plantable(family: str) -> tuple[str, ...]:
     """The anomalies that can be planted in this family."""
-    return tuple(STORIES[family])
+    return tuple(SCENARIOS[family])
 
 
 def write_family(
@@ -56,9 +56,10 @@ def family_events(family: str, operations: int, seed: int = 0, anomaly: str | No
         raise LiftlogError(f"--family {family}: there is no such family; there are {', '.join(FAMILIES)}")
     if operations < 1:
         raise LiftlogError(f"--operations {operations}: give a number of 1 or more")
-    if anomaly is not None and anomaly not in STORIES[family]:
+    if anomaly is not None and anomaly not in SCENARIOS[family]:
         raise LiftlogError(
-            f"--plant {anomaly}: there is no such anomaly of {family}; there are {', '.join(STORIES[family])}"
+            f"--plant {anomaly}: there is no such anomaly of {family}; "
+            f"there are {', '.join(SCENARIOS[family])}"
         )
     rng = random.Random(f"{family} {seed}")
     return list(_Run(rng, SYSTEMS[family](rng)).events(operations, anomaly, family))
@@ -88,11 +89,11 @@ class _Run:
         yield from self._work(halfway)
         if anomaly is not None:
             yield from self._drain()
-            yield from self._tell(STORIES[family][anomaly](self.system))
+            yield from self._tell(SCENARIOS[family][anomaly](self.system))
         yield from self._work(operations - halfway)
         yield from self._drain()
         for f, argument, key in self.system.last():
-            yield from self._tell([StoryStep(((f, argument, key),))])
+            yield from self._tell([OverlappingStep(((f, argument, key),))])
 
     def _work(self, operations: int) -> Iterator[Event]:
         begun = 0
@@ -129,7 +130,7 @@ class _Run:
         while self.under_way:
             yield from self._advance(self.under_way[0])
 
-    def _tell(self, story: list[StoryStep]) -> Iterator[Event]:
+    def _tell(self, story: list[OverlappingStep]) -> Iterator[Event]:
         """Each step's operations overlap each other, and nothing else."""
         for step in story:
             opened = []

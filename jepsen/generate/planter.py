@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jepsen.generate.anomalies import plant
 from jepsen.generate.answers import Planted
 from jepsen.generate.edits import Edits
 from jepsen.generate.layout import PLANTED_OPS, STRIDE, Layout
 from jepsen.generate.pieces import MOP_COLUMNS, OP_FUNCTIONS, Columns, Piece, Sends
-from jepsen.generate.plants import plant
-from jepsen.generate.sites import AMID, NOT_WITH_FINAL_READS, PROCESSES, Site, suits
+from jepsen.generate.positions import AMID, NOT_WITH_FINAL_READS, PROCESSES, Site, suits
 from jepsen.generate.wanted import TRAFFIC, Wanted
 from jepsen.history import MOP_FUNCTIONS, NULL, HistoryWriter
 from liftlog.types import LiftlogError

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jepsen.generate.plants import CYCLES, PLANTABLE
+from jepsen.generate.anomalies import CYCLES, PLANTABLE
 from liftlog.types import LiftlogError
 
 TRAFFIC = "traffic"
@@ -23,7 +23,7 @@ PLANTABLE_AMID = (
     "int-poll-skip",
     "reused-value",
 )
-"""What can be planted amid the traffic (`jepsen.generate.sites`); everything else gets logs of its own."""
+"""What can be planted amid the traffic (`jepsen.generate.positions`); all else gets logs of its own."""
 ALL = "all"
 _WANTED = re.compile(rf"(?P<name>[\w-]+?)(?P<amid>@{TRAFFIC})?(?::(?P<number>\d+))?")
 

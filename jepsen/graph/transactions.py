@@ -20,9 +20,9 @@ import pyarrow as pa
 from jepsen.events import OK as OK_OUTCOME
 from jepsen.foreign.rows import operations_of
 from jepsen.formats import edn
+from jepsen.graph.explain import cycle_words
 from jepsen.graph.kernels import EDGE, LATE, LIMIT, OK, PROCESS_SHIFT, Batches
 from jepsen.graph.order import OPEN
-from jepsen.graph.telling import cycle_words
 from jepsen.judgement import Problem
 from jepsen.transactions import list_append, rw_register
 from jepsen.transactions.classify import KINDS, PROCESS, REALTIME, Edge

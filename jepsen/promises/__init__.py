@@ -6,9 +6,9 @@ Spark: `jepsen.spark.promises`. That no acknowledged value is lost is what the l
 
 from __future__ import annotations
 
+from jepsen.promises.anomaly_texts import explain, judge
 from jepsen.promises.columns import FUNCTIONS, INPUT_COLUMNS
 from jepsen.promises.kernel import check_batches, check_table
-from jepsen.promises.meanings import explain, judge
 from jepsen.result import PROMISE_MEANINGS as PROMISES
 
 __all__ = [

@@ -13,8 +13,17 @@ from html import escape
 from typing import Any, NamedTuple
 
 from jepsen.events import OK, Operation
+from jepsen.report.operation_text import (
+    answered,
+    call,
+    clip,
+    describe,
+    micro,
+    micro_operations,
+    sentence,
+    show,
+)
 from jepsen.report.shell import text
-from jepsen.report.words import answered, call, clip, describe, micro, micro_operations, sentence, show
 from jepsen.result import printable
 
 EDGES = {

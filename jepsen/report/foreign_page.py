@@ -12,6 +12,7 @@ from pathlib import Path
 from jepsen.events import FAIL, INFO, Operation
 from jepsen.judgement import Judgement, Problem
 from jepsen.report import timeline as lanes
+from jepsen.report.anomaly_texts import covered, meaning
 from jepsen.report.cycle import cycle_figure, transaction_nodes
 from jepsen.report.foreign import (
     AROUND,
@@ -24,10 +25,7 @@ from jepsen.report.foreign import (
     named,
 )
 from jepsen.report.linearization import Linearization, linearization_of
-from jepsen.report.meanings import covered, meaning
-from jepsen.report.plots import Frame, Series, plot, rate, raw_plot
-from jepsen.report.shell import disclosure, document, legend, table, text, write_page
-from jepsen.report.words import (
+from jepsen.report.operation_text import (
     QUESTIONS,
     call,
     clip,
@@ -38,6 +36,8 @@ from jepsen.report.words import (
     name,
     sentence,
 )
+from jepsen.report.plots import Frame, Series, plot, rate, raw_plot
+from jepsen.report.shell import disclosure, document, legend, table, text, write_page
 
 VERDICTS = {True: "valid", False: "invalid", None: "unknown"}
 HEADLINES = {

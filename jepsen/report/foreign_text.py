@@ -16,7 +16,7 @@ from jepsen.judgement import Problem
 from jepsen.report.foreign import ForeignResult, drawn
 from jepsen.report.foreign_page import HEADLINES, totals_of, verdict_of
 from jepsen.report.linearization import Linearization, linearization_of
-from jepsen.report.words import call, clip, full, name, sentence
+from jepsen.report.operation_text import call, clip, full, name, sentence
 from jepsen.result import printable
 
 STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}

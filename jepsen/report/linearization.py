@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jepsen.judgement import Problem
-from jepsen.report.words import plural, sentence
+from jepsen.report.operation_text import plural, sentence
 
 
 class PossibleNext(NamedTuple):

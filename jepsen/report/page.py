@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jepsen.report import timeline as lanes
+from jepsen.report.anomaly_texts import meaning_in_log
 from jepsen.report.cycle import CHARACTERS, CycleBox, cycle_figure
-from jepsen.report.meanings import meaning_in_log
+from jepsen.report.operation_text import clip, duration
 from jepsen.report.plots import Frame, Series, fault_words, plot, rate
 from jepsen.report.shell import disclosure, document, legend, table, text, write_page
 from jepsen.report.text import VERDICT_WORDS, counts_by_function, overall_verdict, summary_line
-from jepsen.report.words import clip, duration
 from jepsen.result import (
     CYCLE_MEANINGS,
     INVALID,

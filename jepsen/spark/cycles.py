@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from jepsen.graph.explain import CYCLE_DDL
 from jepsen.graph.kernels import (
     EDGE,
     LATE,
@@ -33,7 +34,6 @@ from jepsen.graph.kernels import (
     STEP_DDL,
 )
 from jepsen.graph.order import OPEN
-from jepsen.graph.telling import CYCLE_DDL
 from jepsen.graph.versions import LINKED, PLACED, RANGE_BITS
 from jepsen.history import FINAL_POLL
 from jepsen.log import OUTPUT_DDL
@@ -212,7 +212,7 @@ def told(named: DataFrame, steps: DataFrame) -> DataFrame:
     chosen = joined.where(F.col("matches") | (F.col("pos") == 0)).drop("sends", "its_log", "its_value", "pos")
     schema = to_arrow_schema(cast(StructType, StructType.fromDDL(CYCLES_DDL)))
     return chosen.repartition("anomaly", "first").mapInArrow(
-        kernel("jepsen.graph.telling", "tell", schema), CYCLES_DDL
+        kernel("jepsen.graph.explain", "tell", schema), CYCLES_DDL
     )
 
 

@@ -54,15 +54,15 @@ def check(model: Any, bounds: Bounds, progress: Progress | None = None) -> Explo
         actions=dict.fromkeys(compiled.actions, 0),
     )
     with tempfile.TemporaryDirectory(prefix="liftlog-spec-") as name:
-        crew = Crew(model, compiled, bounds, Path(name), Ticker(report, progress or _silent, started))
+        pool = WorkerPool(model, compiled, bounds, Path(name), Ticker(report, progress or _silent, started))
         try:
-            found = _depths(crew, bounds, report)
+            found = _depths(pool, bounds, report)
             if found is not None:
                 report.verdict, report.invariant = "violated", found.invariant
-                marks = ancestry(crew.links[: found.depth], found.mark)
+                marks = ancestry(pool.links[: found.depth], found.mark)
                 report.trace = _retrace(compiled, marks, bounds.symmetry)
         finally:
-            crew.close()
+            pool.close()
     if report.verdict == "holds" and report.unreached:
         report.verdict = "vacuous"
     report.never = [action for action, steps in report.actions.items() if not steps]
@@ -94,16 +94,16 @@ class Ticker:
         )
 
 
-def _depths(crew: Crew, bounds: Bounds, report: ExplorationReport) -> WorkerViolation | None:
-    unseen: dict[str, None] = dict.fromkeys(found.name for found in crew.model.sometimes)
+def _depths(pool: WorkerPool, bounds: Bounds, report: ExplorationReport) -> WorkerViolation | None:
+    unseen: dict[str, None] = dict.fromkeys(found.name for found in pool.model.sometimes)
     names = list(report.actions)
-    tallies = crew.start()
+    tallies = pool.start()
     while True:
         new = sum(tally.states() for tally in tallies)
         report.distinct_states += new
         report.generated_states += sum(tally.generated for tally in tallies)
         report.deadlocks += sum(tally.deadlocks for tally in tallies)
-        report.spills = crew.spills
+        report.spills = pool.spills
         for tally in tallies:
             for name, steps in zip(names, tally.taken, strict=True):
                 report.actions[name] += steps
@@ -115,7 +115,7 @@ def _depths(crew: Crew, bounds: Bounds, report: ExplorationReport) -> WorkerViol
         found = [tally.found for tally in tallies if tally.found is not None]
         if found:
             return min(found, key=lambda violation: violation.depth)
-        crew.ticker.show(new, 0.0, 0)
+        pool.ticker.show(new, 0.0, 0)
         if not report.distinct_states:
             raise SpecError(f"model {report.model} has no first state: a guard of @initial is never true")
         if not new:
@@ -123,10 +123,10 @@ def _depths(crew: Crew, bounds: Bounds, report: ExplorationReport) -> WorkerViol
         if (bounds.states and report.distinct_states >= bounds.states) or report.depth == bounds.depth:
             report.verdict = "bounded"
             return None
-        tallies = crew.advance(tallies, new)
+        tallies = pool.advance(tallies, new)
 
 
-class Crew:
+class WorkerPool:
     """One worker in this process and `jobs - 1` in processes of their own.
 
     `links`: for each depth the files of links. `spills`: how often the table was emptied.

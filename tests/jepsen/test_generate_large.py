@@ -14,8 +14,8 @@ import pytest
 from jepsen.generate import CYCLES, PLANTABLE, Planted, check_planted, near_miss, plant, read_answer
 from jepsen.generate import pieces as pieces_module
 from jepsen.generate.large import write_large
+from jepsen.generate.positions import NOT_WITH_FINAL_READS
 from jepsen.generate.shape import Shape
-from jepsen.generate.sites import NOT_WITH_FINAL_READS
 from jepsen.generate.wanted import PLANTABLE_AMID, parse_wanted
 from jepsen.history import History, HistoryWriter
 from jepsen.parquet import read_info, read_parquet

@@ -16,6 +16,7 @@ from jepsen.events import INFO, INVOKE, OK, Event, Operation, pair
 from jepsen.formats.edn import Keyword
 from jepsen.judgement import Judgement, Problem
 from jepsen.report import foreign_page, timeline
+from jepsen.report.anomaly_texts import covered, meaning
 from jepsen.report.cycle import cycle_figure
 from jepsen.report.foreign import (
     AROUND,
@@ -30,8 +31,7 @@ from jepsen.report.foreign import (
 )
 from jepsen.report.foreign_page import DRAWINGS_MAX, FILES_MAX, write_foreign_html
 from jepsen.report.foreign_text import print_foreign
-from jepsen.report.meanings import covered, meaning
-from jepsen.report.words import call, describe, micro, show
+from jepsen.report.operation_text import call, describe, micro, show
 from jepsen.tallies import ANOMALIES as TALLY_ANOMALIES
 from jepsen.transactions.consistency import ANOMALIES as TRANSACTION_ANOMALIES
 from liftlog.types import LiftlogError

@@ -1,4 +1,4 @@
-"""Stories of anomalies for histories of other families: operations whose answers cannot all be true.
+"""Scenarios of anomalies for histories of other families: operations whose answers cannot all be true.
 
 They are told while nothing else is under way, on keys and values that nothing else uses.
 """
@@ -18,7 +18,7 @@ OWN_KEYS = 10**6
 """From here on keys belong to stories."""
 
 
-class StoryStep(NamedTuple):
+class OverlappingStep(NamedTuple):
     """Operations that overlap, in the order in which they happen. An answer of None is the system's own."""
 
     operations: tuple[Choice, ...]
@@ -26,25 +26,25 @@ class StoryStep(NamedTuple):
     first_process: int = 0
 
 
-Story = Callable[[Any], list[StoryStep]]
+Scenario = Callable[[Any], list[OverlappingStep]]
 Micro = tuple[str, int, Any]
 
 
-def _one(f: str, argument: Any, answer: Answer | None = None, key: Any = None) -> StoryStep:
-    return StoryStep(((f, argument, key),), (answer,))
+def _one(f: str, argument: Any, answer: Answer | None = None, key: Any = None) -> OverlappingStep:
+    return OverlappingStep(((f, argument, key),), (answer,))
 
 
-def _stale_read(system: ObjectSystem) -> list[StoryStep]:
+def _stale_read(system: ObjectSystem) -> list[OverlappingStep]:
     """A read of what was overwritten before it began."""
     return [_one("write", 8), _one("write", 9), _one("read", None, (OK, 8))]
 
 
-def _stale_unique_read(system: ObjectSystem) -> list[StoryStep]:
+def _stale_unique_read(system: ObjectSystem) -> list[OverlappingStep]:
     old, new = system.fresh(), system.fresh()
     return [_one("write", old), _one("write", new), _one("read", None, (OK, old))]
 
 
-def _stale_pair(system: ObjectSystem) -> list[StoryStep]:
+def _stale_pair(system: ObjectSystem) -> list[OverlappingStep]:
     """Both registers are written at once, and one is read without the other."""
     x, y = Keyword("x"), Keyword("y")
     writes = [[[Keyword("write"), x, n], [Keyword("write"), y, n]] for n in (8, 9)]
@@ -53,17 +53,17 @@ def _stale_pair(system: ObjectSystem) -> list[StoryStep]:
     return [_one("txn", writes[0]), _one("txn", writes[1]), _one("txn", asked, (OK, read))]
 
 
-def _taken_too_often(system: Any) -> list[StoryStep]:
+def _taken_too_often(system: Any) -> list[OverlappingStep]:
     """More is acquired than there is, also if every operation that is open for ever is a release."""
     many = system.free + UNKNOWN_MAX + 1
     return [_one("acquire", None, (OK, None)) for _ in range(many)]
 
 
-def _forgotten(system: ObjectSystem) -> list[StoryStep]:
+def _forgotten(system: ObjectSystem) -> list[OverlappingStep]:
     return [_one("add", HIGH), _one("contains", HIGH, (OK, False))]
 
 
-def _out_of_order(put: str, take: str, values: tuple[int, int], wrong: int) -> Story:
+def _out_of_order(put: str, take: str, values: tuple[int, int], wrong: int) -> Scenario:
     """Two values are put and both taken, the wrong one first."""
     takes = (values[wrong], values[1 - wrong])
     return lambda system: [
@@ -72,11 +72,11 @@ def _out_of_order(put: str, take: str, values: tuple[int, int], wrong: int) -> S
     ]
 
 
-def _too_much(system: Any) -> list[StoryStep]:
+def _too_much(system: Any) -> list[OverlappingStep]:
     return [_one("read", None, (OK, HIGH))]
 
 
-def _old_text(system: ObjectSystem) -> list[StoryStep]:
+def _old_text(system: ObjectSystem) -> list[OverlappingStep]:
     old, new = f"{system.fresh()};", f"{system.fresh()};"
     return [_one("put", old, key="own"), _one("put", new, key="own"), _one("get", None, (OK, old), "own")]
 
@@ -95,7 +95,7 @@ def _txn(*steps: Micro, outcome: str = OK) -> _Txn:
     return _Txn(steps, outcome)
 
 
-def _together(*transactions: _Txn, process: int = 0) -> StoryStep:
+def _together(*transactions: _Txn, process: int = 0) -> OverlappingStep:
     """Transactions that overlap, each by a process of its own from `process` on."""
     operations, answers = [], []
     for transaction in transactions:
@@ -103,7 +103,7 @@ def _together(*transactions: _Txn, process: int = 0) -> StoryStep:
         asked = [[f, key, None if f == "r" else value] for f, key, value in done]
         operations.append(("txn", asked, None))
         answers.append((transaction.outcome, asked if transaction.outcome == FAIL else done))
-    return StoryStep(tuple(operations), tuple(answers), process)
+    return OverlappingStep(tuple(operations), tuple(answers), process)
 
 
 X, Y = 0, 1
@@ -121,11 +121,11 @@ def _r(key: int, value: Any) -> Micro:
     return ("r", key, value)
 
 
-def _steps(*steps: StoryStep) -> Story:
+def _steps(*steps: OverlappingStep) -> Scenario:
     return lambda system: list(steps)
 
 
-_LIST_APPEND: dict[str, Story] = {
+_LIST_APPEND: dict[str, Scenario] = {
     "G0": _steps(
         _together(_txn(_a(X, 1), _a(Y, 1)), _txn(_a(X, 2), _a(Y, 2))),
         _together(_txn(_r(X, [1, 2]), _r(Y, [2, 1]))),
@@ -179,7 +179,7 @@ _LIST_APPEND: dict[str, Story] = {
         _together(_txn(_r(X, [1, 2]))),
     ),
 }
-_RW_REGISTER: dict[str, Story] = {
+_RW_REGISTER: dict[str, Scenario] = {
     "G1a": _steps(_together(_txn(_w(X, 1), outcome=FAIL)), _together(_txn(_r(X, 1)))),
     "G1b": _steps(_together(_txn(_w(X, 1), _w(X, 2)), _txn(_r(X, 1)))),
     "G1c": _steps(_together(_txn(_w(X, 1), _r(Y, 1)), _txn(_w(Y, 1), _r(X, 1)))),
@@ -194,7 +194,7 @@ _RW_REGISTER: dict[str, Story] = {
 # -- tallies -------------------------------------------------------------------------------------------------
 
 
-def _balances(*changes: int) -> Story:
+def _balances(*changes: int) -> Scenario:
     """A read of all accounts in which the first ones differ by this from what they started with."""
     seen = {account: BALANCE for account in range(ACCOUNTS)}
     for account, change in enumerate(changes):
@@ -202,31 +202,31 @@ def _balances(*changes: int) -> Story:
     return lambda system: [_one("read", None, (OK, seen))]
 
 
-def _lost_element(system: Any) -> list[StoryStep]:
+def _lost_element(system: Any) -> list[OverlappingStep]:
     """An element is acknowledged, but the system forgets it at once."""
     element = system.fresh()
     return [_one("add", element, (OK, element))]
 
 
-def _seen_then_lost(system: Any) -> list[StoryStep]:
+def _seen_then_lost(system: Any) -> list[OverlappingStep]:
     element = system.fresh()
     seen = [*system.elements, element]
     return [_one("add", element, (OK, element)), _one("read", None, (OK, seen))]
 
 
-def _unasked(system: Any) -> list[StoryStep]:
+def _unasked(system: Any) -> list[OverlappingStep]:
     """Something shows up that nobody adds."""
     system.elements.append(HIGH)
     return []
 
 
-def _twice(system: Any) -> list[StoryStep]:
+def _twice(system: Any) -> list[OverlappingStep]:
     element = system.fresh()
     seen = [*system.elements, element, element]
     return [_one("add", element), _one("read", None, (OK, seen))]
 
 
-def _fork(system: Any) -> list[StoryStep]:
+def _fork(system: Any) -> list[OverlappingStep]:
     """Two reads of a group see two writes in opposite orders."""
     first = GROUP * (OWN_KEYS // GROUP)
     keys = [first + n for n in range(GROUP)]
@@ -235,10 +235,10 @@ def _fork(system: Any) -> list[StoryStep]:
     seen = [
         (OK, [[Keyword("r"), key, 1 if key == keys[which] else None] for key in keys]) for which in (0, 1)
     ]
-    return [StoryStep((*writes, ("read", asked, None), ("read", asked, None)), (None, None, *seen))]
+    return [OverlappingStep((*writes, ("read", asked, None), ("read", asked, None)), (None, None, *seen))]
 
 
-def _without_earlier(system: Any) -> list[StoryStep]:
+def _without_earlier(system: Any) -> list[OverlappingStep]:
     """A read shows the second of two writes, but not the first."""
     one, two = system.fresh(), system.fresh()
     seen = [*system.elements, two]
@@ -246,7 +246,7 @@ def _without_earlier(system: Any) -> list[StoryStep]:
 
 
 _OBJECT = "nonlinearizable"
-STORIES: dict[str, dict[str, Story]] = {
+SCENARIOS: dict[str, dict[str, Scenario]] = {
     "register": {_OBJECT: _stale_unique_read},
     "cas-register": {_OBJECT: _stale_read},
     "multi-register": {_OBJECT: _stale_pair},
