@@ -26,6 +26,7 @@ from sim.mutants import planted
 from sim.refining import summary
 from sim.runner import run_seed
 from sim.runs import RunOptions, RunResult
+from sim.seeds import parse_seeds, progress
 from sim.world import World
 
 ROW_WIDTH = 62
@@ -251,18 +252,6 @@ def _print_verdict(result: RunResult) -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def parse_seeds(text: str) -> range:
-    """``A:B`` as a range. Raises LiftlogError."""
-    first, colon, end = text.partition(":")
-    try:
-        seeds = range(int(first), int(end)) if colon else range(int(first), int(first) + 1)
-    except ValueError:
-        raise LiftlogError(f"--seeds '{text}' is not A:B; for example 0:1000") from None
-    if not seeds:
-        raise LiftlogError(f"--seeds '{text}' names no seed; for example 0:1000")
-    return seeds
-
-
 def _sweep(arguments: argparse.Namespace) -> int:
     from sim.record import check_place, sources_hash, write_record
     from sim.sweep import default_jobs, run_sweep
@@ -291,41 +280,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.record is not None and result.good:
         write_record(arguments.record, arguments.seeds, options[0], result, sources)
     return 0 if result.good else 1
-
-
-@contextlib.contextmanager
-def progress(total: int, *, enabled: bool) -> Iterator[Any]:
-    """A progress bar on a terminal; failures are printed above it."""
-    if not enabled:
-        yield lambda line: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("seeds", total=total)
-
-        def advance(line: str) -> None:
-            if line:
-                bar.console.print(line, soft_wrap=True, highlight=False)
-            bar.advance(task)
-
-        yield advance
 
 
 def _print_sweep(result: Any) -> None:

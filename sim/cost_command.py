@@ -17,6 +17,7 @@ import msgspec
 from liftlog.types import LiftlogError
 from sim.runner import run_seed
 from sim.runs import RunOptions
+from sim.seeds import parse_seeds, progress
 
 WAYS = (False, True)
 """Without refinement, and with it."""
@@ -76,8 +77,6 @@ def add_cost(verbs: Any) -> None:
 
 
 def _cost(arguments: argparse.Namespace) -> int:
-    from sim.command import parse_seeds, progress
-
     if not 1 <= arguments.rounds <= 100:
         raise LiftlogError(f"--rounds {arguments.rounds} is out of range; choose 1 to 100")
     seeds = parse_seeds(arguments.seeds)

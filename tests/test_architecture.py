@@ -235,7 +235,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
     ("liftlog.core.metadata", "liftlog.core.placement", "liftlog.core.standins"),
     ("liftlog.core.node", "liftlog.core.requests"),
-    ("sim.command", "sim.cost_command"),
     ("liftlog.core.raft", "liftlog.core.raft_gate", "liftlog.core.raft_leader", "liftlog.core.raft_votes"),
     (
         "liftlog.core.confession",

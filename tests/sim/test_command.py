@@ -9,9 +9,9 @@ import pytest
 
 from jepsen.jsonl import read_jsonl
 from liftlog.cli import main
-from sim.command import parse_seeds
 from sim.runner import run_seed
 from sim.runs import RunOptions
+from sim.seeds import parse_seeds
 from sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow
