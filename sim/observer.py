@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -58,7 +58,6 @@ from sim.invariants import PartitionTruth, Violation, never_subscribed
 from sim.kernel import MILLISECOND
 from sim.machine import Machine
 from sim.raft_truth import RaftTruth
-from sim.refining import Refining
 from sim.retaining import Retaining
 from sim.sessions import WholeSessions
 from sim.silence import Contacts
@@ -66,6 +65,26 @@ from sim.waiting import WaitingReads
 
 Durable = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
+
+
+class StepWatcher(Protocol):
+    """Who holds each step against a model while the world runs (`sim/refining.py`)."""
+
+    def created(self, machine: Machine) -> None:
+        """A process has its node, which is not started yet. Raises Violation."""
+        ...
+
+    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+        """After each step. Raises Violation."""
+        ...
+
+    def check(self) -> None:
+        """Explain what was only noted so far. Raises Violation."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """What was done, for the run's result."""
+        ...
 
 
 class _Seen:
@@ -129,7 +148,7 @@ class Observer:
             LogOpened: self._opened,
             Received: self._contacts.heard,
         }
-        self.refining: Refining | None = None
+        self.refining: StepWatcher | None = None
         """Checks each step against the model, if this run is refined."""
         self._views: dict[int, _View] = {}
         self._log_starts = account.log_starts
