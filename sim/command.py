@@ -170,7 +170,7 @@ class _Rows:
 def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
     from sim.history import FaultLog, history_of, write
-    from sim.trace import TraceWriter
+    from sim.trace import WorldTraceWriter
 
     seen: list[tuple[World, FaultLog]] = []
     with _trace(arguments.trace) as trace:
@@ -179,7 +179,7 @@ def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool)
             seen.append((world, FaultLog(world)))
             if not quiet:
                 _Rows(world)
-            if isinstance(trace, TraceWriter):
+            if isinstance(trace, WorldTraceWriter):
                 trace.attach(world)
 
         result = run_seed(options, watch, keep_values=arguments.history is not None)
@@ -191,13 +191,13 @@ def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool)
 
 @contextlib.contextmanager
 def _trace(path: Path | None) -> Iterator[object]:
-    from sim.trace import TraceWriter
+    from sim.trace import WorldTraceWriter
 
     if path is None:
         yield None
         return
     try:
-        writer = TraceWriter(path)
+        writer = WorldTraceWriter(path)
         with writer:
             yield writer
     except OSError as error:

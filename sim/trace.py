@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 LONGEST_BYTES = 120
 
 
-class TraceWriter:
+class WorldTraceWriter:
     """Writes the steps of one world to a file. Use as a context manager; `attach` before the world starts."""
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class TraceWriter:
         self._file: TextIO | None = None
         self._world: World | None = None
 
-    def __enter__(self) -> TraceWriter:
+    def __enter__(self) -> WorldTraceWriter:
         self._file = self._path.open("w", encoding="utf-8")
         return self
 

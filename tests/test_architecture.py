@@ -265,7 +265,7 @@ NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
 
 # Names that stand for two things and should not. None may be added; whoever renames one takes it out.
 KNOWN_REPEATED_NAMES = (
-    *("Disk", "Engine", "Finding", "Group", "Header", "Letter", "NotDriven", "Opened", "Result", "Session"),
+    *("Engine", "Finding", "Group", "Header", "Letter", "NotDriven", "Opened", "Result", "Session"),
     *("Summary", "Target", "Upkeep", "View"),
 )
 
