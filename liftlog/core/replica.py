@@ -121,6 +121,7 @@ class Replica:
         "dropped_below",
         "durable_leo",
         "epoch",
+        "epoch_given_up",
         "failed_durable",
         "fetches",
         "following",
@@ -177,6 +178,8 @@ class Replica:
         self.confession = Confession(self)
         self.never_opened = True
         self.failed_durable = 0
+        self.epoch_given_up = 0
+        """Epoch of the last durable record of what the last reset gave up, for a reset that fails (C3)."""
         self.keep_below = 0
         self.in_doubt = False
         """R5: a sync failed, or there is damage: what lies on the disk is not read before it is rebuilt."""
@@ -383,6 +386,7 @@ class Replica:
         ctx = self.ctx
         ctx.mark("C3.reset")
         self.cache.clear()
+        self.epoch_given_up = self.history.epoch_before(self.durable_leo)
         self.history = EpochHistory(epochs)
         self.log_start = self.leo = self.hw = start
         self.hw_epoch = self.epoch
@@ -468,7 +472,9 @@ class Replica:
 
     def report_failure(self, leo: int, shortfall: bool = False) -> None:
         """Tell the metadata group what this copy still has, until it has heard it."""
-        self.confession.say(self.history.epoch_before(leo), leo, shortfall)
+        # What a reset gave up may be there yet, and of that the history says nothing any more.
+        epoch = self.history.epoch_before(leo) or self.epoch_given_up
+        self.confession.say(epoch, leo, shortfall)
 
     def _may_open(self, summary: LogSummary) -> bool:
         """Whether the group knows how far the rebuilt log reaches; nobody may count on it before.

@@ -26,6 +26,7 @@ from liftlog.messages import (
     ReadRequest,
     Received,
     RetainLog,
+    StorageFailed,
 )
 from liftlog.types import LogOptions, Message, Mutants, PartitionId, StreamConfig
 from tests.core.node_harness import World
@@ -213,6 +214,28 @@ def test_C3_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
     assert world.run_until(lambda: behind in leader.isr and partition in world.nodes[behind].replicas)
     assert world.replica(behind, partition).history.epoch_before(6) == leader.history.epoch_before(6) > 0
     assert world.nodes[behind].marks.get("C3.reset", 0) == 0
+
+
+def test_R14_a_reset_that_fails_is_told_with_the_epoch_of_what_may_be_there_yet() -> None:
+    """Found in seed 960: it told that its copy reaches offset 3 with a record of no epoch."""
+    world, partition = ready(3)
+    behind = others(world, partition)[0]
+    world.kill(behind)
+    leader = world.replica(world.leader(partition), partition)
+    assert world.run_until(lambda: behind not in leader.isr)
+    assert world.run_until(lambda: partition in world.subscriptions)
+    for number in range(5):
+        world.publish(partition, b"more %d" % number)
+        world.run(0.2)
+    assert world.answer(world.leader(partition), PurgeRequest(partition, 6)).detail
+    world.restart(behind)
+    assert world.run_until(lambda: world.nodes[behind].marks.get("C3.reset", 0) > 0)
+    replica = world.replica(behind, partition)
+    ticket = replica.pending[-1][0]
+    world.step(behind, StorageFailed(partition, ticket, True, "no space left on device"))
+    told = replica.confession.said
+    assert told is not None
+    assert (told.epoch, told.leo) == (1, 3)
 
 
 def test_R6_at_the_log_start_the_epoch_before_it_is_checked() -> None:
