@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -282,7 +281,7 @@ class Machine:
     def __init__(self, node: Scripted, clock: Any, kernel: Kernel | None = None) -> None:
         self.running = node
         self.clock = clock
-        self.world = SimpleNamespace(kernel=kernel)
+        self.kernel = kernel
         self.process: Any = None
         self._waiting: list[Event] = []
 

@@ -36,7 +36,8 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.types import ClientRef, HardState, InvariantViolation, PartitionId, Ticket
-from sim.runner import Options, run_seed
+from sim.runner import run_seed
+from sim.runs import RunOptions
 from sim.still import STILL, StillWorld
 from tests.driver.interpreter_users import (
     STILL_USERS,
@@ -149,7 +150,7 @@ def simulated() -> Script:
 
         world.observer.on_step = note
 
-    run_seed(Options(seed=7), watch)
+    run_seed(RunOptions(seed=7), watch)
     return Script(happenings, [answered[0], [], *answered[1:]])
 
 
