@@ -355,6 +355,8 @@ class Metadata:
             stream.partitions.append(partition.id)
             self.partitions[partition.id] = partition
             self._loads.placed(replicas)
+            # Also one that nobody leads yet: whoever comes back finds it.
+            self.changed[partition.id] = None
             self._elect(partition)
         return Result(stream=index)
 

@@ -126,6 +126,17 @@ def test_R12_the_first_isr_is_the_live_ones_of_the_chosen_replicas() -> None:
     assert partition.leader in partition.isr
 
 
+def test_R12_a_stream_that_nobody_can_hold_yet_is_known_to_all_the_same() -> None:
+    """Found in seed 2616: nobody was told of it, so that nodes did not look at it before the next change."""
+    cluster = Cluster()
+    for node in (1, 2, 3):
+        cluster.expire(node)
+    cluster.metadata.changed.clear()
+    partition = cluster.create()
+    assert (partition.leader, sorted(partition.isr)) == (0, [1, 2, 3])
+    assert list(cluster.metadata.changed) == [partition.id]
+
+
 def test_R16_leaders_are_spread_evenly() -> None:
     cluster = Cluster()
     leaders = [cluster.create(f"s{i}").leader for i in range(6)]
