@@ -18,7 +18,8 @@ and an ordinary fetch brings it back. The same is done when storage cannot repai
 
 A leader that has damage hands over to any live replica that has everything committed. Is there none, it is
 the only copy: it goes on leading, reads of the range fail and name the bytes, everything else works. It hands
-over as soon as somebody else has joined.
+over as soon as somebody else has joined. If nobody can, since all others end where its damage begins, what
+lies there was never committed, and is cut off like a follower's.
 """
 
 from __future__ import annotations
@@ -187,7 +188,11 @@ class Repairs:
         if self.ranges:
             self.waited_ticks += 1
             self.pause_ticks = max(0, self.pause_ticks - 1)
-            self._step()
+            if self.replica.leading is not None and self._nobody_else_has(self.ranges[0].start):
+                self.ctx.mark("D2.lone-tail")
+                self.replica.cut_damage(self.ranges[0].start)
+            else:
+                self._step()
 
     def _step(self) -> None:
         replica = self.replica
@@ -210,6 +215,21 @@ class Repairs:
             return []
         others = [*record.isr, *record.eligible]
         return [node for node in others if node != self.ctx.node and self.ctx.metadata.is_live(node)]
+
+    def _nobody_else_has(self, offset: int) -> bool:
+        """Whether this leader's log alone goes on behind `offset`, and nothing there can be committed.
+
+        With a minimum of two, what is committed is on another copy: each of them has shown in this epoch how
+        far it reaches, and none was lost. They can fetch nothing more from here.
+        """
+        replica, record = self.replica, self.replica.record
+        if record is None or replica.leading is None or record.min_insync < 2 or offset < replica.hw:
+            return False
+        if any(known.lost for known in record.last_known.values()):
+            return False
+        heard = replica.leading.followers
+        others = [heard.get(node) for node in record.replicas if node != self.ctx.node]
+        return all(other is not None and 0 <= other.durable <= offset for other in others)
 
     def _tell(self) -> None:
         """Report once; when that has been heard, we count for nothing (or lead again, alone)."""

@@ -192,6 +192,42 @@ def test_D2_a_lonely_damaged_leader_hands_over_when_somebody_joins() -> None:
     assert world.values(first, partition) == SIX
 
 
+def leading_alone_with_damage(minimum: int) -> tuple[World, PartitionId, int]:
+    """Every copy was in doubt; the longest one leads, and is damaged where the others end."""
+    world, partition = six(minimum=minimum)
+    first = world.leader(partition)
+    world.drop = lambda sender, to, message: first in (sender, to)
+    world.publish(partition, b"only here")
+    world.publish(partition, b"and here")
+    world.run(0.1)
+    for node in list(world.nodes):
+        world.kill(node)
+    world.drop = lambda sender, to, message: False
+    for node in world.disks:
+        world.restart(node, TailState.SUSPECT)
+    assert world.run_until(lambda: world.leader(partition) == first)
+    assert world.replica(first, partition).leo == 8
+    plant(world, first, partition, 6, 7)
+    return world, partition, first
+
+
+def test_D2_a_leader_cuts_off_damage_behind_which_nobody_else_has_anything() -> None:
+    """Found in seed 2042: nobody could fetch past it, so that nobody came into sync for ever."""
+    world, partition, first = leading_alone_with_damage(minimum=2)
+    assert world.run_until(lambda: world.nodes[first].marks.get("D2.lone-tail", 0) == 1)
+    assert world.run_until(lambda: world.leader(partition) != 0 and world.replica(first, partition).leo == 6)
+    world.run(5.0)
+    assert all(whole(world, node, partition) for node in world.nodes)
+    assert {tuple(world.values(node, partition)) for node in world.nodes} == {tuple(SIX)}
+
+
+def test_D2_what_may_be_committed_on_one_copy_alone_is_not_cut_off() -> None:
+    world, partition, first = leading_alone_with_damage(minimum=1)
+    world.run(20.0)
+    assert world.nodes[first].marks.get("D2.lone-tail", 0) == 0
+    assert b"and here" in world.values(first, partition)
+
+
 def test_D2_two_copies_with_different_damage_repair_each_other() -> None:
     world, partition = ready(6, World(count=2, **SLOW), replicas=2)
     first = world.leader(partition)
