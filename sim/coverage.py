@@ -19,6 +19,7 @@ EXPLAINED: dict[str, str] = {
     "R1.other-incarnation": "registering takes the office away first: a second line of defence",
     "R1.barred": "a failed log is opened once the group has heard of it, which ends the epoch: a second line",
     "R6.committed": "no honest leader asks for it",
+    "N5.nobody-else": "a race: all others in sync restart between asking and arrival; none in 0:3000",
     "R9.leader": "an election raises the version, so that R9.version says no as well",
 }
 """Why no simulated world makes this guard decide. tests/core/test_second_lines.py does."""

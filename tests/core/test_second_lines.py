@@ -1,4 +1,4 @@
-"""Guards that no honest world makes decide, each reached directly: second lines of defence.
+"""Guards that no honest world makes decide, or hardly one, each reached directly: second lines of defence.
 
 `sim/coverage.py` says of each why no world needs it, and `tests/test_rules.py` asks for a test of each;
 `R6.progress-mismatch` is decided by what broken peers send only.
@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from liftlog.core.commands import ChangeIsr, RegisterNode, encode_command
+from liftlog.core.commands import ChangeIsr, RegisterNode, Resign, encode_command
 from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
 from liftlog.types import Entry
 from tests.core.metadata_harness import Cluster
@@ -100,3 +100,17 @@ def test_R9_leader_a_change_of_the_isr_by_another_than_the_leader_takes_no_effec
     assert cluster.apply(command).code == "rejected"
     assert len(partition.isr) == 3
     assert cluster.metadata.counts["R9.leader"] == 1
+
+
+def test_N5_nobody_else_a_leader_is_not_relieved_while_all_others_have_just_begun_anew() -> None:
+    """`N5.nobody-else`: it asked when they were there."""
+    cluster = Cluster()
+    partition = cluster.create()
+    leader, epoch = partition.leader, partition.epoch
+    asked = Resign(cluster.request(), partition.id, epoch, partition.version)
+    for node in partition.isr:
+        if node != leader:
+            cluster.register(node)
+    assert cluster.apply(asked).code == "rejected"
+    assert (partition.leader, partition.epoch) == (leader, epoch)
+    assert cluster.metadata.counts["N5.nobody-else"] == 1
