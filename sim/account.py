@@ -24,7 +24,8 @@ class Account:
         self.authors = Authors(self.checks.counts, kernel)
         self.partitions: dict[PartitionId, PartitionTruth] = {}
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
-        """Where each node's copy of a log begins, as last heard."""
+        """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
+        where it began and where it is to begin."""
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None

@@ -28,7 +28,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
                          (R15, N2)
     ReadsBounded         no more reads wait for a disk than its node's limits allow (L3)
     AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
-    LogStartMonotone     a log start never goes back, and what was purged is never read again (C3)
+    LogStartMonotone     a log start goes back by a reset only, and what was purged is never read again (C3)
     ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
     Subsequence, FoldPreserved, NoResurrection, CompactionHorizon, TombstoneSafe
                          what a copy may lack, see `sim/contents.py` (C1, C2)

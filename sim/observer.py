@@ -19,6 +19,7 @@ from liftlog.messages import (
     AppendLog,
     Compacted,
     CompactLog,
+    Durable,
     Effect,
     Event,
     LogOpened,
@@ -48,6 +49,7 @@ from liftlog.types import (
     PartitionId,
     Recovered,
     TailState,
+    Ticket,
 )
 from sim.account import Account
 from sim.cluster import Cluster
@@ -63,7 +65,7 @@ from sim.sessions import WholeSessions
 from sim.silence import Contacts
 from sim.waiting import WaitingReads
 
-Durable = tuple[Sequence[EpochStart], int, int]
+DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
 
 
@@ -103,7 +105,7 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
+    __slots__ = ("commit", "led_term", "marks", "registered", "replicas", "resets")
 
     def __init__(self) -> None:
         self.commit = 0
@@ -111,6 +113,8 @@ class _View:
         self.marks: dict[str, int] = {}
         self.registered = False
         self.replicas: dict[PartitionId, _Seen] = {}
+        self.resets: dict[Ticket, PartitionId] = {}
+        """The last reset of each log, until storage answers."""
 
 
 class Observer:
@@ -146,6 +150,7 @@ class Observer:
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
+            Durable: self._synced,
             Received: self._contacts.heard,
         }
         self.refining: StepWatcher | None = None
@@ -234,7 +239,7 @@ class Observer:
             if machine.number in truth.isr and truth.hw:
                 truth.on_isr_member(machine.number, *self._recovered_log(machine, partition))
 
-    def _recovered_log(self, machine: Machine, partition: PartitionId) -> Durable:
+    def _recovered_log(self, machine: Machine, partition: PartitionId) -> DurableLog:
         assert machine.recovered is not None
         for summary in machine.recovered.logs:
             if summary.log == partition:
@@ -412,7 +417,7 @@ class Observer:
                 continue  # A machine that is down is looked at when it recovers.
             truth.on_isr_member(number, *self._durable(machine, node.replicas.get(truth.id), truth.id))
 
-    def _durable(self, machine: Machine, replica: Replica | None, partition: PartitionId) -> Durable:
+    def _durable(self, machine: Machine, replica: Replica | None, partition: PartitionId) -> DurableLog:
         """A replica's durable log, as the node knows it or, before it began its run, as its recovery found
         it.
         """
@@ -560,14 +565,16 @@ class Observer:
             self.count("log starts moved")
         self._retaining.moved(machine, event, self.truth(event.log))
 
-    def _log_start(self, machine: Machine, log: PartitionId, start: int) -> None:
+    def _log_start(self, machine: Machine, log: PartitionId, start: int, anew: bool = False) -> None:
+        """A copy begins at `start`, durably; `anew`: by a reset, which may go back (R6)."""
         key = (machine.number, log)
         truth = self.truth(log)
         newest = self._cluster.newest_metadata()
         stream = newest.by_id.get(log[0]) if newest is not None else None
         kept = stream is not None and stream.config.retention.unlimited
         most = truth.purge_asked if kept else truth.hw
-        truth.log_start_moved(machine.number, start, self._log_starts.get(key, 0), most)
+        before = start if anew else self._log_starts.get(key, 0)
+        truth.log_start_moved(machine.number, start, before, most)
         self._log_starts[key] = start
 
     def _opened(self, machine: Machine, event: LogOpened) -> None:
@@ -621,7 +628,20 @@ class Observer:
     def _reset(self, machine: Machine, effect: ResetLog) -> None:
         self.count("log resets")
         self._lower_clean_point(machine, effect.log, 0)
+        # Until storage answers, a start may find the log as it was or as it is to be.
+        key = (machine.number, effect.log)
+        self._log_starts[key] = min(self._log_starts.get(key, 0), effect.start)
+        view = self._views[machine.number]
+        view.resets = {ticket: log for ticket, log in view.resets.items() if log != effect.log}
+        view.resets[effect.ticket] = effect.log
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
+
+    def _synced(self, machine: Machine, event: Durable) -> None:
+        """A reset is done: no `LogStartMoved` tells where the log begins now."""
+        log = self._views[machine.number].resets.pop(event.ticket, None)
+        replica = machine.node.replicas.get(log) if machine.node is not None and log is not None else None
+        if replica is not None:
+            self._log_start(machine, replica.id, replica.log_start, anew=True)
 
     def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
         self.count("subscriptions")

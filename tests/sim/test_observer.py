@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from liftlog.core.replica import Replica
-from liftlog.messages import TIMER_TICK, Scrubbed, TimerFired
+from liftlog.messages import TIMER_TICK, PurgeRequest, Scrubbed, TimerFired
 from liftlog.types import Entry, OffsetRange
 from sim.invariants import Violation
 from sim.kernel import SECOND
@@ -156,3 +156,36 @@ def test_a_node_that_raises_is_a_violation_of_its_own() -> None:
         machine.process.post("no event")  # type: ignore[arg-type]
 
     fires(world, "NodeError", raise_now)
+
+
+def test_a_reset_above_what_anybody_asked_to_purge_fires() -> None:
+    world = running_world(10)
+    machine, replica = replica_of(world, "follower")
+    # Else the first thing to be wrong is that a member of the ISR gives up what is committed.
+    machine.damaged_run = machine.restarts
+    assert world.observer.truth(replica.id).purge_asked == 0
+
+    def step() -> None:
+        replica.reset(1, ())
+        machine.post(tick_of(machine))
+
+    fires(world, "LogStartMonotone", step)
+
+
+def test_a_reset_is_where_a_log_begins_once_storage_has_done_it_and_it_may_go_back() -> None:
+    world = running_world(11)
+    machine, replica = replica_of(world, "follower")
+    key = (machine.number, replica.id)
+    world.observer.truth(replica.id).purge_asked = 3
+    for number in world.machines:
+        world.clients.request(number, PurgeRequest(replica.id, 3), lambda reply: None, SECOND)
+    world.kernel.run_until(world.kernel.now_us + 3 * SECOND)
+    assert world.account.log_starts[key] == replica.log_start == 3
+    machine.damaged_run = machine.restarts
+    for asked in (0, 3):
+        replica.reset(asked, ())
+        machine.post(tick_of(machine))
+        assert world.account.log_starts[key] == 0, "until then the lower of what it was and what it is to be"
+        while replica.pending:
+            world.kernel.run_until(world.kernel.now_us + 10)
+        assert world.account.log_starts[key] == asked

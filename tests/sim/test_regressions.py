@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.replica import Replica
-from liftlog.messages import CreateStreamRequest, FetchReply, Forward
+from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
+from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
 from sim.atlas import WHOLE, Harm
@@ -272,4 +273,34 @@ def test_a_full_disk_under_the_metadata_does_not_end_a_node() -> None:
     run(world, 6 * SECOND)
     assert leads.process is process and leads.node is not None and not leads.node.ctx.stalled
     assert leads.node.raft.durable_index > held
+    finish(world)
+
+
+def purge(world: World, before: int) -> None:
+    """Every copy's log begins at `before`, or at the batch that holds it."""
+    partition = partition_of(world)
+    world.observer.truth(partition).purge_asked = before
+    for number in world.machines:
+        world.clients.request(number, PurgeRequest(partition, before), lambda reply: None, CREATE_TIMEOUT_US)
+
+
+def test_a_lost_copy_that_was_begun_anew_at_its_leaders_log_start_is_whole() -> None:
+    """Disk profile, seed 2316: nobody heard of where the reset made the log begin, and so the offsets below
+    it counted as still missing.
+    """
+    world = new_world(11, faults=(), plan=[])
+    run(world, 8 * SECOND)
+    partition, machine = partition_of(world), world.machines[follower(world)]
+    purge(world, world.observer.truth(partition).hw - 3)
+    run(world, 2 * SECOND)
+    strike(world, "kill", machine.number)
+    machine.disk.vanish(log_directory(partition))
+    harm = Harm(machine.number, start_path(partition), 0, 0, partition, WHOLE)
+    world.faults.atlas.note(machine, harm)
+    assert world.faults.atlas.harms(machine) == [harm], "its records are nowhere"
+    run(world, 8 * SECOND)
+    assert world.observer.counters["log resets"] == 1
+    replica = replica_on(world, machine.number)
+    assert world.account.log_starts[machine.number, partition] == replica.log_start > 0
+    assert world.faults.atlas.harms(machine) == []
     finish(world)
