@@ -53,6 +53,7 @@ class FollowerState:
         "durable",
         "incarnation",
         "lag_ticks",
+        "leo",
         "log_start",
         "mark",
         "parked",
@@ -66,6 +67,8 @@ class FollowerState:
         self.incarnation = incarnation
         self.durable = -1
         """Durable LEO of the follower, -1 until a fetch of this epoch passed the epoch check."""
+        self.leo = -1
+        """The greatest offset that it has asked for in this epoch, behind a log that is a prefix of ours."""
         self.mark = leo
         """R11: the follower is caught up each time its durable LEO reaches the LEO noted here."""
         self.lag_ticks = 0

@@ -188,11 +188,7 @@ class Repairs:
         if self.ranges:
             self.waited_ticks += 1
             self.pause_ticks = max(0, self.pause_ticks - 1)
-            if self.replica.leading is not None and self._nobody_else_has(self.ranges[0].start):
-                self.ctx.mark("D2.lone-tail")
-                self.replica.cut_damage(self.ranges[0].start)
-            else:
-                self._step()
+            self._step()
 
     def _step(self) -> None:
         replica = self.replica
@@ -216,11 +212,19 @@ class Repairs:
         others = [*record.isr, *record.eligible]
         return [node for node in others if node != self.ctx.node and self.ctx.metadata.is_live(node)]
 
+    def cut_lone_tail(self) -> bool:
+        """As a leader: cut off what begins with damage and nobody else has. True if that was done."""
+        if not self.ranges or not self._nobody_else_has(self.ranges[0].start):
+            return False
+        self.ctx.mark("D2.lone-tail")
+        self.replica.cut_damage(self.ranges[0].start)
+        return True
+
     def _nobody_else_has(self, offset: int) -> bool:
         """Whether this leader's log alone goes on behind `offset`, and nothing there can be committed.
 
         With a minimum of two, what is committed is on another copy: each of them has shown in this epoch how
-        far it reaches, and none was lost. They can fetch nothing more from here.
+        far it reaches, damaged or not, and none was lost. They can fetch nothing more from here.
         """
         replica, record = self.replica, self.replica.record
         if record is None or replica.leading is None or record.min_insync < 2 or offset < replica.hw:
@@ -229,7 +233,7 @@ class Repairs:
             return False
         heard = replica.leading.followers
         others = [heard.get(node) for node in record.replicas if node != self.ctx.node]
-        return all(other is not None and 0 <= other.durable <= offset for other in others)
+        return all(other is not None and 0 <= other.leo <= offset for other in others)
 
     def _tell(self) -> None:
         """Report once; when that has been heard, we count for nothing (or lead again, alone)."""

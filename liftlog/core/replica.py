@@ -503,6 +503,8 @@ class Replica:
             self._reopen()
             return
         if self.leading is not None:
+            if self.repairs.cut_lone_tail():
+                return
             self.leading.tick()
         elif self.following is not None:
             self.following.tick()

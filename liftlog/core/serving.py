@@ -79,6 +79,7 @@ class Serving:
         progress = self.leadership.note(
             sender, fetch.incarnation, min(fetch.durable_leo, fetch.offset), fetch.log_start
         )
+        progress.leo = max(progress.leo, fetch.offset)
         clean_point = min(fetch.clean_point, fetch.offset)
         if fetch.request > progress.request:
             # Only the newest one counts: a clean point goes back when a copy is reset or damaged (C2).

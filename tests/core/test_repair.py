@@ -221,6 +221,18 @@ def test_D2_a_leader_cuts_off_damage_behind_which_nobody_else_has_anything() -> 
     assert {tuple(world.values(node, partition)) for node in world.nodes} == {tuple(SIX)}
 
 
+def test_D2_what_another_damaged_copy_has_too_is_not_cut_off() -> None:
+    """Found in seed 166 of disk faults: a copy reports nothing behind its own damage, yet has it."""
+    world, partition, first = leading_alone_with_damage(minimum=2)
+    heard = world.replica(first, partition).leading
+    assert heard is not None
+    mine = world.replica(first, partition).repairs
+    assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
+    for other in heard.followers.values():
+        other.leo = 8
+    assert not mine.cut_lone_tail()
+
+
 def test_D2_what_may_be_committed_on_one_copy_alone_is_not_cut_off() -> None:
     world, partition, first = leading_alone_with_damage(minimum=1)
     world.run(20.0)
