@@ -78,7 +78,7 @@ def answer(history: EpochHistory, leo: int, damage: OffsetRange, follower: Epoch
 
     def note(*_: Any) -> Any:
         agreed.append(1)
-        return SimpleNamespace(request=9, parked=None, clean_point=0)
+        return SimpleNamespace(request=9, parked=None, clean_point=0, leo=0)
 
     leadership: Any = SimpleNamespace(replica=replica, ctx=ctx, epoch=9, followers={}, note=note)
     leadership.record = SimpleNamespace(replicas=(1, 2))

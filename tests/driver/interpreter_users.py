@@ -355,6 +355,8 @@ def _on_trio(script: Script, make: Any) -> Calls:
             for at, event in script.happenings:
                 await trio.sleep_until(at / 64)
                 machine.happen(event)
+                # Whoever is stopped next has done before what came before.
+                await trio.testing.wait_all_tasks_blocked()
             await trio.sleep_until(END / 64)
             outer.cancel_scope.cancel()
 
