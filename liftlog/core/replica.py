@@ -179,7 +179,7 @@ class Replica:
         self.never_opened = True
         self.failed_durable = 0
         self.epoch_given_up = 0
-        """Epoch of the last durable record of what the last reset gave up, for a reset that fails (C3)."""
+        """Epoch of the last durable record of what the last reset gave up, until it is durable (C3)."""
         self.keep_below = 0
         self.in_doubt = False
         """R5: a sync failed, or there is damage: what lies on the disk is not read before it is rebuilt."""
@@ -386,11 +386,11 @@ class Replica:
         ctx = self.ctx
         ctx.mark("C3.reset")
         self.cache.clear()
-        self.epoch_given_up = self.history.epoch_before(self.durable_leo)
+        self.durable_leo = min(self.durable_leo, start)
+        self.epoch_given_up = self._epoch_before(self.durable_leo)
         self.history = EpochHistory(epochs)
         self.log_start = self.leo = self.hw = start
         self.hw_epoch = self.epoch
-        self.durable_leo = min(self.durable_leo, start)
         self.checkpointed_hw = min(self.checkpointed_hw, start)
         self.clean_point = self.dropped_below = 0
         self.upkeep.outdated()
@@ -472,9 +472,15 @@ class Replica:
 
     def report_failure(self, leo: int, shortfall: bool = False) -> None:
         """Tell the metadata group what this copy still has, until it has heard it."""
-        # What a reset gave up may be there yet, and of that the history says nothing any more.
-        epoch = self.history.epoch_before(leo) or self.epoch_given_up
-        self.confession.say(epoch, leo, shortfall)
+        self.confession.say(self._epoch_before(leo), leo, shortfall)
+
+    def _epoch_before(self, leo: int) -> int:
+        """Epoch of the last record of what is durable up to `leo`.
+
+        While a reset is not durable that lies below where the log begins now. What the reset gave up may be
+        there yet, and the history says nothing of it any more.
+        """
+        return self.epoch_given_up if leo < self.log_start else self.history.epoch_before(leo)
 
     def _may_open(self, summary: LogSummary) -> bool:
         """Whether the group knows how far the rebuilt log reaches; nobody may count on it before.

@@ -28,7 +28,7 @@ from liftlog.messages import (
     RetainLog,
     StorageFailed,
 )
-from liftlog.types import LogOptions, Message, Mutants, PartitionId, StreamConfig
+from liftlog.types import EpochStart, LogOptions, Message, Mutants, PartitionId, StreamConfig
 from tests.core.node_harness import World
 
 NEVER_MS = 3_600_000
@@ -189,7 +189,8 @@ def test_C3_a_follower_never_moves_its_log_start_beyond_what_it_has_durably() ->
     assert all(job.offset <= 8 for job in seen)
 
 
-def test_C3_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
+def purged_past_a_follower() -> tuple[World, PartitionId, int]:
+    """Offsets 0 to 8, purged below 6 while a follower with 0 to 3 was away; its number is the last value."""
     world, partition = ready(3)
     behind = others(world, partition)[0]
     world.kill(behind)
@@ -200,9 +201,14 @@ def test_C3_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
         world.publish(partition, b"more %d" % number)
         world.run(0.2)
     assert world.run_until(lambda: leader.hw == 8)
-    done = world.answer(world.leader(partition), PurgeRequest(partition, 6))
-    assert done.detail
+    assert world.answer(world.leader(partition), PurgeRequest(partition, 6)).detail
     world.restart(behind)
+    return world, partition, behind
+
+
+def test_C3_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
+    world, partition, behind = purged_past_a_follower()
+    leader = world.replica(world.leader(partition), partition)
     assert world.run_until(lambda: behind in leader.isr)
     replica = world.replica(behind, partition)
     assert world.nodes[behind].marks["C3.reset"] == 1
@@ -216,26 +222,46 @@ def test_C3_a_follower_below_the_leaders_log_start_begins_again_there() -> None:
     assert world.nodes[behind].marks.get("C3.reset", 0) == 0
 
 
-def test_R14_a_reset_that_fails_is_told_with_the_epoch_of_what_may_be_there_yet() -> None:
-    """Found in seed 960: it told that its copy reaches offset 3 with a record of no epoch."""
-    world, partition = ready(3)
-    behind = others(world, partition)[0]
-    world.kill(behind)
-    leader = world.replica(world.leader(partition), partition)
-    assert world.run_until(lambda: behind not in leader.isr)
-    assert world.run_until(lambda: partition in world.subscriptions)
-    for number in range(5):
-        world.publish(partition, b"more %d" % number)
-        world.run(0.2)
-    assert world.answer(world.leader(partition), PurgeRequest(partition, 6)).detail
-    world.restart(behind)
-    assert world.run_until(lambda: world.nodes[behind].marks.get("C3.reset", 0) > 0)
-    replica = world.replica(behind, partition)
+def fail_last_write(world: World, node: int, partition: PartitionId) -> tuple[int, int]:
+    """The sync of the newest write fails; (epoch, LEO) that the node tells the group then."""
+    replica = world.replica(node, partition)
     ticket = replica.pending[-1][0]
-    world.step(behind, StorageFailed(partition, ticket, True, "no space left on device"))
+    world.step(node, StorageFailed(partition, ticket, True, "no space left on device"))
     told = replica.confession.said
     assert told is not None
-    assert (told.epoch, told.leo) == (1, 3)
+    return told.epoch, told.leo
+
+
+def test_R14_a_reset_that_fails_is_told_with_the_epoch_of_what_may_be_there_yet() -> None:
+    """Found in seed 960: it told that its copy reaches offset 3 with a record of no epoch."""
+    world, partition, behind = purged_past_a_follower()
+    assert world.run_until(lambda: world.nodes[behind].marks.get("C3.reset", 0) > 0)
+    assert fail_last_write(world, behind, partition) == (1, 3)
+
+
+def test_R14_two_resets_in_a_row_that_fail_are_told_with_the_epoch_of_what_was_there_first() -> None:
+    world, partition, behind = purged_past_a_follower()
+    assert world.run_until(lambda: world.nodes[behind].marks.get("C3.reset", 0) > 0)
+    world.replica(behind, partition).reset(9, (EpochStart(1, 0), EpochStart(2, 2)))
+    assert fail_last_write(world, behind, partition) == (1, 3)
+
+
+def test_R14_a_reset_to_nothing_that_fails_claims_no_record() -> None:
+    """With the old epoch it would stand before every copy that has records of an earlier one."""
+    world, partition = ready(3)
+    behind = others(world, partition)[0]
+    world.replica(behind, partition).reset(0, ())
+    assert fail_last_write(world, behind, partition) == (0, 0)
+
+
+def test_R14_after_a_reset_is_done_its_epoch_is_told_and_not_that_of_what_it_gave_up() -> None:
+    world, partition = ready(3)
+    behind = others(world, partition)[0]
+    replica = world.replica(behind, partition)
+    replica.reset(2, (EpochStart(3, 1),))
+    replica.durable(replica.pending[-1][0])
+    replica.truncate(2)
+    assert fail_last_write(world, behind, partition) == (3, 2)
 
 
 def test_R6_at_the_log_start_the_epoch_before_it_is_checked() -> None:
