@@ -101,7 +101,7 @@ class Party(msgspec.Struct, frozen=True):
         return f"Party(cluster={self.cluster!r}, node={self.node})"
 
 
-class Session(msgspec.Struct, frozen=True):
+class SecureSession(msgspec.Struct, frozen=True):
     """What both sides know in the end: who the other one is, and a key for the frames of each direction."""
 
     node: int
@@ -111,7 +111,7 @@ class Session(msgspec.Struct, frozen=True):
     """One of the *_TAGS."""
 
     def __repr__(self) -> str:
-        return f"Session(node={self.node})"
+        return f"SecureSession(node={self.node})"
 
 
 class Caller:
@@ -133,7 +133,7 @@ class Caller:
         self._chosen = HMAC_TAGS
         self._said = b""
         self._node = to
-        self.session: Session | None = None
+        self.session: SecureSession | None = None
 
     def hello(self) -> bytes:
         cluster = self._me.cluster.encode()
@@ -199,7 +199,7 @@ class Answerer:
         self._said = b""
         self._caller = CLIENT_NODE
         self._claims = ""
-        self.session: Session | None = None
+        self.session: SecureSession | None = None
 
     def receive(self, message: bytes) -> bytes:
         """Take a message; returns the one to send. Done when `session` is there.
@@ -281,9 +281,9 @@ class _Agreed:
     def answerer_proof(self) -> bytes:
         return self._derive(b"answerer proves")
 
-    def session(self, other: int, tags: int) -> Session:
+    def session(self, other: int, tags: int) -> SecureSession:
         keys = (self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
-        return Session(other, *keys, tags)
+        return SecureSession(other, *keys, tags)
 
     def _derive(self, label: bytes) -> bytes:
         # HMAC itself takes a short key and the same key with zeros behind it for one.

@@ -18,7 +18,7 @@ from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.handover import SIGNALS, Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.load import Load
-from liftlog.bench.publish import Summary, System, comparison, measure
+from liftlog.bench.publish import PublishSummary, System, comparison, measure
 from liftlog.bench.storage_command import add_storage
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity
@@ -156,7 +156,7 @@ def _load_of(options: argparse.Namespace) -> Load:
 
 
 def _document(
-    options: argparse.Namespace, summaries: dict[str, Summary], ratios: dict[str, dict[str, Any]]
+    options: argparse.Namespace, summaries: dict[str, PublishSummary], ratios: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         "version": VERSION,
@@ -170,7 +170,7 @@ def _document(
 
 
 def _print(
-    options: argparse.Namespace, summaries: dict[str, Summary], ratios: dict[str, dict[str, Any]]
+    options: argparse.Namespace, summaries: dict[str, PublishSummary], ratios: dict[str, dict[str, Any]]
 ) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "

@@ -57,7 +57,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Summary:
+class PublishSummary:
     """Medians over the rounds of one system."""
 
     rate: float
@@ -73,7 +73,7 @@ class Summary:
 
 def measure(
     systems: Sequence[System], load: Load, rounds: int, progress: Callable[[str], None]
-) -> dict[str, Summary]:
+) -> dict[str, PublishSummary]:
     """Start the systems, run the rounds, summarise. Raises LiftlogError if a system answers wrongly."""
     for system in systems:
         progress(f"starting {system.name}")
@@ -128,8 +128,8 @@ def run_load(load: Load, name: str) -> dict[str, Any]:
     return result
 
 
-def _summarise(system: System, rounds: list[Round], stored: int) -> Summary:
-    return Summary(
+def _summarise(system: System, rounds: list[Round], stored: int) -> PublishSummary:
+    return PublishSummary(
         rate=statistics.median(r.rate for r in rounds),
         rate_min=min(r.rate for r in rounds),
         rate_max=max(r.rate for r in rounds),
@@ -149,10 +149,10 @@ COSTS = (
     "memory_peak_mb",
     "disk_bytes_per_message",
 )
-"""Fields of `Summary` where less is better."""
+"""Fields of `PublishSummary` where less is better."""
 
 
-def comparison(summaries: dict[str, Summary], ours: str) -> dict[str, dict[str, Any]]:
+def comparison(summaries: dict[str, PublishSummary], ours: str) -> dict[str, dict[str, Any]]:
     """For each other system: our rate over its rate, and every cost where we are worse, as ours over its."""
     mine = summaries[ours]
     result = {}

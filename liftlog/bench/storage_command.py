@@ -22,7 +22,7 @@ from liftlog.bench.storage_io import Progress, measure_append, measure_read, mea
 from liftlog.bench.storage_life import (
     Compaction,
     ManyKeys,
-    Opened,
+    OpeningTimes,
     measure_compaction,
     measure_keys,
     measure_open,
@@ -54,7 +54,7 @@ class Results:
     append: dict[int, dict[str, Figure]] = field(default_factory=dict)
     read: dict[str, Figure] = field(default_factory=dict)
     send: dict[str, Figure] = field(default_factory=dict)
-    opened: list[Opened] = field(default_factory=list)
+    opened: list[OpeningTimes] = field(default_factory=list)
     compaction: dict[int, dict[str, Figure]] = field(default_factory=dict)
     compacted: dict[int, Compaction] = field(default_factory=dict)
     latency: dict[str, Latency] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BenchTarget:
     """One figure that was promised. `wanted` as a bound: at least for rates, at most for costs."""
 
     name: str
@@ -181,26 +181,26 @@ def _has_room(results: Results, folders: Folders, what: str, wanted_bytes: int) 
     return free >= needed
 
 
-def targets_of(results: Results) -> list[Target]:
+def targets_of(results: Results) -> list[BenchTarget]:
     """What the project promises of this machine, and whether this run kept it."""
     found = []
     for record_bytes, figures in results.append.items():
         ratio = figures["liftlog"].ratio
-        found.append(Target(f"append {record_bytes} B / raw", ">= 0.7", ratio, ratio >= 0.7))
+        found.append(BenchTarget(f"append {record_bytes} B / raw", ">= 0.7", ratio, ratio >= 0.7))
     ratio = results.send["liftlog"].ratio
-    found.append(Target("sendfile / raw sendfile", ">= 0.8", ratio, ratio >= 0.8))
+    found.append(BenchTarget("sendfile / raw sendfile", ">= 0.8", ratio, ratio >= 0.8))
     for opened in results.opened:
         name = f"seconds to open {opened.log_bytes / 1e9:.1f} GB"
-        found.append(Target(name, "<= 0.5", opened.seconds, opened.seconds <= 0.5))
+        found.append(BenchTarget(name, "<= 0.5", opened.seconds, opened.seconds <= 0.5))
     rate = results.compaction[1024]["liftlog"].median
-    found.append(Target("compaction MB/s, 1024 B", ">= 80", rate, rate >= 80))
+    found.append(BenchTarget("compaction MB/s, 1024 B", ">= 80", rate, rate >= 80))
     for many in results.keys:
         peak = many.memory_peak_mb
-        found.append(Target(f"peak MB for {many.keys:,} keys", "< 300", peak, peak < 300))
+        found.append(BenchTarget(f"peak MB for {many.keys:,} keys", "< 300", peak, peak < 300))
     return found
 
 
-def document(results: Results, targets: list[Target], folder: Path) -> dict[str, Any]:
+def document(results: Results, targets: list[BenchTarget], folder: Path) -> dict[str, Any]:
     """The JSON object of `--json`."""
     return {
         "version": VERSION,
@@ -216,7 +216,7 @@ def document(results: Results, targets: list[Target], folder: Path) -> dict[str,
 # -- for people --------------------------------------------------------------------------------------------
 
 
-def _print(results: Results, targets: list[Target], folder: Path) -> None:
+def _print(results: Results, targets: list[BenchTarget], folder: Path) -> None:
     console = Console(file=sys.stdout, highlight=False)
     table = _table(f"MB/s in {folder} ({_file_system(folder) or 'unknown file system'})")
     for column in ("liftlog", "spread", "raw", "ratio"):

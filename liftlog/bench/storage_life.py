@@ -40,7 +40,7 @@ POLICY = CompactionPolicy(dirty_ratio_percent=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpeningTimes:
     """How long it took to open one log, and to look up times in it."""
 
     log_bytes: int
@@ -53,7 +53,7 @@ class Opened:
     lookup_p99_us: float
 
 
-def measure_open(folders: Folders, log_bytes: int, rounds: int, progress: Progress) -> Opened:
+def measure_open(folders: Folders, log_bytes: int, rounds: int, progress: Progress) -> OpeningTimes:
     """Build a log of so many bytes, then open it `rounds` times."""
     what = f"open {log_bytes / 1e9:g} GB"
     with folders.new() as folder:
@@ -84,7 +84,7 @@ def measure_open(folders: Folders, log_bytes: int, rounds: int, progress: Progre
                 if number + 1 == rounds:
                     progress(f"{what}: looking up times")
                     times_us = _lookups(store, milliseconds)
-        return Opened(
+        return OpeningTimes(
             log_bytes=sum(path.stat().st_size for path in folder.rglob("*.log")),
             segments=segments - 1,
             seconds=statistics.median(seconds),

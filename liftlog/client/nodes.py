@@ -23,7 +23,7 @@ from liftlog.api.handshake import (
     Caller,
     HandshakeError,
     Party,
-    Session,
+    SecureSession,
 )
 from liftlog.api.tags import FrameSealer
 from liftlog.client.errors import RequestFailed, Unreachable
@@ -39,7 +39,7 @@ class NodeConnection:
     """One connection to one node. Made by `open`; after `Unreachable` it is of no more use."""
 
     def __init__(
-        self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: Session
+        self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: SecureSession
     ) -> None:
         self.address = address
         self._sealer = FrameSealer(session.caller_key)
@@ -120,7 +120,9 @@ class NodeConnection:
                     future.set_exception(Unreachable(self._lost))
 
 
-async def _introduce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: Caller) -> Session:
+async def _introduce(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: Caller
+) -> SecureSession:
     """The caller's side of a handshake. Raises HandshakeError, OSError, IncompleteReadError."""
     message = caller.hello()
     while True:

@@ -13,7 +13,7 @@ from liftlog import config as configuration
 from liftlog.api.plain import to_plain
 from liftlog.client import RequestFailed, Unreachable
 from liftlog.client.direct import NodesClient
-from liftlog.commands.clusterview import View
+from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import (
     add_client_options,
     connect,
@@ -83,7 +83,7 @@ async def _status(args: argparse.Namespace) -> int:
     return 0 if view.takes_messages else 1
 
 
-async def _look_by_nats(args: argparse.Namespace) -> View:
+async def _look_by_nats(args: argparse.Namespace) -> ClusterView:
     try:
         client = await connect(args)
     except Unreachable as error:
@@ -105,7 +105,7 @@ def _nodes_client(args: argparse.Namespace) -> NodesClient:
     return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=int(args.timeout * 1000))
 
 
-async def look_at(client: Asks, timeout_ms: int = 0) -> View:
+async def look_at(client: Asks, timeout_ms: int = 0) -> ClusterView:
     """Ask every node what it knows. Raises Unreachable if not one answers within `timeout_ms`."""
     first = await client.status(timeout_ms=timeout_ms)
     numbers = {info.node for info in first.nodes} | {*first.contact.voters} - {first.answered_by}
@@ -115,11 +115,11 @@ async def look_at(client: Asks, timeout_ms: int = 0) -> View:
     streams: list[StreamInfo] = []
     if any(answer.contact.has_controller for answer in answers.values()):
         with contextlib.suppress(RequestFailed, Unreachable):
-            return View(answers, await client.streams(timeout_ms=NODE_TIMEOUT_MS))
+            return ClusterView(answers, await client.streams(timeout_ms=NODE_TIMEOUT_MS))
     # Without a controller nobody can say it for certain; what was last known is still worth seeing.
     with contextlib.suppress(RequestFailed, Unreachable):
         streams = await client.known_streams(newest.answered_by, timeout_ms=NODE_TIMEOUT_MS)
-    return View(answers, streams)
+    return ClusterView(answers, streams)
 
 
 async def _ask_node(client: Asks, node: int) -> ClusterStatusReply | None:
@@ -130,7 +130,7 @@ async def _ask_node(client: Asks, node: int) -> ClusterStatusReply | None:
         return None
 
 
-def _plain(view: View) -> dict[str, object]:
+def _plain(view: ClusterView) -> dict[str, object]:
     newest, answers = view.newest, sorted(view.answers.items())
     return {
         "takes_messages": view.takes_messages,
@@ -147,7 +147,7 @@ def _plain(view: View) -> dict[str, object]:
     }
 
 
-def _print_status(view: View) -> None:
+def _print_status(view: ClusterView) -> None:
     print(view.headline())
     rows: list[list[object]] = [
         [

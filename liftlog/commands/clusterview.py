@@ -24,7 +24,7 @@ NO_VOTE = {
 
 
 @dataclass
-class View:
+class ClusterView:
     """The cluster as its nodes tell it. `streams`: of the group, or as `newest` knows them."""
 
     answers: Mapping[int, ClusterStatusReply]

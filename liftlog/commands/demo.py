@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from liftlog.demo.display import Display
-from liftlog.demo.story import DemoOptions, Summary, run_demo
+from liftlog.demo.story import DemoOptions, DemoSummary, run_demo
 from liftlog.types import LiftlogError
 
 MESSAGES = 300_000
@@ -62,14 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     return summary.exit_code
 
 
-def _print(summary: Summary) -> None:
+def _print(summary: DemoSummary) -> None:
     table = Table(title="liftlog demo", title_justify="left", show_header=False, box=box.ROUNDED)
     for name, text in _rows(summary):
         table.add_row(name, text)
     Console(file=sys.stdout, highlight=False).print(table)
 
 
-def _rows(summary: Summary) -> Iterator[tuple[str, str]]:
+def _rows(summary: DemoSummary) -> Iterator[tuple[str, str]]:
     simulation, planted, real, spark = summary.simulation, summary.planted, summary.real, summary.spark
     yield (
         "simulated",

@@ -19,7 +19,7 @@ from liftlog.commands.logdump import add_dump_parser
 from liftlog.commands.logfolder import Folder, add_folder_options, open_folder
 from liftlog.commands.loginspect import SETTLED, Inspection, inspect_folder
 from liftlog.storage.index import write_index
-from liftlog.storage.inspect import INDEX, LEFTOVER, TORN, Finding
+from liftlog.storage.inspect import INDEX, LEFTOVER, TORN, LogFinding
 from liftlog.storage.layout import CLEAN, HW, IDENTITY, LOGS, RAFT, VOTE, index_path, parent
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
@@ -173,12 +173,12 @@ def _print_logs(found: Inspection) -> None:
         )
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: LogFinding) -> str:
     lost = f"; offsets {finding.offsets} cannot be read" if finding.offsets is not None else ""
     return f"{finding.kind}: {finding.path} byte {finding.byte}: {finding.what}{lost}"
 
 
-def _remedy(finding: Finding) -> str:
+def _remedy(finding: LogFinding) -> str:
     if finding.kind == TORN:
         return "a torn write: the next start cuts it off and keeps a copy"
     if finding.path in (HW, CLEAN):
@@ -216,7 +216,7 @@ def _summary(folder: Folder, found: Inspection) -> dict[str, object]:
     }
 
 
-def _json(finding: Finding) -> dict[str, object]:
+def _json(finding: LogFinding) -> dict[str, object]:
     return {
         "kind": finding.kind,
         "file": finding.path,

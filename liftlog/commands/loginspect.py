@@ -17,7 +17,7 @@ from liftlog.storage.inspect import (
     LEFTOVER,
     MISSING,
     RESET,
-    Finding,
+    LogFinding,
     LogReport,
     Progress,
     inspect_log,
@@ -49,12 +49,12 @@ class Inspection(msgspec.Struct):
     """What was found below a folder."""
 
     reports: list[LogReport] = []
-    findings: list[Finding] = []
+    findings: list[LogFinding] = []
     rebuildable: list[Segment] = []
     quarantined: int = 0
 
     @property
-    def bad(self) -> list[Finding]:
+    def bad(self) -> list[LogFinding]:
         """What no crash leaves, and torn writes."""
         return [finding for finding in self.findings if finding.kind not in SETTLED]
 
@@ -74,7 +74,7 @@ def inspect_folder(folder: Folder, progress: Progress) -> Inspection:
             if log not in folder.logs:
                 what = "the log is missing; the last stop, a clean one, recorded it"
                 lost = OffsetRange(0, marked.leo) if marked.leo else None
-                found.findings.append(Finding(DAMAGE, log_directory(log), 0, what, lost))
+                found.findings.append(LogFinding(DAMAGE, log_directory(log), 0, what, lost))
     open_logs = EVERYTHING_OPEN if folder.kind == LOG else noted_open_logs(folder.disk)
     for log in folder.logs:
         inspected = inspect_log(folder.disk, log, clean.get(log), progress, open_logs)
@@ -103,7 +103,7 @@ def _inspect_identity(folder: Folder, found: Inspection) -> None:
         inspect_state(folder.disk, path, kind, found.findings)
         if used and not folder.disk.exists(path):
             found.findings.append(
-                Finding(DAMAGE, path, 0, "the file is missing although this disk was in use")
+                LogFinding(DAMAGE, path, 0, "the file is missing although this disk was in use")
             )
 
 
@@ -113,7 +113,7 @@ def _inspect_inventory(folder: Folder, clean: dict[PartitionId, CleanLog], found
     for log in cast(list[PartitionId], content or []):
         if log not in folder.logs and log not in clean:
             what = "the log is missing; this disk is known to have held it"
-            found.findings.append(Finding(DAMAGE, log_directory(log), 0, what))
+            found.findings.append(LogFinding(DAMAGE, log_directory(log), 0, what))
 
 
 def _compare_checkpoints(folder: Folder, found: Inspection) -> None:
@@ -126,7 +126,7 @@ def _compare_checkpoints(folder: Folder, found: Inspection) -> None:
     elif folder.kind != LOG:
         saved = cast(SavedFronts | None, inspect_state(folder.disk, FRONTS, SavedFronts, found.findings))
         if not folder.disk.exists(FRONTS) and any(report.end for report in found.reports):
-            found.findings.append(Finding(DAMAGE, FRONTS, 0, "the file is missing"))
+            found.findings.append(LogFinding(DAMAGE, FRONTS, 0, "the file is missing"))
         for group, front in sorted(saved.fronts.items() if saved is not None else ()):
             for report in found.reports:
                 if front > report.end:
@@ -135,4 +135,4 @@ def _compare_checkpoints(folder: Folder, found: Inspection) -> None:
 
 def _note_short(found: Inspection, report: LogReport, due: int, why: str) -> None:
     what = f"the log ends at {report.end}, but {why}"
-    found.findings.append(Finding(DAMAGE, report.directory, 0, what, OffsetRange(report.end, due)))
+    found.findings.append(LogFinding(DAMAGE, report.directory, 0, what, OffsetRange(report.end, due)))

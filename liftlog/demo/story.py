@@ -27,7 +27,7 @@ class DemoOptions(msgspec.Struct, frozen=True):
     store: Path
 
 
-class Summary(msgspec.Struct):
+class DemoSummary(msgspec.Struct):
     """What the demo leaves in `summary.json`."""
 
     simulation: SimulationResult
@@ -41,7 +41,7 @@ class Summary(msgspec.Struct):
     exit_code: int
 
 
-def run_demo(options: DemoOptions, display: Display) -> Summary:
+def run_demo(options: DemoOptions, display: Display) -> DemoSummary:
     """Run all parts. Raises LiftlogError when a part cannot do its work at all."""
     started_s = time.monotonic()
     lines = input_lines(options.source, options.messages)
@@ -73,7 +73,7 @@ def run_demo(options: DemoOptions, display: Display) -> Summary:
         or real.lost > 0
         or (spark is not None and spark.verdict != "valid")
     )
-    summary = Summary(
+    summary = DemoSummary(
         simulation=simulation,
         planted=planted,
         real=real,

@@ -51,7 +51,7 @@ _ACCEPT = "open it with accept_loss=True to go on with what is left"
 _FROM_START = "every group begins at the first item again"
 
 
-class Opened(msgspec.Struct):
+class OpenedQueue(msgspec.Struct):
     """What a start found."""
 
     log: Log
@@ -66,7 +66,7 @@ def open_folder(
     *,
     accept_loss: bool,
     take_over_open_logs: bool = False,
-) -> Opened:
+) -> OpenedQueue:
     """Lock, read and repair the folder, or make a queue of an empty one. All that is returned is durable.
 
     `new_id` is used for a new queue. Raises LiftlogError that names the file and the remedy, DiskError.
@@ -129,7 +129,7 @@ def _create(
     sealer: Sealer | None,
     indexes: Indexes,
     accept_loss: bool,
-) -> Opened:
+) -> OpenedQueue:
     if disk.exists(FRONTS) and not accept_loss:
         raise InternalError(
             f"{STREAMS}: the log is missing although the folder was in use; bring it back, or {_ACCEPT}"
@@ -137,7 +137,7 @@ def _create(
     created = create_log(disk, log, options, sealer, indexes)
     fronts = Fronts(disk, {})
     fronts.save({})
-    return Opened(created, fronts)
+    return OpenedQueue(created, fronts)
 
 
 def _recover(
@@ -147,7 +147,7 @@ def _recover(
     sealer: Sealer | None,
     indexes: Indexes,
     accept_loss: bool,
-) -> Opened:
+) -> OpenedQueue:
     marker = _read_marker(disk, log)
     recovered = recover_log(disk, log, options, marker, NO_MUTANTS, sealer, indexes)
     if recovered.tail is TailState.DAMAGED:
@@ -163,7 +163,7 @@ def _recover(
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
-    return Opened(recovered, fronts)
+    return OpenedQueue(recovered, fronts)
 
 
 def _read_marker(disk: Disk, log: PartitionId) -> CleanLog | None:

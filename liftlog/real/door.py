@@ -14,7 +14,7 @@ import trio
 
 from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
-from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, Session
+from liftlog.api.handshake import CLIENT, REFUSED_FULL, HandshakeError, Party, SecureSession
 from liftlog.api.spans import release
 from liftlog.api.tags import FrameOpener
 from liftlog.config import NetworkLimits
@@ -100,12 +100,12 @@ class ClientDoor:
     def connections(self) -> int:
         return len(self._connections)
 
-    def _admit(self, session: Session) -> None:
+    def _admit(self, session: SecureSession) -> None:
         most = self.limits.client_connections_max
         if len(self._connections) >= most:
             raise HandshakeError(f"there are {most} clients ([network] client_connections_max)", REFUSED_FULL)
 
-    async def _serve(self, one: Incoming, session: Session) -> None:
+    async def _serve(self, one: Incoming, session: SecureSession) -> None:
         self._admit(session)
         self.counters["network.client_connections"] += 1
         connection = self._connections[one] = ClientConnection(self)

@@ -23,7 +23,7 @@ from liftlog.api.handshake import (
     Caller,
     HandshakeError,
     Party,
-    Session,
+    SecureSession,
     refusal,
 )
 from liftlog.config import NetworkLimits
@@ -68,7 +68,7 @@ class Incoming:
         self.scope.cancel()
 
 
-Serve = Callable[[Incoming, Session], Awaitable[None]]
+Serve = Callable[[Incoming, SecureSession], Awaitable[None]]
 
 
 class Reception:
@@ -80,7 +80,7 @@ class Reception:
         role: int,
         *,
         may_call: Callable[[int], bool],
-        admit: Callable[[Session], None],
+        admit: Callable[[SecureSession], None],
         serve: Serve,
         limits: NetworkLimits,
         counters: dict[str, int],
@@ -123,7 +123,7 @@ class Reception:
             counters["network.cut"] += 1
             rare.warning("cut", f"closed a connection from {one.name}: {one.reason}")
 
-    async def _identify(self, one: Incoming) -> Session:
+    async def _identify(self, one: Incoming) -> SecureSession:
         """The handshake, within bounds. Raises HandshakeError, NETWORK_ERRORS."""
         if len(self._pending) >= PENDING_MAX:
             oldest = next(iter(self._pending))
@@ -140,7 +140,7 @@ class Reception:
             self._pending.pop(one, None)
         raise HandshakeError(f"no handshake within {self._limits.handshake_ms} ms")
 
-    async def _converse(self, stream: trio.SocketStream, answerer: Answerer) -> Session:
+    async def _converse(self, stream: trio.SocketStream, answerer: Answerer) -> SecureSession:
         try:
             while True:
                 reply = answerer.receive(await receive_message(stream))
@@ -156,7 +156,7 @@ class Reception:
             raise
 
 
-async def introduce(stream: trio.SocketStream, caller: Caller) -> Session:
+async def introduce(stream: trio.SocketStream, caller: Caller) -> SecureSession:
     """The caller's side of a handshake. Raises HandshakeError, NETWORK_ERRORS."""
     await send_message(stream, caller.hello())
     while True:

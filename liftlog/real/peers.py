@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import trio
 
 from liftlog.api import wire
-from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, Session
+from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, SecureSession
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
 from liftlog.messages import Event, PeerMessage, Received, intake
@@ -161,7 +161,7 @@ class PeerNetwork:
 
     # -- connections that peers opened ---------------------------------------------------------------------
 
-    async def _serve_incoming(self, one: Incoming, session: Session) -> None:
+    async def _serve_incoming(self, one: Incoming, session: SecureSession) -> None:
         peer = session.node
         before = self._incoming.pop(peer, None)
         if before is not None:

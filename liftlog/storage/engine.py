@@ -75,7 +75,7 @@ from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.spans import find_spans
 from liftlog.storage.statefile import PreparedState, write_in_place, write_state
-from liftlog.storage.upkeep import Upkeep
+from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
     NO_MUTANTS,
@@ -143,7 +143,7 @@ class StorageEngine:
         self._sealer = sealer
         self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
         self._logs: dict[PartitionId, Log] = {}
-        self._upkeep = Upkeep(disk, mutants)
+        self._upkeep = SegmentUpkeep(disk, mutants)
         self._inventory = Inventory(disk)
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []

@@ -55,7 +55,7 @@ Progress = Callable[[int], None]
 """Called with the number of bytes just read."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LogFinding(msgspec.Struct, frozen=True):
     """One thing that is not as it should be: which file, which byte, and what about it."""
 
     kind: str
@@ -77,7 +77,7 @@ class LogReport(msgspec.Struct):
     bytes: int = 0
     segments: int = 0
     epochs: list[EpochStart] = []
-    findings: list[Finding] = []
+    findings: list[LogFinding] = []
 
 
 class Inspected(msgspec.Struct):
@@ -105,7 +105,7 @@ def inspect_log(
     report = inspected.report
     bases = segment_bases(disk, directory)
     if clean is None and _is_unborn(disk, log, bases):
-        report.findings.append(Finding(RESET, directory, 0, "the log's creation is not finished"))
+        report.findings.append(LogFinding(RESET, directory, 0, "the log's creation is not finished"))
         report.findings += leftovers(disk, directory)
         return inspected
     start = _inspect_states(disk, log, report.findings)
@@ -122,7 +122,7 @@ def inspect_log(
     for base in segment_bases(disk, directory, INDEX_SUFFIX):
         if base not in bases:
             path = index_path(segment_path(log, base))
-            report.findings.append(Finding(LEFTOVER, path, 0, "the index of a segment that is not there"))
+            report.findings.append(LogFinding(LEFTOVER, path, 0, "the index of a segment that is not there"))
     return inspected
 
 
@@ -139,16 +139,16 @@ def _is_unborn(disk: Disk, log: PartitionId, bases: list[int]) -> bool:
         file.close()
 
 
-def leftovers(disk: Disk, directory: str) -> list[Finding]:
+def leftovers(disk: Disk, directory: str) -> list[LogFinding]:
     """Files that were not finished. Raises DiskError."""
     return [
-        Finding(LEFTOVER, f"{directory}/{name}" if directory else name, 0, "a file that was not finished")
+        LogFinding(LEFTOVER, f"{directory}/{name}" if directory else name, 0, "a file that was not finished")
         for name in disk.list(directory)
         if name.endswith(TEMPORARY_SUFFIX)
     ]
 
 
-def inspect_state(disk: Disk, path: str, kind: type | None, findings: list[Finding]) -> object | None:
+def inspect_state(disk: Disk, path: str, kind: type | None, findings: list[LogFinding]) -> object | None:
     """The content of a state file, decoded if `kind` is given; None if there is none or it is bad: noted."""
     try:
         content = read_state(disk, path)
@@ -156,25 +156,25 @@ def inspect_state(disk: Disk, path: str, kind: type | None, findings: list[Findi
     except CorruptState as error:
         findings.append(_of_state(error))
     except msgspec.MsgspecError as error:
-        findings.append(Finding(DAMAGE, path, 16, str(error)))
+        findings.append(LogFinding(DAMAGE, path, 16, str(error)))
     return None
 
 
-def _of_state(error: CorruptState) -> Finding:
+def _of_state(error: CorruptState) -> LogFinding:
     """A state file's error names file and byte in its text."""
     found = re.fullmatch(r"(\S+) byte (\d+): (.*)", str(error))
     if found is None:
-        return Finding(DAMAGE, "", 0, str(error))
-    return Finding(DAMAGE, found[1], int(found[2]), found[3])
+        return LogFinding(DAMAGE, "", 0, str(error))
+    return LogFinding(DAMAGE, found[1], int(found[2]), found[3])
 
 
-def _inspect_states(disk: Disk, log: PartitionId, findings: list[Finding]) -> LogStart:
+def _inspect_states(disk: Disk, log: PartitionId, findings: list[LogFinding]) -> LogStart:
     directory = log_directory(log)
     start: LogStart | None = None
     try:
         start = read_start(disk, log)
         if start is None:
-            findings.append(Finding(DAMAGE, start_path(log), 0, "the file is missing"))
+            findings.append(LogFinding(DAMAGE, start_path(log), 0, "the file is missing"))
     except CorruptState as error:
         findings.append(_of_state(error))
     inspect_state(disk, f"{directory}/{COMPACTED}", CleanState, findings)
@@ -185,11 +185,11 @@ def _inspect_states(disk: Disk, log: PartitionId, findings: list[Finding]) -> Lo
     except CorruptState as error:
         findings.append(_of_state(error))
     except ValueError as error:
-        findings.append(Finding(DAMAGE, f"{directory}/{TAIL}", 16, str(error)))
+        findings.append(LogFinding(DAMAGE, f"{directory}/{TAIL}", 16, str(error)))
     return start or LogStart()
 
 
-def _inspect_known_damage(disk: Disk, log: PartitionId, findings: list[Finding]) -> None:
+def _inspect_known_damage(disk: Disk, log: PartitionId, findings: list[LogFinding]) -> None:
     """Ranges that an earlier run noted and that this scan did not find: they are still to be copied again."""
     try:
         known = read_damage(disk, log)
@@ -200,7 +200,7 @@ def _inspect_known_damage(disk: Disk, log: PartitionId, findings: list[Finding])
     for lost in known.ranges:
         if not any(one.start <= lost.start and lost.end <= one.end for one in found):
             path = f"{log_directory(log)}/{DAMAGE_FILE}"
-            findings.append(Finding(DAMAGE, path, 16, "noted as damaged by an earlier run", lost))
+            findings.append(LogFinding(DAMAGE, path, 16, "noted as damaged by an earlier run", lost))
 
 
 class Stretch(NamedTuple):
@@ -429,7 +429,7 @@ class _Walk:
             self._epoch = segment.epochs[-1].epoch
 
     def _note(self, kind: str, path: str, byte: int, what: str, lost: OffsetRange | None = None) -> None:
-        self._report.findings.append(Finding(kind, path, byte, what, lost))
+        self._report.findings.append(LogFinding(kind, path, byte, what, lost))
 
 
 class _CountedFile:

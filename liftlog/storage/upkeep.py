@@ -27,7 +27,7 @@ _REFUSED = (OSError, BadBytes, CorruptBatch, LiftlogError)
 """What ends one of these jobs and nothing else: the log goes on."""
 
 
-class Upkeep:
+class SegmentUpkeep:
     """For all logs of one engine."""
 
     __slots__ = ("_compactors", "_disk", "_mutants", "_repairers")

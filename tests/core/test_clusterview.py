@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from liftlog.commands.clusterview import LINES_MAX, View, ago
+from liftlog.commands.clusterview import LINES_MAX, ClusterView, ago
 from liftlog.messages import ClusterStatusReply, Contact, NodeInfo, PartitionInfo, ReplicaInfo, StreamInfo
 from liftlog.types import PartitionId, StreamConfig
 
@@ -42,7 +42,7 @@ def stream(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), eligible: tuple[in
 
 def test_D5_a_disk_that_takes_no_metadata_is_said_with_what_to_do() -> None:
     full = answer(2, contact(metadata_refused="No space left on device"))
-    view = View({1: answer(1, contact()), 2: full, 3: answer(3, contact())}, [stream()])
+    view = ClusterView({1: answer(1, contact()), 2: full, 3: answer(3, contact())}, [stream()])
     assert view.takes_messages
     assert [remark for remark in view.remarks if "make room" in remark] == [
         "node 2's disk takes no metadata (No space left on device): it serves reads and leads nothing new "
@@ -53,20 +53,20 @@ def test_D5_a_disk_that_takes_no_metadata_is_said_with_what_to_do() -> None:
 def test_N5_a_leader_that_is_not_connected_to_nats_takes_nothing() -> None:
     alone = answer(2, contact(nats=False))
     others = {1: answer(1, contact()), 3: answer(3, contact())}
-    view = View({**others, 2: alone}, [stream(leader=2)])
+    view = ClusterView({**others, 2: alone}, [stream(leader=2)])
     assert view.problems == [
         "'orders' partition 0 hears nothing: its leader, node 2, is not connected to NATS"
     ]
     assert "node 2 is not connected to NATS; see its log" in view.remarks
-    assert View({**others, 2: alone}, [stream(leader=1)]).takes_messages
+    assert ClusterView({**others, 2: alone}, [stream(leader=1)]).takes_messages
     nobody = {node: answer(node, contact(nats=False)) for node in VOTERS}
-    view = View(nobody, [stream()])
+    view = ClusterView(nobody, [stream()])
     assert view.problems == ["no node that answers is connected to NATS, so no message arrives: start it"]
     assert not [remark for remark in view.remarks if "NATS" in remark]
 
 
 def test_a_whole_cluster_takes_messages() -> None:
-    view = View({node: answer(node, contact()) for node in VOTERS}, [stream()])
+    view = ClusterView({node: answer(node, contact()) for node in VOTERS}, [stream()])
     assert view.takes_messages and not view.remarks
     assert view.headline() == "controller: node 1, term 4, 90 entries applied"
     assert [view.session(info) for info in view.nodes()] == ["live"] * 3
@@ -75,7 +75,7 @@ def test_a_whole_cluster_takes_messages() -> None:
 
 def test_without_a_quorum_everything_is_as_of_the_last_controller() -> None:
     told = contact(has_controller=False, last_controller=2, controller_ms=14_200, session_ms=14_300)
-    view = View({3: answer(3, told, ("expired", "live", "live"))}, [stream(leader=2, isr=(2, 3))])
+    view = ClusterView({3: answer(3, told, ("expired", "live", "live"))}, [stream(leader=2, isr=(2, 3))])
     assert not view.takes_messages and view.controller == 0
     assert view.problems[0] == ("no controller: 1 of 3 votes can be reached, 2 are needed; start nodes 1, 2")
     assert "node 2 was it, heard by node 3 14.2 s ago. What follows is as of then" in view.headline()
@@ -86,12 +86,12 @@ def test_without_a_quorum_everything_is_as_of_the_last_controller() -> None:
 
 def test_a_controller_that_lost_its_quorum_is_said_to_have_been_it() -> None:
     told = contact(has_controller=False, last_controller=3, controller_ms=2000)
-    assert "node 3 was it, with a quorum until 2.0 s ago" in View({3: answer(3, told)}, []).headline()
+    assert "node 3 was it, with a quorum until 2.0 s ago" in ClusterView({3: answer(3, told)}, []).headline()
 
 
 def test_votes_that_are_there_without_a_controller_are_an_election() -> None:
     told = contact(has_controller=False)
-    view = View({node: answer(node, told) for node in VOTERS}, [])
+    view = ClusterView({node: answer(node, told) for node in VOTERS}, [])
     assert view.problems == ["no controller: an election is under way, or nodes do not reach each other"]
 
 
@@ -99,34 +99,34 @@ def test_a_partition_whose_leader_nats_refuses_is_a_problem() -> None:
     refused = stream()
     refused.partitions[0].ready = False
     refused.partitions[0].refusal = "Permissions Violation"
-    (problem,) = View({node: answer(node, contact()) for node in VOTERS}, [refused]).problems
+    (problem,) = ClusterView({node: answer(node, contact()) for node in VOTERS}, [refused]).problems
     assert "'orders' partition 0 hears nothing" in problem and "node 1 (Permissions Violation)" in problem
 
 
 def test_a_partition_without_leader_or_below_its_minimum_is_a_problem() -> None:
     answers = {node: answer(node, contact()) for node in VOTERS}
-    (problem,) = View(answers, [stream(leader=0, isr=(), eligible=(2,))]).problems
+    (problem,) = ClusterView(answers, [stream(leader=0, isr=(), eligible=(2,))]).problems
     assert problem == (
         "'orders' partition 0 has no leader; in sync: none; could lead: 2; copies on nodes 1, 2, 3"
     )
-    (problem,) = View(answers, [stream(isr=(1,))]).problems
+    (problem,) = ClusterView(answers, [stream(isr=(1,))]).problems
     assert problem == (
         "'orders' partition 0 needs 2 copies in sync and has 1 (node 1); copies on nodes 1, 2, 3"
     )
     many = [stream(leader=0, isr=())] * (LINES_MAX + 5)
-    assert View(answers, many).problems[-1] == "and 5 more partitions"
+    assert ClusterView(answers, many).problems[-1] == "and 5 more partitions"
 
 
 def test_a_fenced_leader_takes_no_messages() -> None:
     answers = {node: answer(node, contact(fenced=node == 1, controller=2)) for node in VOTERS}
-    view = View(answers, [stream()])
+    view = ClusterView(answers, [stream()])
     assert "is led by node 1, which has no session with the controller" in view.problems[0]
     assert view.remarks == ["node 1 has no session with the controller"]
 
 
 def test_a_withheld_vote_is_told_with_what_it_means() -> None:
     answers = {node: answer(node, contact("withheld" if node == 2 else "born")) for node in VOTERS}
-    view = View(answers, [stream()])
+    view = ClusterView(answers, [stream()])
     assert view.takes_messages, "it is a thing to know, not a failure"
     assert view.remarks == [
         "node 2: its disk was found empty or set back, so its vote is withheld; it follows and serves all "
@@ -140,7 +140,7 @@ def test_damage_failed_copies_and_absent_nodes_are_told() -> None:
         ReplicaInfo(PartitionId(8, 0), "follower", 3, 9, 9, 9, 0, "clean", "ready", damage=("[3, 5)",)),
         ReplicaInfo(PartitionId(9, 0), "idle", 3, 9, 9, 9, 0, "clean", "failed"),
     ]
-    view = View({1: answer(1, contact()), 2: answer(2, contact(), replicas=bad)}, [stream()])
+    view = ClusterView({1: answer(1, contact()), 2: answer(2, contact(), replicas=bad)}, [stream()])
     assert view.remarks == [
         "node 2's copy of 'orders' partition 0 has damage at offsets [3, 5) and is being repaired",
         "node 2's copy of 'id 9' partition 0 could not be written and is being opened again",
@@ -150,7 +150,7 @@ def test_damage_failed_copies_and_absent_nodes_are_told() -> None:
 
 def test_a_voter_that_never_came_is_in_the_table() -> None:
     first = answer(1, contact(), ("live", "live"))
-    view = View({1: first}, [])
+    view = ClusterView({1: first}, [])
     assert [(info.node, view.session(info)) for info in view.nodes()] == [
         (1, "live"),
         (2, "live"),

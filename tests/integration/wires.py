@@ -9,7 +9,7 @@ import trio
 
 from liftlog.api import wire
 from liftlog.api.clients import ClientRegistry
-from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller, Party, Session
+from liftlog.api.handshake import CLIENT, CLIENT_NODE, NONCE_BYTES, PEER, Caller, Party, SecureSession
 from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.real.incoming import introduce
@@ -78,7 +78,7 @@ def close_all() -> None:
 class Known:
     """Somebody who called and was let in."""
 
-    def __init__(self, stream: trio.SocketStream, session: Session) -> None:
+    def __init__(self, stream: trio.SocketStream, session: SecureSession) -> None:
         self.stream = stream
         self.session = session
         self._sealer = FrameSealer(session.caller_key)

@@ -18,7 +18,7 @@ from liftlog.storage.log import Log
 from liftlog.storage.repair import Repairer, RepairRefused
 from liftlog.storage.segment import BadBytes, Segment
 from liftlog.storage.statefile import write_state
-from liftlog.storage.upkeep import Upkeep
+from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.types import NO_MUTANTS, Batch, EpochStart, OffsetRange, PartitionId, Record
 from sim.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
@@ -244,7 +244,7 @@ def test_damage_that_a_repair_meets_is_noted_told_and_hides_no_epoch(apart: bool
         ranges.append(OffsetRange(batch.base_offset, batch.end_offset))
     noted, other = ranges
     log.note_damage(noted)
-    upkeep = Upkeep(disk, NO_MUTANTS)
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
     event = upkeep.repair(log, RepairLog(LOG, noted, parts(batches, noted)))
     assert event == LogRepaired(LOG, noted, noted.end, damage=(other,))
     disk.kill()
@@ -252,7 +252,7 @@ def test_damage_that_a_repair_meets_is_noted_told_and_hides_no_epoch(apart: bool
     for one in (log, again):
         assert one.damage == (other,)
         assert one.epochs.as_tuple() == history, "the start of the epoch in the hole is known"
-    event = Upkeep(disk, NO_MUTANTS).repair(again, RepairLog(LOG, other, parts(batches, other)))
+    event = SegmentUpkeep(disk, NO_MUTANTS).repair(again, RepairLog(LOG, other, parts(batches, other)))
     assert event == LogRepaired(LOG, other, other.end)
     assert again.damage == () and contents(again) == before and again.epochs.as_tuple() == history
 
@@ -265,7 +265,7 @@ def test_damage_that_a_failed_repair_has_noted_is_told_with_the_error() -> None:
     log.clear_damage(second)
     wrong = encode_records(PartitionId(7, 1), 1, [Record(first.start, 5, b"", b"", b"", None, b"")])
     late = slice_batch(LOG, batches[first.start // 2], first.start, first.start + 1)
-    event = Upkeep(disk, NO_MUTANTS).repair(log, RepairLog(LOG, first, [late, wrong]))
+    event = SegmentUpkeep(disk, NO_MUTANTS).repair(log, RepairLog(LOG, first, [late, wrong]))
     assert event.error and event.next_offset == first.start
     assert event.damage == (second,) and log.damage == (first, second)
 
@@ -387,7 +387,7 @@ def test_a_repair_lowers_the_clean_point_first_c2() -> None:
     fill(log, [(b"k%d" % (number % 8), b"%d" % number + b"." * 30) for number in range(60)])
     peer_batches = log.read(0, log.leo, 1 << 20)
     compact(log, Compactor(log, disk))
-    upkeep = Upkeep(disk, NO_MUTANTS)
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
     assert upkeep.described(log, 0).clean_point == 60
     segment = log.sealed[0]
     disk.flip(segment.path, segment.size - 1, 3)
@@ -405,20 +405,20 @@ def test_records_from_a_peer_that_compacted_more_raise_dropped_below_c4() -> Non
     disk, log, _ = make()
     flip_in_the_middle(disk, log)
     (damaged,) = found_damage(log)
-    upkeep = Upkeep(disk, NO_MUTANTS)
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
     assert upkeep.described(log, 0).dropped_below == 0
     empty = encode_sparse(LOG, 1, damaged.start, damaged.end, [])
     assert upkeep.repair(log, RepairLog(LOG, damaged, [empty], 7)).error == ""
     assert upkeep.described(log, 0).dropped_below == 7, "as far as the peer has dropped, and no further"
     disk.kill()
-    assert Upkeep(disk, NO_MUTANTS).described(reopened(disk), 0).dropped_below == 7
+    assert SegmentUpkeep(disk, NO_MUTANTS).described(reopened(disk), 0).dropped_below == 7
 
 
 def test_a_refused_repair_is_answered_with_an_error_and_begins_anew() -> None:
     disk, log, batches = make()
     flip_in_the_middle(disk, log)
     (damaged,) = found_damage(log)
-    upkeep = Upkeep(disk, NO_MUTANTS)
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
     job = RepairLog(LOG, damaged, parts(batches, damaged))
     disk.fill()
     event = upkeep.repair(log, job)

@@ -13,7 +13,7 @@ import pytest
 
 from liftlog import cli
 from liftlog.bench import storage_command
-from liftlog.bench.publish import Summary, comparison
+from liftlog.bench.publish import PublishSummary, comparison
 from liftlog.bench.rounds import alternate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
-def a_summary(rate: float, **costs: float) -> Summary:
+def a_summary(rate: float, **costs: float) -> PublishSummary:
     settings = {
         "latency_p50_ms": 1.0,
         "latency_p99_ms": 2.0,
@@ -45,7 +45,7 @@ def a_summary(rate: float, **costs: float) -> Summary:
         "memory_peak_mb": 4.0,
         "disk_bytes_per_message": 5.0,
     }
-    return Summary(rate=rate, rate_min=rate, rate_max=rate, rounds=[], **(settings | costs))
+    return PublishSummary(rate=rate, rate_min=rate, rate_max=rate, rounds=[], **(settings | costs))
 
 
 def test_the_comparison_names_what_is_worse_and_only_that() -> None:
@@ -206,7 +206,7 @@ def test_storage_is_measured_beside_raw_files_and_everything_is_removed(tmp_path
 def test_a_missed_target_is_an_exit_code_if_asked_for_and_people_get_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    missed = storage_command.Target("speed of light", ">= 1", 0.5, False)
+    missed = storage_command.BenchTarget("speed of light", ">= 1", 0.5, False)
     monkeypatch.setattr(storage_command, "targets_of", lambda results: [missed])
     line = storage_command_line(tmp_path)[3:]
     assert cli.main(line) == 0
