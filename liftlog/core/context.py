@@ -43,6 +43,7 @@ class Context:
         "submit",
         "ticket",
         "ticks",
+        "touched",
         "wall_ms",
         "want",
     )
@@ -83,6 +84,8 @@ class Context:
         self.replica_count = 0
         self.ticket = 0
         self.owners: dict[int, PartitionId] = {}
+        self.touched: dict[PartitionId, None] = {}
+        """Replicas that the present step has changed, made or removed, for those who watch."""
         self.request_counter = 0
         self.submit: Callable[[Command], bool] = lambda command: False
         """A client's command on its way to the group; False if there is no room."""

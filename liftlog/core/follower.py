@@ -60,6 +60,7 @@ class Following:
     def fetch(self) -> None:
         """Ask for what comes after our LEO (R6)."""
         replica, ctx = self.replica, self.ctx
+        replica.touch()
         replica.fetches += 1
         self.request = self.request + 1 if ctx.mutants.answer_to_earlier_run else replica.fetches
         self.outstanding = True
@@ -107,6 +108,7 @@ class Following:
         if not self.outstanding:
             self.ctx.mark("R6.duplicate-answer")
             return
+        self.replica.touch()
         self.outstanding = False
         problem = self._unbelievable(reply)
         if problem:

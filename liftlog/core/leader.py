@@ -162,6 +162,7 @@ class Leadership:
 
     def view(self, record: PartitionState) -> None:
         """The applied metadata has moved within our epoch (R2, R9)."""
+        self.replica.touch()
         self.record = record
         if self.pending is not None and record.version > self.pending.version:
             self.pending = None
@@ -434,6 +435,7 @@ class Leadership:
 
     def note(self, sender: int, incarnation: int, durable: int, log_start: int) -> FollowerState:
         """Take over a follower's durable LEO; it may commit, join or show that it is caught up."""
+        self.replica.touch()
         progress = self.followers.get(sender)
         if progress is None:
             progress = self.followers[sender] = FollowerState(incarnation, self.replica.leo)
@@ -515,6 +517,7 @@ class Leadership:
             incarnation,
         )
         # Also while there is no room for it yet: it goes as soon as there is, and must count by then (R2).
+        self.replica.touch()
         self.pending = command
         self.pending_ticks = 0
         ctx.want(command)
@@ -540,6 +543,7 @@ class Leadership:
             # Its bound may pass: then it goes again, and is pending as before (R2).
             ctx.want(self.pending)
             if ctx.mutants.pending_ended_by_timeout and self.pending_ticks > 3:
+                self.replica.touch()
                 self.pending = None
         else:
             self._remove_lagging()
@@ -558,6 +562,7 @@ class Leadership:
             progress = self.followers.get(node)
             if progress is None:
                 # Nothing heard in this epoch yet: the clock starts now.
+                self.replica.touch()
                 state = self.ctx.metadata.nodes[node]
                 progress = self.followers[node] = FollowerState(state.incarnation, self.replica.leo)
             if progress.lag_ticks > limit:

@@ -186,6 +186,7 @@ class Node:
 
     def step(self, event: Event) -> list[Effect]:
         """Take in one event; the effects are to be carried out in order."""
+        self.ctx.touched.clear()
         self._handlers[type(event)](event)
         if self.ctx.leaving:
             self.leaving.advance()
@@ -372,6 +373,7 @@ class Node:
             if replica is not None:
                 replica.step_aside()
                 replica.readers.close()
+                replica.touch()
                 del self.replicas[partition]
                 self.ctx.effects.append(TrashLog(partition))
             return

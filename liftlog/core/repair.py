@@ -88,6 +88,7 @@ class Repairs:
 
     def opened(self, ranges: Sequence[OffsetRange], late: Sequence[int], told: bool) -> None:
         """The log was opened, or begun anew, with these ranges damaged; `late`: see `_blurred`."""
+        self.replica.touch()
         self.ranges = list(ranges)
         self.late = tuple(late)
         self.told = told and bool(ranges)
@@ -114,6 +115,7 @@ class Repairs:
         if any(known.start <= found.start and found.end <= known.end for known in self.ranges):
             return False
         self.ctx.mark("D2.found")
+        replica.touch()
         before = self.ranges[:1]
         merged: list[OffsetRange] = []
         for one in sorted([*self.ranges, found]):
@@ -129,6 +131,7 @@ class Repairs:
     def forget_below(self, log_start: int) -> None:
         """What lies below the log start is nobody's concern any more (C3)."""
         if self.ranges and self.ranges[0].start < log_start:
+            self.replica.touch()
             kept = [one for one in self.ranges if one.end > log_start]
             self.ranges = [OffsetRange(max(one.start, log_start), one.end) for one in kept]
             self._begin_range()
@@ -323,6 +326,7 @@ class Repairs:
 
     def _hand_over(self, batches: list[Batch], dropped_below: int) -> None:
         self.handed_over = True
+        self.replica.touch()
         dropped_below = self.replica.copied(batches, dropped_below)
         for batch in batches:
             self.replica.history.learn(batch.epoch, batch.base_offset)
@@ -337,6 +341,7 @@ class Repairs:
         current = self.ranges[:1] == [event.range]
         if current and event.next_offset >= event.range.end:
             self.ctx.mark("D2.repaired")
+            self.replica.touch()
             del self.ranges[0]
             self._begin_range()
             for found in event.damage:

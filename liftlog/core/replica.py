@@ -237,7 +237,12 @@ class Replica:
 
     # -- opening and roles (R1) -------------------------------------------------------------------
 
+    def touch(self) -> None:
+        """Something of this replica changes that somebody may watch (`Context.touched`)."""
+        self.ctx.touched[self.id] = None
+
     def open(self, fresh: bool = False) -> None:
+        self.touch()
         self.state = OPENING
         config = self.config
         if config is not None:
@@ -253,6 +258,7 @@ class Replica:
         if self.state == FAILED and not self._may_open(summary):
             self.closed = summary
             return
+        self.touch()
         self.log_start = summary.log_start
         self.leo = self.durable_leo = summary.leo
         self.checkpointed_hw = summary.hw
@@ -289,6 +295,7 @@ class Replica:
                 ctx.mark("R1.barred")
                 return
             if self.leading is None or self.leading.epoch != record.epoch:
+                self.touch()
                 self.step_aside()
                 self.epoch = self.hw_epoch = record.epoch
                 ctx.mark("R1.lead")
@@ -298,9 +305,11 @@ class Replica:
                 self.leading.view(record)
             return
         if self.epoch != record.epoch or self.leading is not None:
+            self.touch()
             self.step_aside()
             self.epoch = record.epoch
         if record.leader in (0, ctx.node):
+            self.touch()
             self.following = None
         elif self.following is None:
             if ctx.mutants.truncate_to_hw and self.leo > self.hw:
@@ -320,6 +329,7 @@ class Replica:
         if self.leading is not None:
             self.ctx.mark("N3.step-down")
             self.leading.stop()
+        self.touch()
         self.leading = None
         self.following = None
 
@@ -330,6 +340,7 @@ class Replica:
 
         `dropped_below`: what `copied` has said of them.
         """
+        self.touch()
         for batch in batches:
             invariant(
                 batch.base_offset == self.leo, f"{self.id}: batch {batch.base_offset} at LEO {self.leo}"
@@ -363,6 +374,7 @@ class Replica:
         """Cut everything at or above `offset`. Cutting what is known committed is fatal (R6)."""
         ctx = self.ctx
         ctx.mark("R6.truncate")
+        self.touch()
         invariant(offset >= self.log_start, f"{self.id}: truncation to {offset} below {self.log_start}")
         self.cache.cut(offset)
         self.history.truncate(offset)
@@ -385,6 +397,7 @@ class Replica:
         """
         ctx = self.ctx
         ctx.mark("C3.reset")
+        self.touch()
         self.cache.clear()
         self.durable_leo = min(self.durable_leo, start)
         self.epoch_given_up = self._epoch_before(self.durable_leo)
@@ -407,6 +420,7 @@ class Replica:
         if offset <= self.log_start:
             return
         self.ctx.mark("C3.moved")
+        self.touch()
         self.log_start = offset
         self.repairs.forget_below(offset)
         if self.leading is not None:
@@ -416,6 +430,7 @@ class Replica:
 
     def durable(self, ticket: Ticket) -> None:
         """Everything up to the end of this ticket's job is synced (R5)."""
+        self.touch()
         while self.pending and self.pending[0][0] <= ticket:
             _, end = self.pending.popleft()
             if end > self.durable_leo:
@@ -460,6 +475,7 @@ class Replica:
         self.reopen_ticks = 1
 
     def _stop(self, keep_below: int, in_doubt: bool) -> None:
+        self.touch()
         self.readers.fail()
         self.step_aside()
         self.state = FAILED
@@ -497,6 +513,7 @@ class Replica:
 
     def raise_hw(self, hw: int) -> None:
         """Move the HW forward and wake readers. Both roles come here; it never goes back (R3)."""
+        self.touch()
         self.hw = hw
         self.ctx.mark("R8.commit" if self.leading is None else "R2.commit")
         self.readers.wake()
