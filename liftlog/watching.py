@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from logging import ERROR, INFO, WARNING
 
 from liftlog.core.commands import Command
-from liftlog.core.metadata import EXPIRED, LEFT, LIVE, Result
 from liftlog.core.node import Node
+from liftlog.core.records import EXPIRED, LEFT, LIVE, Result
 from liftlog.core.replica import FAILED, READY
 from liftlog.eventlog import Sparing, say
 from liftlog.messages import Effect, Event, LogOpened, MetadataStalled, StorageFailed, TimerFired

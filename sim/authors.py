@@ -24,8 +24,9 @@ from liftlog.core.commands import (
     Rebalance,
     ReplicaFailed,
 )
-from liftlog.core.metadata import Metadata, Result
+from liftlog.core.metadata import Metadata
 from liftlog.core.node import Node
+from liftlog.core.records import Result
 from liftlog.messages import (
     ClientMessage,
     CreateStreamRequest,

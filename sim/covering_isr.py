@@ -30,7 +30,8 @@ from liftlog.core.commands import (
     encode_command,
 )
 from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata, PartitionState, Result
+from liftlog.core.metadata import Metadata
+from liftlog.core.records import PartitionState, Result
 from liftlog.core.steps import Office, ReplicaState
 from liftlog.messages import (
     FETCH_DIVERGED,

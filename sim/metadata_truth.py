@@ -17,7 +17,8 @@ from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
 from liftlog.core.requests import describe_partition
 from liftlog.messages import PartitionInfo, StreamInfo
-from liftlog.types import NO_MUTANTS, Entry, Mutants, PartitionId
+from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
+from sim.invariants import Violation
 
 Value = TypeVar("Value")
 
@@ -60,9 +61,12 @@ class MetadataTruth:
         return self._state.applied
 
     def commit(self, entry: Entry) -> None:
-        """The next entry is committed."""
+        """The next entry is committed. Raises Violation if it breaks what holds for every record."""
         state = self._state
-        state.apply(entry.index, decode_command(entry.data) if entry.data else None)
+        try:
+            state.apply(entry.index, decode_command(entry.data) if entry.data else None)
+        except InvariantViolation as broken:
+            raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
         if not state.changed:
             return
         for name in self._streams:

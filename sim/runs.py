@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from liftlog.core.metadata import PartitionState
+from liftlog.core.records import PartitionState
 from liftlog.messages import ElectLeaderRequest
 from liftlog.types import PartitionId
 from sim.comparing import compare_copies

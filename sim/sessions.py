@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from liftlog.core.commands import Command, ConfirmNode, ExpireNode, RegisterNode
-from liftlog.core.metadata import Result
+from liftlog.core.records import Result
 from liftlog.messages import HeartbeatReply, Send
 from sim.invariants import Checks, Violation
 

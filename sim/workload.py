@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from liftlog.core.metadata import PartitionState
+from liftlog.core.records import PartitionState
 from liftlog.core.subjects import partition_subject
 from liftlog.messages import (
     ERR_EXISTS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from liftlog.core.commands import UNSENT, ExpireNode, ExpireReports
 from liftlog.core.context import Context
-from liftlog.core.metadata import GONE, LIVE
+from liftlog.core.records import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import PartitionId
 

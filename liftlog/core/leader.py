@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from liftlog import headers
 from liftlog.core.commands import UNSENT, ChangeIsr, LeaderReady, Resign
-from liftlog.core.placement import refused_by_nats
 from liftlog.core.purge import Purges
 from liftlog.core.sequencer import sequence
 from liftlog.core.serving import Serving
@@ -33,7 +32,7 @@ from liftlog.messages import (
 from liftlog.types import Batch, Message
 
 if TYPE_CHECKING:
-    from liftlog.core.metadata import PartitionState
+    from liftlog.core.records import PartitionState
     from liftlog.core.replica import Replica
 
 
@@ -588,7 +587,7 @@ class Leadership:
         if not self.refusal:
             return
         self.refused_ticks += 1
-        after_ms = REFUSED_TURN_MS if refused_by_nats(ctx.metadata, record) else RESIGN_AFTER_MS
+        after_ms = REFUSED_TURN_MS if ctx.metadata.refused_by_nats(record) else RESIGN_AFTER_MS
         if self.refused_ticks >= ctx.ticks_of(after_ms) and ctx.node in record.refused and not ctx.fenced:
             self.resign()
 

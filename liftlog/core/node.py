@@ -18,9 +18,10 @@ from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
-from liftlog.core.metadata import Metadata, Result
+from liftlog.core.metadata import Metadata
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
+from liftlog.core.records import Result
 from liftlog.core.replica import OPENING, Replica, range_refusal, refusal
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
@@ -357,8 +358,7 @@ class Node:
 
     def _follow_metadata(self) -> None:
         """Bring the replicas in line with the partitions that the last commands touched."""
-        changed = list(self.metadata.changed)
-        self.metadata.changed.clear()
+        changed = self.metadata.take_changed()
         if not self.ctx.incarnation:
             if any(partition not in self.metadata.partitions for partition in self._found):
                 self.ctx.mark("I1.unknown-kept")
@@ -389,7 +389,7 @@ class Node:
 
     def _begin_run(self) -> None:
         """Our incarnation is durable: take up the replicas the metadata gives us, drop unknown ones (I1)."""
-        self.metadata.changed.clear()
+        self.metadata.take_changed()
         for partition in list(self.metadata.partitions):
             self._follow_partition(partition)
         for unknown in self._found:

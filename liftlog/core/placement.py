@@ -1,4 +1,4 @@
-"""Where a partition's replicas go, who is preferred to lead (R16: spread evenly), whom NATS keeps out (N1).
+"""Where a partition's replicas go, and who is preferred to lead (R16: spread evenly).
 
 The choice is part of a replicated command, so that it must be the same on every node: it looks only at the
 metadata and breaks ties by node id. The first replica of the list is the preferred leader.
@@ -7,10 +7,6 @@ metadata and breaks ties by node id. The first replica of the list is the prefer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from liftlog.core.metadata import Metadata, PartitionState
 
 
 class Loads:
@@ -50,10 +46,3 @@ def choose_replicas(count: int, nodes: Sequence[int], live: Sequence[int], loads
     ranked = sorted(nodes, key=lambda node: (node not in live, replicas.get(node, 0), node))
     chosen = ranked[:count]
     return sorted(chosen, key=lambda node: (node not in live, preferred.get(node, 0), node))
-
-
-def refused_by_nats(metadata: Metadata, partition: PartitionState) -> str:
-    """N1: why nothing that is published reaches this partition, whoever of its ISR leads; else empty."""
-    if any(metadata.is_live(node) and node not in partition.refused for node in partition.isr):
-        return ""
-    return partition.refused.get(partition.leader, "")

@@ -34,8 +34,8 @@ from liftlog.core.commands import (
     encode_command,
 )
 from liftlog.core.context import Context
-from liftlog.core.metadata import LATE, Result
 from liftlog.core.raft import Raft
+from liftlog.core.records import LATE, Result
 from liftlog.messages import Forward, Send
 from liftlog.types import invariant
 

@@ -27,8 +27,9 @@ from liftlog.core.commands import (
     ReplicaFailed,
     RequestId,
 )
-from liftlog.core.metadata import LIVE, Metadata, PartitionState, Result
+from liftlog.core.metadata import Metadata
 from liftlog.core.node import Node
+from liftlog.core.records import LIVE, PartitionState, Result
 from liftlog.core.replica import Replica
 from liftlog.core.steps import (
     Cause,

@@ -97,7 +97,7 @@ from liftlog.types import (
 )
 
 if TYPE_CHECKING:
-    from liftlog.core.metadata import PartitionState
+    from liftlog.core.records import PartitionState
 
 OPENING, READY, FAILED = "opening", "ready", "failed"
 REOPEN_MS = 1000

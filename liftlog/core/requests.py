@@ -24,8 +24,7 @@ from liftlog.core.commands import (
     RequestId,
 )
 from liftlog.core.limits import with_defaults
-from liftlog.core.metadata import LATE, LIVE, STALE, PartitionState, Result, StreamState
-from liftlog.core.placement import refused_by_nats
+from liftlog.core.records import LATE, LIVE, STALE, PartitionState, Result, StreamState
 from liftlog.core.subjects import config_problem
 from liftlog.messages import (
     ERR_INVALID,
@@ -467,7 +466,7 @@ class Requests:
                 )
                 continue
             records = [metadata.partitions[partition] for partition in stream.partitions]
-            refused = [record for record in records if refused_by_nats(metadata, record)]
+            refused = [record for record in records if metadata.refused_by_nats(record)]
             if refused:
                 self._reply(waiting.client, _refused_by_nats(stream, refused[0]))
             elif all(record.ready for record in records):

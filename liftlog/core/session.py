@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from liftlog.core.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.context import Context
-from liftlog.core.metadata import EXPIRED, LIVE
 from liftlog.core.raft import Raft
+from liftlog.core.records import EXPIRED, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
 from liftlog.types import Identity, LogSummary, Recovered, TailState, Ticket
 

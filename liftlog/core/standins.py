@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from liftlog.core.commands import ChangeIsr
+from liftlog.core.records import PartitionState, StreamState
 from liftlog.types import TailState
-
-if TYPE_CHECKING:
-    from liftlog.core.metadata import PartitionState, StreamState
 
 
 def fits_record(partition: PartitionState, command: ChangeIsr) -> bool:

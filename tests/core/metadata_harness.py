@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from liftlog.core.commands import (
     ChangeIsr,
     Command,
@@ -14,8 +16,20 @@ from liftlog.core.commands import (
     TailReport,
 )
 from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata, PartitionState, Result
+from liftlog.core.metadata import Metadata
+from liftlog.core.records import PartitionState, Result
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
+
+
+class Present:
+    """A partition's record as it is whenever it is looked at."""
+
+    def __init__(self, metadata: Metadata, partition: PartitionId) -> None:
+        self._metadata = metadata
+        self.id = partition
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._metadata.partitions[self.id], name)
 
 
 class Cluster:
@@ -78,14 +92,18 @@ class Cluster:
     def deletion(self, name: str) -> DeleteStream:
         return DeleteStream(self.request(), self.metadata.streams[name].id, name)
 
-    def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> PartitionState:
+    def create(self, name: str = "orders", replicas: int = 3, minimum: int = 0) -> Present:
         config = StreamConfig(name, name, 1, replicas, minimum)
         result = self.apply(self.creation(config))
         assert not result.code, result
-        return self.metadata.partitions[PartitionId(result.stream, 0)]
+        return Present(self.metadata, PartitionId(result.stream, 0))
 
     def change_isr(
-        self, partition: PartitionState, isr: list[int], joiner: int = 0, incarnation: int | None = None
+        self,
+        partition: PartitionState | Present,
+        isr: list[int],
+        joiner: int = 0,
+        incarnation: int | None = None,
     ) -> Result:
         if incarnation is None:
             incarnation = self.metadata.nodes[joiner].incarnation if joiner else 0

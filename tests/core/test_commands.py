@@ -25,7 +25,7 @@ from liftlog.core.commands import (
     Resign,
     decode_command,
 )
-from liftlog.core.metadata import LATE, STALE
+from liftlog.core.records import LATE, STALE
 from liftlog.messages import (
     AppendRequest,
     BusDown,

@@ -83,7 +83,7 @@ def test_R16_loads_are_what_a_count_over_all_partitions_gives(steps: list[tuple[
         for partition in metadata.partitions.values():
             counted.placed(partition.replicas)
             counted.led(0, partition.leader)
-        loads = metadata._loads
+        loads = metadata.loads
         for kept, seen in (
             (loads.replicas, counted.replicas),
             (loads.preferred, counted.preferred),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 import pytest
+from msgspec.structs import replace
 
 from liftlog.core.commands import (
     ElectLeader,
@@ -20,7 +19,7 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.metadata import Result
+from liftlog.core.records import Result
 from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 
@@ -177,8 +176,7 @@ def test_R9_an_older_version_is_refused_without_a_trace() -> None:
     old_version = partition.version
     assert not cluster.change_isr(partition, [leader, others[0]]).code
     new_version = partition.version
-    seen_before = copy(partition)
-    seen_before.version = old_version
+    seen_before = replace(cluster.metadata.partitions[partition.id], version=old_version)
     result = cluster.change_isr(seen_before, [leader, others[1]])
     assert result.code == "stale"
     assert (partition.version, set(partition.isr)) == (new_version, {leader, others[0]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from liftlog.format import encode_messages
 from liftlog.messages import (
@@ -505,7 +506,8 @@ def test_N4_too_few_in_sync_is_said_and_plain_messages_are_kept() -> None:
     for node in others(world, partition):
         world.kill(node)
     replica = world.replica(leader, partition)
-    replica.record.isr = (leader,)
+    alone = replace(replica.leading.record, isr=(leader,))
+    replica.leading.view(alone)
     epoch = replica.epoch
     asked = Message(b"orders", b"_INBOX.q", b"", b"asked")
     plain = Message(b"orders", b"", b"", b"plain")

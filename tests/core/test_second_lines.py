@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from liftlog.core.commands import ChangeIsr, RegisterNode, Resign, encode_command
 from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
 from liftlog.types import Entry
@@ -42,7 +44,9 @@ def test_R1_other_incarnation_a_restarted_node_does_not_lead_on_in_the_epoch_of_
     leader = world.leader(partition)
     replica = world.replica(leader, partition)
     replica.step_aside()
-    replica.record.leader_incarnation -= 1
+    record = world.nodes[leader].metadata.partitions[partition]
+    earlier = replace(record, leader_incarnation=record.leader_incarnation - 1)
+    world.nodes[leader].metadata.partitions[partition] = earlier
     replica.adopt()
     assert replica.leading is None
     assert world.nodes[leader].marks["R1.other-incarnation"] == 1

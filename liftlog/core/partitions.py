@@ -1,0 +1,282 @@
+"""What commands do to a partition: who is in sync, who may be elected, who leads (R1, R9, R12 to R16).
+
+Commands come here from `liftlog.core.metadata`. Each makes a new record of the partition's present one by the
+moves of `PartitionState`, decides by the rules which of them to take, and puts the outcome into `Records`.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.commands import (
+    ChangeIsr,
+    ElectLeader,
+    ExpireReports,
+    LeaderReady,
+    Rebalance,
+    ReplicaFailed,
+    ReportLeader,
+    Resign,
+    TailReport,
+)
+from liftlog.core.guards import Guards
+from liftlog.core.records import LIVE, OK, STALE, LastKnown, PartitionState, Records, Result, replaced
+from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known
+from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
+from liftlog.types import TailState
+
+
+class PartitionCommands:
+    """Holds no state of its own."""
+
+    __slots__ = ("_decides", "_mark", "_mutants", "_records")
+
+    def __init__(self, records: Records, guards: Guards) -> None:
+        self._records = records
+        self._mutants = guards.mutants
+        self._decides = guards.decides
+        self._mark = guards.mark
+
+    # -- a node comes and goes (R1, R14, R15) -----------------------------------------------------
+
+    def registered(
+        self, partition: PartitionState, node: int, report: TailReport | None, reset: bool, born: int
+    ) -> PartitionState:
+        """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
+        refused = {other: text for other, text in partition.refused.items() if other != node}
+        partition = replaced(partition, refused=refused)
+        if reset and not self._mutants.wiped_replica_rejoins:
+            partition = partition.without_trust_in(node, LastKnown(0, 0, lost=True))
+        elif report is None and not (reset and self._mutants.wiped_replica_rejoins):
+            # No folder: created after this node's last run began, its log may never have been opened; an
+            # older one is gone.
+            partition = partition.without_trust_in(node, LastKnown(0, 0, lost=partition.id.stream <= born))
+        elif report is not None:
+            partition = self._reported_tail(partition, node, report)
+        if partition.leader == node:
+            if self._mutants.restarted_leader_keeps_epoch:
+                return partition.moved(leader_incarnation=self._records.nodes[node].incarnation)
+            self._mark("R1.new-incarnation")
+            return self.elect(partition, avoid=node)
+        return self.elect(partition) if partition.leader == 0 else partition
+
+    def _reported_tail(self, partition: PartitionState, node: int, report: TailReport) -> PartitionState:
+        found = LastKnown(report.epoch, report.leo)
+        if report.state == TailState.LOST.value:
+            self._mark("M4.lost")
+            return partition.without_trust_in(node, LastKnown(0, 0, lost=True))
+        if report.state in doubtful_tails(self._records.by_id.get(partition.id.stream)):
+            self._mark("R14.unsynced" if report.state == TailState.INTACT.value else "R14.suspect")
+            return partition.without_trust_in(node, found)
+        if node in partition.last_known and not partition.last_known[node].lost:
+            return replaced(partition, last_known={**partition.last_known, node: found})
+        return partition
+
+    def without(self, partition: PartitionState, node: int) -> PartitionState:
+        """R13, R15: a node is lost. It leaves the ISR, and if it led, another one does."""
+        if node in partition.isr:
+            partition = self._with_isr(partition, [member for member in partition.isr if member != node])
+            self._mark("ISR.removal")
+        return self.elect(partition, avoid=node) if partition.leader == node else partition
+
+    # -- ISR (R9, R13) ----------------------------------------------------------------------------
+
+    def change_isr(self, command: ChangeIsr) -> Result:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        if partition is None:
+            return STALE
+        fits = fits_record(partition, command)
+        if partition.version != command.version:
+            self._mark("R9.stale")
+            # It alone decides only where the rest would go together with the record of now.
+            if not fits or not self._decides(("R9.version", False)):
+                return STALE
+        joiner = records.nodes.get(command.joiner)
+        joiner_ok = command.joiner == 0 or (
+            joiner is not None and joiner.state == LIVE and joiner.incarnation == command.joiner_incarnation
+        )
+        if self._mutants.late_addition_of_old_incarnation:
+            joiner_ok = True
+        if not self._decides(("R9.leader", fits), ("R9.joiner", joiner_ok)):
+            # The answer to a change is always a higher version: only that ends the leader's wait (R2).
+            self._mark("R9.rejected")
+            records.put_partition(partition.moved())
+            return Result("rejected", "joiner is not the current live incarnation, or the leader has changed")
+        self._mark("R9.addition" if command.joiner else "R9.removal")
+        records.put_partition(self._with_isr(partition, command.isr))
+        return OK
+
+    def _with_isr(self, partition: PartitionState, members: list[int]) -> PartitionState:
+        moved = partition.with_isr(members)
+        if len(moved.isr) < partition.min_insync:
+            if any(node not in moved.isr for node in partition.isr):
+                self._mark("R13.eligible")
+        elif partition.eligible or partition.last_known:
+            self._mark("R13.eligibility-ends")
+        return moved
+
+    def replica_failed(self, command: ReplicaFailed) -> Result:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        node = records.nodes.get(command.node)
+        if partition is None or node is None or node.incarnation != command.incarnation:
+            return STALE
+        told = (command.incarnation, command.failure)
+        # If it was told before, or a later one was, what it says may not be so any more.
+        if not self._decides(("R5.stale-failure", told > partition.failures.get(command.node, (0, 0)))):
+            return STALE
+        self._mark("R5.failed-sync")
+        if command.node in partition.isr:
+            self._mark("R14.failed-log")
+        partition = replaced(partition, failures={**partition.failures, command.node: told})
+        partition = partition.without_trust_in(command.node, LastKnown(command.epoch, command.leo))
+        if partition.leader in (command.node, 0):
+            partition = self.elect(partition, avoid=command.node)
+        elif command.shortfall:
+            # A leader counts fetches of its own epoch only: in a new one it knows nothing of this copy.
+            partition = self._lead(partition, partition.leader)
+        records.put_partition(partition.moved())
+        return OK
+
+    # -- reports and readiness (R15, N1, N5) ------------------------------------------------------
+
+    def report(self, command: ReportLeader) -> Result:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        reporter = records.nodes.get(command.reporter)
+        if partition is None or partition.leader == 0 or reporter is None:
+            return STALE
+        current = reporter.incarnation == command.incarnation and command.reporter in partition.isr
+        in_epoch = partition.epoch == command.epoch
+        if not self._decides(("R15.epoch", in_epoch), ("R15.reporter", current)):
+            return STALE
+        if in_epoch and partition.report_round != command.round:
+            return STALE
+        reports = {**partition.reports, command.reporter: command.incarnation}
+        partition = replaced(partition, reports=reports)
+        others = [node for node in partition.isr if node != partition.leader and records.is_live(node)]
+        suspicious = [node for node in others if node in reports]
+        if suspicious and len(suspicious) * 2 > len(others):
+            self._mark("R15.election")
+            partition = self.elect(partition, avoid=partition.leader)
+        elif suspicious:
+            self._mark("R15.majority")
+        records.put_partition(partition)
+        return OK
+
+    def expire_reports(self, command: ExpireReports) -> Result:
+        partition = self._records.partitions.get(command.partition)
+        if (
+            partition is None
+            or partition.epoch != command.epoch
+            or partition.report_round != command.round
+        ):
+            return STALE
+        if partition.reports:
+            self._mark("R15.reports-expire")
+        self._records.put_partition(
+            replaced(partition, reports={}, report_round=partition.report_round + 1)
+        )
+        return OK
+
+    def leader_ready(self, command: LeaderReady) -> Result:
+        partition = self._records.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch or partition.leader == 0:
+            return STALE
+        refused = {node: text for node, text in partition.refused.items() if node != partition.leader}
+        if command.refusal:
+            self._mark("N1.told-refused")
+            refused[partition.leader] = command.refusal
+        self._records.put_partition(replaced(partition, refused=refused, ready=not command.refusal))
+        return OK
+
+    def resign(self, command: Resign) -> Result:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch or partition.leader == 0:
+            return STALE
+        if not self._decides(("N5.stale-resignation", partition.version == command.version)):
+            return STALE
+        if all(node == partition.leader or not records.is_live(node) for node in partition.isr):
+            self._mark("N5.nobody-else")
+            return Result("rejected", "no other live replica is in sync")
+        self._mark("N5.handover")
+        records.put_partition(self.elect(partition, avoid=partition.leader))
+        return OK
+
+    # -- elections (R1, R14, R16) -----------------------------------------------------------------
+
+    def elect_explicitly(self, command: ElectLeader) -> Result:
+        records, node = self._records, command.node
+        partition = records.partitions.get(command.partition)
+        if partition is None:
+            return Result(ERR_NOT_FOUND, "the partition does not exist")
+        if not self._decides(("R16.stale-election", partition.version == command.version)):
+            return STALE
+        if node not in partition.replicas or not records.is_live(node):
+            return Result(ERR_INVALID, f"node {node} is no live replica of this partition")
+        if node in partition.isr:
+            partition = self._lead(partition, node)
+        elif node in partition.eligible and not any(records.is_live(other) for other in partition.isr):
+            partition = self._lead_from_eligible(partition, node)
+        elif command.unclean:
+            self._mark("R16.unclean")
+            partition = self._lead(replaced(partition, isr=(node,), eligible=(), last_known={}), node)
+            unclean_epochs = (*partition.unclean_epochs, partition.epoch)
+            partition = replaced(partition, unclean_epochs=unclean_epochs)
+        else:
+            self._mark("R16.may-lack")
+            return Result(
+                ERR_INVALID, f"node {node} may lack committed data; only an unclean election can choose it"
+            )
+        records.put_partition(partition)
+        return OK
+
+    def rebalance(self, command: Rebalance) -> Result:
+        records, moved = self._records, 0
+        for partition in records.partitions.values():
+            if partition.led_since > command.as_of:
+                continue
+            for node in partition.replicas:
+                if node in partition.isr and records.is_live(node):
+                    if node != partition.leader:
+                        records.put_partition(self._lead(partition, node))
+                        moved += 1
+                    break
+        return Result(detail=f"{moved} partitions moved")
+
+    def elect(self, partition: PartitionState, avoid: int = 0) -> PartitionState:
+        """R16: from the live ISR, else the live eligible, else by R14; else nobody. Ends the old epoch."""
+        is_live, loads = self._records.is_live, self._records.loads
+        candidates = [node for node in partition.isr if is_live(node)]
+        if len(candidates) < len(partition.isr):
+            self._mark("R16.not-live")
+        wanted = [node for node in candidates if node != avoid] or candidates
+        # N5: whom NATS refused comes last, since nothing would reach it.
+        wanted = [node for node in wanted if node not in partition.refused] or wanted
+        if wanted:
+            return self._lead(partition, loads.least_leading(wanted))
+        eligible = [node for node in partition.eligible if is_live(node)]
+        if eligible:
+            return self._lead_from_eligible(partition, loads.least_leading(eligible))
+        chosen = greatest_last_known(partition, is_live, self._mark)
+        if chosen:
+            self._mark("R14.last-known")
+            # The others are remembered until the ISR is back at the minimum: the chosen one may still be
+            # found damaged, and then they are what is left.
+            others = {node: known for node, known in partition.last_known.items() if node != chosen}
+            last_known = others if partition.min_insync > 1 else {}
+            return self._lead(replaced(partition, isr=(chosen,), last_known=last_known), chosen)
+        if partition.leader:
+            self._mark("R16.nobody")
+            return self._lead(partition, 0)
+        return partition
+
+    def _lead_from_eligible(self, partition: PartitionState, node: int) -> PartitionState:
+        self._mark("R13.elected")
+        return self._lead(partition.with_sole(node), node)
+
+    def _lead(self, partition: PartitionState, node: int) -> PartitionState:
+        """Begin a new epoch under `node` (0 = without a leader)."""
+        records = self._records
+        self._mark("election" if node else "leaderless")
+        return partition.led_by(node, records.nodes[node].incarnation if node else 0, records.applied)

@@ -1,0 +1,264 @@
+"""What the metadata says: nodes, streams and partitions, as values that never change.
+
+A command makes new records in the place of old ones (`liftlog.core.metadata`). Who has looked at one keeps
+what he saw, and a copy of all of them is a copy of four dictionaries. A partition's record knows how it can
+go on: each of its moves below is a step that some rule allows, and says who is in sync, who may be elected
+and which version it is.
+
+Every record comes in through `Records`, where what holds for all times is checked, against the record in
+whose place it stands. A violation means that the metadata itself is in doubt: the process stops.
+
+    node         incarnations rise, the state begins at an index that was applied, what is confirmed was given
+    stream       its id is the index of its creation, and no other stream has its name
+    partition    its replicas stay; the ISR is of them, and who is eligible is not in it; who leads is in the
+                 ISR (R12); an epoch has one leader (R1), and epochs rise one by one, each beginning at the
+                 index that was just applied; every change of who leads or is in sync is a higher version (R9)
+    applied      rises by one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from liftlog.core.placement import Loads
+from liftlog.types import PartitionId, StreamConfig, invariant
+
+REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
+GONE = (EXPIRED, LEFT)
+"""States of a node whose session is over: it was lost, or stopped in an orderly way."""
+
+replaced = msgspec.structs.replace
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """One node. `confirmed` = the last incarnation that is known to be on its disk (I2)."""
+
+    node: int
+    disk_id: str
+    incarnation: int
+    nonce: int
+    state: str
+    since: int
+    """Index at which `state` began."""
+    confirmed: int
+    address: str
+    reset: bool = False
+    """This incarnation was found wiped or rolled back: its partitions start empty, its vote is withheld."""
+
+
+class LastKnown(msgspec.Struct, frozen=True):
+    """R14: what a replica that may have lost its tail still had when it last reported."""
+
+    epoch: int
+    leo: int
+    lost: bool = False
+    """The disk was wiped or the log is gone: this copy counts as missing."""
+
+
+class PartitionState(msgspec.Struct, frozen=True):
+    """The committed record of one partition. `version` counts every change of who leads or is in sync."""
+
+    id: PartitionId
+    replicas: tuple[int, ...]
+    min_insync: int
+    leader: int = 0
+    leader_incarnation: int = 0
+    epoch: int = 0
+    led_since: int = 0
+    """Index at which the epoch began."""
+    version: int = 0
+    isr: tuple[int, ...] = ()
+    eligible: tuple[int, ...] = ()
+    last_known: Mapping[int, LastKnown] = {}
+    failures: Mapping[int, tuple[int, int]] = {}
+    """R5: (incarnation, number) of the last failure that each replica has told."""
+    ready: bool = False
+    refused: Mapping[int, str] = {}
+    """N1: whom NATS did not let subscribe when it last led in its present run, in the words of NATS."""
+    reports: Mapping[int, int] = {}
+    report_round: int = 0
+    unclean_epochs: tuple[int, ...] = ()
+
+    def moved(self, **fields: Any) -> PartitionState:
+        """With these fields, in the next version."""
+        return replaced(self, version=self.version + 1, **fields)
+
+    def with_isr(self, members: Container[int]) -> PartitionState:
+        """R13: below the minimum those who leave stay eligible; at or above it nobody outside is."""
+        isr = self.ordered(members)
+        if len(isr) >= self.min_insync:
+            return self.moved(isr=isr, eligible=(), last_known={})
+        outside = (*self.eligible, *self.isr)
+        return self.moved(isr=isr, eligible=tuple(node for node in self.ordered(outside) if node not in isr))
+
+    def without_trust_in(self, node: int, found: LastKnown) -> PartitionState:
+        """R14: a replica that may lack committed data leaves ISR and eligible in one command.
+
+        It is remembered for the case that nobody else is left. That memory ends when the ISR is back at the
+        minimum, since committed data is then elsewhere.
+        """
+        known = self.last_known.get(node)
+        if known is None and node not in self.isr and node not in self.eligible:
+            return self
+        if known is not None and known.lost:
+            found = replaced(found, lost=True)
+        isr = tuple(member for member in self.isr if member != node)
+        if len(isr) >= self.min_insync:
+            return self.moved(isr=isr, eligible=(), last_known={})
+        eligible = tuple(member for member in self.eligible if member != node)
+        return self.moved(isr=isr, eligible=eligible, last_known={**self.last_known, node: found})
+
+    def with_sole(self, node: int) -> PartitionState:
+        """R13: an eligible replica is to lead, and is the whole ISR; the others keep their eligibility."""
+        outside = (*self.isr, *self.eligible)
+        eligible = tuple(member for member in self.ordered(outside) if member != node)
+        return replaced(self, isr=(node,), eligible=eligible)
+
+    def led_by(self, node: int, incarnation: int, index: int) -> PartitionState:
+        """A new epoch begins with the command at `index`. `node` 0: without a leader."""
+        invariant(node == 0 or node in self.isr, f"leader {node} is not in the ISR {self.isr}")
+        return self.moved(
+            leader=node,
+            leader_incarnation=incarnation,
+            epoch=self.epoch + 1,
+            led_since=index,
+            ready=False,
+            reports={},
+            report_round=0,
+        )
+
+    def ordered(self, members: Container[int]) -> tuple[int, ...]:
+        """Those of the replicas that are among the members, in the order of the replicas."""
+        return tuple(node for node in self.replicas if node in members)
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    id: int
+    config: StreamConfig
+    partitions: tuple[PartitionId, ...]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """Outcome of a command. `code` empty = done."""
+
+    code: str = ""
+    detail: str = ""
+    stream: int = 0
+
+
+OK = Result()
+STALE = Result("stale", "the precondition does not hold any more")
+LATE = Result("late", "the index up to which this command meant something has passed")
+
+
+class Records:
+    """All records, and up to which index of the Raft log commands have made them what they are."""
+
+    __slots__ = ("applied", "by_id", "changed", "deleted_at", "loads", "nodes", "partitions", "streams")
+
+    def __init__(self) -> None:
+        self.applied = 0
+        self.nodes: dict[int, NodeState] = {}
+        self.streams: dict[str, StreamState] = {}
+        self.by_id: dict[int, StreamState] = {}
+        self.partitions: dict[PartitionId, PartitionState] = {}
+        self.loads = Loads()
+        """Follows the partitions."""
+        self.deleted_at = 0
+        """Index at which the last stream was deleted."""
+        self.changed: dict[PartitionId, None] = {}
+        """Partitions touched since `take_changed` (a dict for its order)."""
+
+    def is_live(self, node: int) -> bool:
+        state = self.nodes.get(node)
+        return state is not None and state.state == LIVE
+
+    def refused_by_nats(self, partition: PartitionState) -> str:
+        """N1: why nothing that is published reaches a partition, whoever of its ISR leads; else empty."""
+        if any(self.is_live(node) and node not in partition.refused for node in partition.isr):
+            return ""
+        return partition.refused.get(partition.leader, "")
+
+    def replicas_on(self, node: int) -> Iterable[PartitionState]:
+        """The partitions of which a node keeps a replica. Each may be replaced while this is walked over."""
+        return (partition for partition in self.partitions.values() if node in partition.replicas)
+
+    def take_changed(self) -> list[PartitionId]:
+        changed = list(self.changed)
+        self.changed.clear()
+        return changed
+
+    # -- moves ------------------------------------------------------------------------------------
+
+    def begin(self, index: int) -> None:
+        """The command at `index` is to be applied."""
+        invariant(index == self.applied + 1, f"metadata applied {self.applied}, then {index}")
+        self.applied = index
+
+    def put_node(self, node: NodeState) -> None:
+        before = self.nodes.get(node.node)
+        if before is not None:
+            invariant(node.incarnation >= before.incarnation, f"an incarnation of node {node.node} goes back")
+            invariant(node.confirmed >= before.confirmed, f"what node {node.node} confirmed goes back")
+        invariant(node.since == self.applied, f"a state of node {node.node} does not begin now")
+        invariant(
+            node.confirmed <= node.incarnation <= self.applied, f"node {node.node} is ahead of the group"
+        )
+        self.nodes[node.node] = node
+
+    def put_stream(self, stream: StreamState) -> None:
+        """A stream that is created now. Its partitions come after it."""
+        invariant(stream.id == self.applied, f"stream {stream.id} is created at {self.applied}")
+        invariant(stream.config.name not in self.streams, f"stream {stream.config.name!r} exists")
+        self.streams[stream.config.name] = self.by_id[stream.id] = stream
+
+    def remove_stream(self, stream: StreamState) -> None:
+        del self.streams[stream.config.name]
+        del self.by_id[stream.id]
+        self.deleted_at = self.applied
+        for partition in stream.partitions:
+            gone = self.partitions.pop(partition)
+            self.loads.placed(gone.replicas, by=-1)
+            self.loads.led(gone.leader, 0)
+            self.changed[partition] = None
+
+    def add_partition(self, partition: PartitionState) -> None:
+        """One of a stream that is created now; nobody leads it yet."""
+        invariant(partition.id not in self.partitions, f"partition {partition.id} exists")
+        invariant(partition.epoch == 0 and partition.leader == 0, f"partition {partition.id} is led already")
+        self.partitions[partition.id] = partition
+        self.loads.placed(partition.replicas)
+        self.changed[partition.id] = None
+
+    def put_partition(self, partition: PartitionState) -> None:
+        """What a command made of a partition; also one that it only looked at, to have it told of."""
+        before = self.partitions[partition.id]
+        if partition is not before:
+            _check(partition, before, self.applied)
+            self.loads.led(before.leader, partition.leader)
+            self.partitions[partition.id] = partition
+        self.changed[partition.id] = None
+
+
+def _check(now: PartitionState, before: PartitionState, index: int) -> None:
+    """Raises InvariantViolation if the command at `index` cannot have made this record of the one before."""
+    name, replicas, isr = now.id, now.replicas, now.isr
+    invariant(replicas == before.replicas, f"{name}: the replicas {before.replicas} become {replicas}")
+    invariant(isr == now.ordered(isr), f"{name}: the ISR {isr} is not of the replicas {replicas}")
+    eligible = tuple(node for node in now.ordered(now.eligible) if node not in isr)
+    invariant(now.eligible == eligible, f"{name}: {now.eligible} are eligible beside the ISR {isr}")
+    invariant(now.leader == 0 or now.leader in isr, f"{name}: leader {now.leader} is not in the ISR {isr}")
+    if now.epoch == before.epoch:
+        same = now.leader == before.leader
+        invariant(same, f"{name}: epoch {now.epoch} passes from {before.leader} to {now.leader}")
+        invariant(now.report_round >= before.report_round, f"{name}: a round of reports goes back")
+    else:
+        invariant(now.epoch == before.epoch + 1, f"{name}: epoch {before.epoch}, then {now.epoch}")
+        invariant(now.led_since == index, f"{name}: epoch {now.epoch} does not begin now")
+    invariant(now.version >= before.version, f"{name}: version {before.version}, then {now.version}")
+    if now.version == before.version:
+        same = (now.epoch, isr, now.eligible) == (before.epoch, before.isr, before.eligible)
+        invariant(same, f"{name}: version {now.version} changes who leads or is in sync")
