@@ -261,6 +261,7 @@ KNOWN_FOREIGN_WRITERS: tuple[str, ...] = (
     "liftlog.core.reader",
     "liftlog.core.recorder",
     "liftlog.core.repair",
+    "liftlog.core.replica",
     "liftlog.core.requests",
     "liftlog.core.serving",
     "liftlog.core.session",
