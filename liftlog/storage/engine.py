@@ -55,12 +55,12 @@ from liftlog.messages import (
 )
 from liftlog.ports import Disk, SyncFailed
 from liftlog.storage import startup
+from liftlog.storage.checkpoints import HwCheckpoints
 from liftlog.storage.creation import create_log
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.inventory import Inventory
 from liftlog.storage.layout import (
     CLEAN,
-    HW,
     IDENTITY,
     TRASH,
     VOTE,
@@ -74,7 +74,7 @@ from liftlog.storage.retention import new_start
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.spans import find_spans
-from liftlog.storage.statefile import PreparedState, write_in_place, write_state
+from liftlog.storage.statefile import PreparedState, write_state
 from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
@@ -155,8 +155,7 @@ class StorageEngine:
         """What was held back is written; the next sync tells whether it is durable."""
         self._states: dict[str, PreparedState] = {}
         self._state_failures: dict[str, Failure] = {}
-        self._hw: dict[PartitionId, int] = {}
-        self._hw_changed = False
+        self._checkpoints = HwCheckpoints(disk, mutants, self._logs, {})
         self._doubtful = False
         """A sync of a state file or of a folder failed: the next start must not trust what it reads (R5)."""
         self._handlers: dict[type, Callable[[Any], Event | None]] = {
@@ -198,7 +197,7 @@ class StorageEngine:
             self._take_over,
         )
         self._logs = found.logs
-        self._hw = found.hw
+        self._checkpoints = HwCheckpoints(self._disk, self._mutants, self._logs, found.hw)
         self._inventory = found.inventory
         self._identity = found.identity
         self._with_verdicts = [log for log in found.logs.values() if log.tail in WORTH_TELLING]
@@ -218,7 +217,7 @@ class StorageEngine:
     def _summary(self, log: Log) -> LogSummary:
         """What the core is told of a log. Raises LiftlogError if the disk does not let us find that out."""
         try:
-            return self._upkeep.described(log, self._hw_of(log))
+            return self._upkeep.described(log, self._checkpoints.of(log))
         except OSError as error:
             raise LiftlogError(f"log {log.id}: {error}; make space or replace the disk") from error
 
@@ -278,13 +277,7 @@ class StorageEngine:
                 self._sync_log(waiting.log)
         if self._states:
             self._commit_states()
-        if self._hw_changed:
-            if RAFT_LOG in self._logs:
-                # The witness of a metadata log whose end vanishes without leaving a bad byte (M4).
-                self._hw[RAFT_LOG] = self._logs[RAFT_LOG].durable_leo
-            # A checkpoint that could not be written is written with the next group.
-            with suppress(OSError):
-                self._write_hw()
+        self._checkpoints.sync()
         events = self._answers(pending)
         self._state_failures.clear()
         return events
@@ -401,7 +394,7 @@ class StorageEngine:
         if isinstance(log, Failure):
             return self._failed(job.log, job.ticket, log)
         try:
-            self._lower_hw(log.id, job.offset)
+            self._checkpoints.lower(log.id, job.offset)
             self._upkeep.cut(log, job.offset)
             log.truncate(job.offset)
         except (OSError, BadBytes, LiftlogError) as error:
@@ -464,7 +457,7 @@ class StorageEngine:
         if isinstance(log, Failure):
             return self._failed(job.log, job.ticket, log)
         try:
-            self._lower_hw(log.id, job.start)
+            self._checkpoints.lower(log.id, job.start)
             self._upkeep.forget(log.id)
             log.reset(job.start, job.epochs)
         except OSError as error:
@@ -537,7 +530,7 @@ class StorageEngine:
             return self._cut_off(log, job.keep_below)
         log.fail(log.failure or Failure(True, "the log was rebuilt"))
         try:
-            self._lower_hw(log.id, job.keep_below)
+            self._checkpoints.lower(log.id, job.keep_below)
             self._upkeep.cut(log, job.keep_below)
             self._logs[job.log] = rebuilt = log.rebuild(job.keep_below)
             return LogOpened(self._summary(rebuilt))
@@ -547,7 +540,7 @@ class StorageEngine:
     def _cut_off(self, log: Log, keep_below: int) -> Event:
         """D5: the log goes on where it is. If even that is refused, it is rebuilt at the next attempt."""
         try:
-            self._lower_hw(log.id, keep_below)
+            self._checkpoints.lower(log.id, keep_below)
             self._upkeep.cut(log, keep_below)
             log.truncate(keep_below)
             log.sync()
@@ -568,8 +561,7 @@ class StorageEngine:
         directory = log_directory(log)
         try:
             self._inventory.remove(log)
-            self._lower_hw(log, 0)
-            self._hw_changed |= self._hw.pop(log, None) is not None
+            self._checkpoints.forget(log)
             if self._disk.exists(directory):
                 make_directory_durable(self._disk, TRASH)
                 number = next_number(self._disk, TRASH)
@@ -584,35 +576,8 @@ class StorageEngine:
     # ----- state files -----
 
     def _checkpoint_hw(self, job: CheckpointHw) -> Event | None:
-        """Taken into the one checkpoint file that the sync phase writes for all logs."""
-        if self._hw.get(job.log, 0) != job.hw and job.log in self._logs:
-            self._hw[job.log] = job.hw
-            self._hw_changed = True
+        self._checkpoints.put(job.log, job.hw)
         return None
-
-    def _hw_of(self, log: Log) -> int:
-        hw = self._hw.get(log.id, 0)
-        return hw if self._mutants.hw_not_clamped else min(hw, log.durable_leo)
-
-    def _lower_hw(self, log: PartitionId, limit: int) -> None:
-        """Before a log loses records below its checkpoint: what takes their place is not committed (R8).
-
-        Durable before the log changes. Raises DiskError, SyncFailed.
-        """
-        if self._hw.get(log, 0) > limit and not self._mutants.hw_not_clamped:
-            self._hw[log] = limit
-            self._write_hw()
-
-    def _write_hw(self) -> None:
-        """R8: a checkpoint is never above the durable LEO. Raises DiskError, SyncFailed."""
-        self._hw_changed = True
-        for log_id, hw in self._hw.items():
-            log = self._logs.get(log_id)
-            if log is not None:
-                self._hw[log_id] = min(hw, log.durable_leo)
-        write = write_in_place if self._mutants.hw_checkpoint_in_place else write_state
-        write(self._disk, HW, _encode(list(self._hw.items())))
-        self._hw_changed = False
 
     def _save_hard_state(self, job: SaveHardState) -> Event | None:
         return self._save(VOTE, _encode(job.state), job.ticket)
