@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from liftlog.checkout import source_module
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -28,11 +27,10 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Group(NamedTuple):
-    """One word after `liftlog`. `in_wheel` false: the module lives in the source checkout only."""
+    """One word after `liftlog`."""
 
     module: str
     summary: str
-    in_wheel: bool = True
 
 
 GROUPS: dict[str, Group] = {
@@ -46,9 +44,9 @@ GROUPS: dict[str, Group] = {
     "config": Group("liftlog.commands.config", "check a node's configuration"),
     "log": Group("liftlog.commands.log", "look at the files of a stopped node or a closed queue"),
     "bench": Group("liftlog.bench.command", "measure, against JetStream on the same machine"),
-    "sim": Group("sim.command", "simulate a cluster with faults, from a seed", in_wheel=False),
-    "spec": Group("spec.command", "check models of the protocol, every state", in_wheel=False),
-    "jepsen": Group("jepsen.command", "check histories on Spark", in_wheel=False),
+    "sim": Group("liftlog_sim.command", "simulate a cluster with faults, from a seed"),
+    "spec": Group("liftlog_spec.command", "check models of the protocol, every state"),
+    "jepsen": Group("liftlog_jepsen.command", "check histories on Spark"),
 }
 
 EXAMPLES = """\
@@ -105,7 +103,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _run_group(name: str, group: Group, arguments: list[str]) -> int:
-    module = importlib.import_module(group.module) if group.in_wheel else source_module(group.module)
+    module = importlib.import_module(group.module)
     parser = Parser(prog="liftlog")
     subparsers: Any = parser.add_subparsers(dest="group", required=True, parser_class=Parser)
     module.add_parser(subparsers)

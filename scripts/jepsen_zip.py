@@ -1,4 +1,5 @@
-"""Packs the folder jepsen/ into one zip for Spark's workers: ``spark-submit --py-files build/jepsen.zip``.
+"""Packs the package liftlog_jepsen into one zip for Spark's workers: ``spark-submit --py-files
+build/jepsen.zip``.
 
 Entries are sorted and carry a fixed time, so that the same sources give the same bytes.
 """
@@ -8,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 ALONGSIDE = ("liftlog/__init__.py", "liftlog/types.py", "liftlog/version.py")
-"""What jepsen/ needs of the rest of the project on a worker."""
+"""What it needs of the rest of the project on a worker."""
 
 
 def main() -> int:
@@ -16,9 +17,10 @@ def main() -> int:
     root = Path(__file__).resolve().parent.parent
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in (*sorted((root / "jepsen").rglob("*")), *(root / name for name in ALONGSIDE)):
+        parts = [(root / "jepsen", path) for path in sorted((root / "jepsen" / "liftlog_jepsen").rglob("*"))]
+        for above, path in (*parts, *((root, root / name) for name in ALONGSIDE)):
             if path.is_file() and "__pycache__" not in path.parts:
-                entry = zipfile.ZipInfo(path.relative_to(root).as_posix(), date_time=(1980, 1, 1, 0, 0, 0))
+                entry = zipfile.ZipInfo(path.relative_to(above).as_posix(), date_time=(1980, 1, 1, 0, 0, 0))
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, path.read_bytes())
     print(target)

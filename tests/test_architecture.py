@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("liftlog", "sim", "spec", "jepsen")
+# The import name of each room of the product, and where it lies.
+PACKAGES = {
+    "liftlog": ROOT / "liftlog",
+    "liftlog_sim": ROOT / "sim" / "liftlog_sim",
+    "liftlog_spec": ROOT / "spec" / "liftlog_spec",
+    "liftlog_jepsen": ROOT / "jepsen" / "liftlog_jepsen",
+}
 
 MODULE_LINES_MAX = 650
 FUNCTION_LINES_MAX = 80
@@ -24,7 +30,8 @@ LONG_MODULES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 # What a module may import of the project besides its own room: the longest matching prefix on the left.
-# `liftlog`, `jepsen` and `spec` alone are what lies beside their rooms; on the right, all of the folder.
+# `liftlog`, `liftlog_jepsen` and `liftlog_spec` alone are what lies beside their rooms; on the right, all of
+# them.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog": ("liftlog.version",),
     "liftlog.types": (),
@@ -34,7 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.codec": ("liftlog.types",),
     "liftlog.format": ("liftlog.types", "liftlog.codec"),
     "liftlog.epochs": ("liftlog.types",),
-    "liftlog.checkout": ("liftlog.types",),
+    "liftlog.rooms": (),
     "liftlog.eventlog": (),
     "liftlog.scratch": (),
     "liftlog.terminal": (),
@@ -98,132 +105,148 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "liftlog.tracing": ("liftlog.types", "liftlog.messages", "liftlog.core"),
     "liftlog.watching": ("liftlog.types", "liftlog.messages", "liftlog.eventlog", "liftlog.core"),
     "liftlog.testing": ("liftlog.types", "liftlog.ports"),
-    "liftlog.cli": ("liftlog.types", "liftlog.version", "liftlog.checkout"),
+    "liftlog.cli": ("liftlog.types", "liftlog.version"),
     "liftlog.__main__": ("liftlog.cli",),
     "liftlog.bench": ("liftlog",),
     "liftlog.demo": ("liftlog",),
     "liftlog.commands": ("liftlog",),
-    "jepsen.formats": ("jepsen.events",),
-    "jepsen": ("liftlog.types", "jepsen.commands", "jepsen.formats"),
-    "jepsen.objects": ("jepsen.events", "jepsen.formats", "jepsen.judgement"),
-    "jepsen.transactions": ("liftlog.types", "jepsen.events", "jepsen.formats", "jepsen.judgement"),
-    "jepsen.tallies": ("liftlog.types", "jepsen.events", "jepsen.formats", "jepsen.judgement"),
-    "jepsen.log": ("jepsen.events", "jepsen.history"),
-    "jepsen.promises": ("jepsen.judgement", "jepsen.result"),
-    "jepsen.foreign": (
+    "liftlog_jepsen.formats": ("liftlog_jepsen.events",),
+    "liftlog_jepsen": ("liftlog.types", "liftlog_jepsen.commands", "liftlog_jepsen.formats"),
+    "liftlog_jepsen.objects": ("liftlog_jepsen.events", "liftlog_jepsen.formats", "liftlog_jepsen.judgement"),
+    "liftlog_jepsen.transactions": (
         "liftlog.types",
-        "jepsen.events",
-        "jepsen.formats",
-        "jepsen.judgement",
-        "jepsen.models",
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.judgement",
     ),
-    "jepsen.graph": (
-        "jepsen.events",
-        "jepsen.foreign",
-        "jepsen.formats",
-        "jepsen.judgement",
-        "jepsen.transactions",
-    ),
-    "jepsen.online": ("liftlog.types", "jepsen.history", "jepsen.jsonl"),
-    "jepsen.generate": (
+    "liftlog_jepsen.tallies": (
         "liftlog.types",
-        "jepsen.events",
-        "jepsen.formats",
-        "jepsen.history",
-        "jepsen.parquet",
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.judgement",
     ),
-    "jepsen.bench": ("liftlog.types", "jepsen.generate", "jepsen.result"),
-    "jepsen.report": (
+    "liftlog_jepsen.log": ("liftlog_jepsen.events", "liftlog_jepsen.history"),
+    "liftlog_jepsen.promises": ("liftlog_jepsen.judgement", "liftlog_jepsen.result"),
+    "liftlog_jepsen.foreign": (
         "liftlog.types",
-        "jepsen.events",
-        "jepsen.formats",
-        "jepsen.history",
-        "jepsen.judgement",
-        "jepsen.result",
-        "jepsen.tallies",
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.judgement",
+        "liftlog_jepsen.models",
     ),
-    "jepsen.spark": (
+    "liftlog_jepsen.graph": (
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.foreign",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.judgement",
+        "liftlog_jepsen.transactions",
+    ),
+    "liftlog_jepsen.online": ("liftlog.types", "liftlog_jepsen.history", "liftlog_jepsen.jsonl"),
+    "liftlog_jepsen.generate": (
         "liftlog.types",
-        "jepsen.bench",
-        "jepsen.foreign",
-        "jepsen.formats",
-        "jepsen.generate",
-        "jepsen.graph",
-        "jepsen.history",
-        "jepsen.judgement",
-        "jepsen.log",
-        "jepsen.models",
-        "jepsen.online",
-        "jepsen.parquet",
-        "jepsen.promises",
-        "jepsen.result",
-        "jepsen.transactions",
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.history",
+        "liftlog_jepsen.parquet",
     ),
-    "jepsen.commands": ("liftlog.types", "liftlog.terminal", "jepsen"),
-    "sim": (
+    "liftlog_jepsen.bench": ("liftlog.types", "liftlog_jepsen.generate", "liftlog_jepsen.result"),
+    "liftlog_jepsen.report": (
+        "liftlog.types",
+        "liftlog_jepsen.events",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.history",
+        "liftlog_jepsen.judgement",
+        "liftlog_jepsen.result",
+        "liftlog_jepsen.tallies",
+    ),
+    "liftlog_jepsen.spark": (
+        "liftlog.types",
+        "liftlog_jepsen.bench",
+        "liftlog_jepsen.foreign",
+        "liftlog_jepsen.formats",
+        "liftlog_jepsen.generate",
+        "liftlog_jepsen.graph",
+        "liftlog_jepsen.history",
+        "liftlog_jepsen.judgement",
+        "liftlog_jepsen.log",
+        "liftlog_jepsen.models",
+        "liftlog_jepsen.online",
+        "liftlog_jepsen.parquet",
+        "liftlog_jepsen.promises",
+        "liftlog_jepsen.result",
+        "liftlog_jepsen.transactions",
+    ),
+    "liftlog_jepsen.commands": ("liftlog.types", "liftlog.terminal", "liftlog_jepsen"),
+    "liftlog_sim": (
         "liftlog",
-        "jepsen.history",
-        "jepsen.jsonl",
-        "jepsen.parquet",
-        "spec.cover.scenario",
-        "spec.lang.types",
-        "spec.models",
-        "spec.refine",
+        "liftlog_jepsen.history",
+        "liftlog_jepsen.jsonl",
+        "liftlog_jepsen.parquet",
+        "liftlog_spec.cover.scenario",
+        "liftlog_spec.lang.types",
+        "liftlog_spec.models",
+        "liftlog_spec.refine",
     ),
-    "spec.lang": (),
-    "spec.models": ("spec.lang",),
-    "spec.run": ("spec.lang",),
-    "spec.explore": ("spec.lang", "spec.run"),
-    "spec.proofs": ("spec.lang", "spec.models"),
-    "spec.prover": ("spec.lang", "spec.proofs"),
-    "spec.mappings": (
+    "liftlog_spec.lang": (),
+    "liftlog_spec.models": ("liftlog_spec.lang",),
+    "liftlog_spec.run": ("liftlog_spec.lang",),
+    "liftlog_spec.explore": ("liftlog_spec.lang", "liftlog_spec.run"),
+    "liftlog_spec.proofs": ("liftlog_spec.lang", "liftlog_spec.models"),
+    "liftlog_spec.prover": ("liftlog_spec.lang", "liftlog_spec.proofs"),
+    "liftlog_spec.mappings": (
         "liftlog.types",
         "liftlog.terminal",
-        "spec.checking",
-        "spec.lang",
-        "spec.models",
-        "spec.proofs",
-        "spec.run",
+        "liftlog_spec.checking",
+        "liftlog_spec.lang",
+        "liftlog_spec.models",
+        "liftlog_spec.proofs",
+        "liftlog_spec.run",
     ),
-    "spec.cover": (
+    "liftlog_spec.cover": (
         "liftlog.types",
         "liftlog.terminal",
-        "spec.checking",
-        "spec.explore",
-        "spec.lang",
-        "spec.registry",
-        "spec.run",
+        "liftlog_spec.checking",
+        "liftlog_spec.explore",
+        "liftlog_spec.lang",
+        "liftlog_spec.registry",
+        "liftlog_spec.run",
     ),
-    "spec.tla": ("liftlog.types", "spec.checking", "spec.explore", "spec.lang", "spec.registry"),
-    "spec.refine": (
+    "liftlog_spec.tla": (
+        "liftlog.types",
+        "liftlog_spec.checking",
+        "liftlog_spec.explore",
+        "liftlog_spec.lang",
+        "liftlog_spec.registry",
+    ),
+    "liftlog_spec.refine": (
         "liftlog.types",
         "liftlog.terminal",
         "liftlog.messages",
         "liftlog.core",
         "liftlog.tracing",
-        "jepsen.spark.session",
-        "spec.checking",
-        "spec.lang",
-        "spec.models",
-        "spec.run",
+        "liftlog_jepsen.spark.session",
+        "liftlog_spec.checking",
+        "liftlog_spec.lang",
+        "liftlog_spec.models",
+        "liftlog_spec.run",
     ),
-    "spec": ("liftlog.types", "liftlog.terminal", "spec"),
+    "liftlog_spec": ("liftlog.types", "liftlog.terminal", "liftlog_spec"),
 }
 
 BESIDE = {
     "liftlog": "the package",
-    "jepsen": "files beside the rooms",
-    "spec": "files beside the rooms",
+    "liftlog_jepsen": "files beside the rooms",
+    "liftlog_spec": "files beside the rooms",
 }
 
 # The only star import: a language, taken whole by what is written in it.
-STARS = {"spec.models": "spec.lang", "spec.proofs": "spec.lang"}
+STARS = {"liftlog_spec.models": "liftlog_spec.lang", "liftlog_spec.proofs": "liftlog_spec.lang"}
 
 # Libraries that only a few places may import: (place, or a prefix that ends in a star).
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "pyspark": ("jepsen.spark*", "spec.refine.spark"),
-    "z3": ("spec.prover*", "jepsen.transactions.order_choices"),
-    "trio": ("liftlog.driver*", "liftlog.real*", "liftlog.bench.stall", "sim.*"),
+    "pyspark": ("liftlog_jepsen.spark*", "liftlog_spec.refine.spark"),
+    "z3": ("liftlog_spec.prover*", "liftlog_jepsen.transactions.order_choices"),
+    "trio": ("liftlog.driver*", "liftlog.real*", "liftlog.bench.stall", "liftlog_sim.*"),
     "zstandard": ("liftlog.codec",),
     "lz4": ("liftlog.codec",),
     "cryptography": ("liftlog.storage.sealing", "liftlog.api.tags"),
@@ -321,14 +344,18 @@ SET_METHODS = frozenset(("union", "intersection", "difference", "symmetric_diffe
 # --- reading sources --------------------------------------------------------------------------------------
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def project_sources() -> dict[str, Path]:
+    """Every module of the product, with its file."""
+    found = {}
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = (package, *path.relative_to(folder).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
 def project_modules() -> dict[str, ast.Module]:
-    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    return {module_name(path): ast.parse(path.read_text(), str(path)) for path in paths}
+    return {module: ast.parse(path.read_text(), str(path)) for module, path in project_sources().items()}
 
 
 def inside(module: str, room: str) -> bool:
@@ -374,13 +401,13 @@ def _problems_of_import(module: str, target: str) -> Iterator[str]:
         yield f"everything of {target.removesuffix('.*')} is imported: name what is used"
     if places is not None and not any(_in_place(module, place) for place in places):
         yield f"{top} may be imported only in {', '.join(places)}"
-    if inside(module, "liftlog") and top in ("sim", "spec", "jepsen"):
-        yield f"liftlog must not import {target}; use liftlog.checkout.source_module"
-    elif inside(module, "jepsen") and top in ("sim", "spec"):
-        yield f"jepsen travels to Spark workers alone; it must not import {target}"
-    elif top in FOLDERS:
+    if inside(module, "liftlog") and top in ("liftlog_sim", "liftlog_spec", "liftlog_jepsen"):
+        yield f"liftlog must not import {target}; use liftlog.rooms.room_module"
+    elif inside(module, "liftlog_jepsen") and top in ("liftlog_sim", "liftlog_spec"):
+        yield f"liftlog_jepsen travels to Spark workers alone; it must not import {target}"
+    elif top in PACKAGES:
         allowed = any(inside(target, other) for other in ALLOWED[room])
-        if target not in FOLDERS and room_of(target) != room and not allowed:
+        if target not in PACKAGES and room_of(target) != room and not allowed:
             yield f"{room} must not import {target}"
     elif any(inside(module, pure) for pure in PURE_ROOMS):
         known = top in PURE_STDLIB if top in sys.stdlib_module_names else top in PURE_LIBRARIES
@@ -720,7 +747,7 @@ def import_table() -> list[str]:
         return text if room not in BESIDE else f"{text}: {BESIDE[room]}"
 
     def row(room: str, allowed: Iterable[str]) -> str:
-        listed = ", ".join(f"all of `{each}`" if each in FOLDERS else name(each) for each in allowed)
+        listed = ", ".join(f"all of `{each}`" if each in PACKAGES else name(each) for each in allowed)
         return f"| {name(room)} | {listed or 'nothing'} |"
 
     rows = ["| room | may import besides itself |", "|---|---|"]
@@ -735,9 +762,9 @@ def test_the_table_of_imports_is_the_one_that_is_enforced() -> None:
 
 def test_the_table_has_every_room_and_no_other(modules: dict[str, ast.Module]) -> None:
     rooms = {".".join(module.split(".")[:2]) for module in modules if inside(module, "liftlog")}
-    for folder in ("jepsen", "spec"):
-        rooms |= {f"{folder}.{path.parent.name}" for path in (ROOT / folder).glob("*/*.py")}
-    rooms |= {"jepsen", "sim", "spec"}
+    for package in ("liftlog_jepsen", "liftlog_spec"):
+        rooms |= {f"{package}.{path.parent.name}" for path in PACKAGES[package].glob("*/*.py")}
+    rooms |= {"liftlog_jepsen", "liftlog_sim", "liftlog_spec"}
     report(f"{room} is not in the table" for room in sorted(rooms - ALLOWED.keys()))
     report(f"{room} is in the table, but not there" for room in sorted(ALLOWED.keys() - rooms))
 
@@ -784,18 +811,16 @@ def test_core_and_storage_never_depend_on_set_order_or_identity(modules: dict[st
 
 
 def test_one_module_steps_nodes_and_carries_out_what_they_ask(modules: dict[str, ast.Module]) -> None:
-    bound = {m: t for m, t in modules.items() if inside(m, "liftlog") or inside(m, "sim")}
+    bound = {m: t for m, t in modules.items() if inside(m, "liftlog") or inside(m, "liftlog_sim")}
     for harness in HARNESSES:
         bound[harness] = ast.parse((ROOT / Path(*harness.split(".")).with_suffix(".py")).read_text())
     assert INTERPRETER in bound
     report(line for module, tree in bound.items() for line in step_violations(module, tree))
 
 
-def test_modules_are_short_enough_to_read(modules: dict[str, ast.Module]) -> None:
+def test_modules_are_short_enough_to_read() -> None:
     too_long = []
-    for module in modules:
-        path = ROOT / Path(*module.split("."))
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for module, path in project_sources().items():
         lines = len(path.read_text().splitlines())
         if lines > MODULE_LINES_MAX and module not in LONG_MODULES:
             too_long.append(f"{module} has {lines} lines, more than {MODULE_LINES_MAX}")
@@ -832,8 +857,12 @@ def test_there_are_no_packages_under_tests() -> None:
 # --- the checker catches what it should -------------------------------------------------------------------
 
 BAD_IMPORTS = [
-    ("liftlog.cli", "import sim.runner", "liftlog must not import sim"),
-    ("liftlog.commands.demo", "def f():\n    from jepsen import history", "liftlog must not import jepsen"),
+    ("liftlog.cli", "import liftlog_sim.runner", "liftlog must not import liftlog_sim"),
+    (
+        "liftlog.commands.demo",
+        "def f():\n    from liftlog_jepsen import history",
+        "liftlog must not import liftlog_jepsen",
+    ),
     ("liftlog.core.node", "from liftlog.storage import log", "must not import liftlog.storage.log"),
     ("liftlog.core.node", "from liftlog import ports", "liftlog.core must not import liftlog.ports"),
     ("liftlog.core.node", "from ..storage import log", "must not import liftlog.storage.log"),
@@ -849,18 +878,50 @@ BAD_IMPORTS = [
     ("liftlog.commands.serve", "import trio", "trio may be imported only in"),
     ("liftlog.storage.log", "def f():\n    import zstandard", "zstandard may be imported only in"),
     ("liftlog.storage.log", "from cryptography import x509", "cryptography may be imported only in"),
-    ("jepsen.history", "import pyspark", "pyspark may be imported only in"),
-    ("jepsen.history", "from pyspark.sql import functions", "pyspark may be imported only in"),
-    ("jepsen.runner", "from sim.world import World", "must not import sim.world.World"),
-    ("spec.model", "import z3", "z3 may be imported only in"),
-    ("spec.models.isr", "from spec.run import compiled", "spec.models must not import spec.run.compiled"),
-    ("spec.run.compiled", "from spec.lang import *", "everything of spec.lang is imported"),
-    ("spec.models.isr", "from spec.models.raft import *", "everything of spec.models.raft is imported"),
-    ("spec.run.compiled", "import spec.checking", "spec.run must not import spec.checking"),
-    ("jepsen.log.order", "from jepsen.spark import run", "jepsen.log must not import jepsen.spark.run"),
-    ("jepsen.events", "from jepsen.log import order", "jepsen must not import jepsen.log.order"),
-    ("liftlog.commands.demo", "from spec import lang", "liftlog must not import spec.lang"),
-    ("sim.world", "from jepsen.log import order", "sim must not import jepsen.log.order"),
+    ("liftlog_jepsen.history", "import pyspark", "pyspark may be imported only in"),
+    ("liftlog_jepsen.history", "from pyspark.sql import functions", "pyspark may be imported only in"),
+    (
+        "liftlog_jepsen.runner",
+        "from liftlog_sim.world import World",
+        "must not import liftlog_sim.world.World",
+    ),
+    ("liftlog_spec.model", "import z3", "z3 may be imported only in"),
+    (
+        "liftlog_spec.models.isr",
+        "from liftlog_spec.run import compiled",
+        "liftlog_spec.models must not import liftlog_spec.run.compiled",
+    ),
+    (
+        "liftlog_spec.run.compiled",
+        "from liftlog_spec.lang import *",
+        "everything of liftlog_spec.lang is imported",
+    ),
+    (
+        "liftlog_spec.models.isr",
+        "from liftlog_spec.models.raft import *",
+        "everything of liftlog_spec.models.raft is imported",
+    ),
+    (
+        "liftlog_spec.run.compiled",
+        "import liftlog_spec.checking",
+        "liftlog_spec.run must not import liftlog_spec.checking",
+    ),
+    (
+        "liftlog_jepsen.log.order",
+        "from liftlog_jepsen.spark import run",
+        "liftlog_jepsen.log must not import liftlog_jepsen.spark.run",
+    ),
+    (
+        "liftlog_jepsen.events",
+        "from liftlog_jepsen.log import order",
+        "liftlog_jepsen must not import liftlog_jepsen.log.order",
+    ),
+    ("liftlog.commands.demo", "from liftlog_spec import lang", "liftlog must not import liftlog_spec.lang"),
+    (
+        "liftlog_sim.world",
+        "from liftlog_jepsen.log import order",
+        "liftlog_sim must not import liftlog_jepsen.log.order",
+    ),
 ]
 
 
@@ -874,9 +935,12 @@ GOOD_IMPORTS = [
     ("liftlog.core.node", "from liftlog import types\nfrom liftlog.core.raft import Raft\nimport msgspec"),
     ("liftlog.storage.log", "import struct\nfrom liftlog.format import HEADER_BYTES\nimport google_crc32c"),
     ("liftlog.driver.loop", "import trio, time, random\nfrom liftlog.ports import Clock"),
-    ("spec.proofs.isr", "from spec.lang import *"),
-    ("jepsen.spark_checks", "from pyspark.sql import DataFrame"),
-    ("sim.trio_gear", "import trio\nfrom liftlog.driver.loop import Driver\nimport liftlog.storage.engine"),
+    ("liftlog_spec.proofs.isr", "from liftlog_spec.lang import *"),
+    ("liftlog_jepsen.spark_checks", "from pyspark.sql import DataFrame"),
+    (
+        "liftlog_sim.trio_gear",
+        "import trio\nfrom liftlog.driver.loop import Driver\nimport liftlog.storage.engine",
+    ),
 ]
 
 
@@ -897,7 +961,7 @@ STEPPING = [
 
 @pytest.mark.parametrize("source", STEPPING)
 def test_another_place_that_steps_nodes_is_found(source: str) -> None:
-    assert len(step_violations("sim.example", ast.parse(source))) == 1
+    assert len(step_violations("liftlog_sim.example", ast.parse(source))) == 1
     assert step_violations(INTERPRETER, ast.parse(source)) == []
 
 
@@ -910,14 +974,14 @@ NOT_STEPPING = [
 
 @pytest.mark.parametrize("source", NOT_STEPPING)
 def test_who_uses_the_interpreter_is_not_found(source: str) -> None:
-    assert step_violations("sim.example", ast.parse(source)) == []
+    assert step_violations("liftlog_sim.example", ast.parse(source)) == []
 
 
 IN_A_CIRCLE = {
-    "sim.a": "from sim.b import B",
-    "sim.b": "def f():\n    import sim.c",
-    "sim.c": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sim import a",
-    "sim.d": "from sim.a import A",
+    "liftlog_sim.a": "from liftlog_sim.b import B",
+    "liftlog_sim.b": "def f():\n    import liftlog_sim.c",
+    "liftlog_sim.c": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from liftlog_sim import a",
+    "liftlog_sim.d": "from liftlog_sim.a import A",
 }
 
 
@@ -928,23 +992,29 @@ def graph_of(sources: dict[str, str]) -> Imports:
 def test_a_circle_is_found_through_functions_and_type_checking() -> None:
     (found,) = circle_violations(graph_of(IN_A_CIRCLE), ())
     assert found == (
-        "3 modules import each other: sim.a:1 imports sim.b; sim.b:2 imports sim.c; sim.c:3 imports sim.a"
+        "3 modules import each other: liftlog_sim.a:1 imports liftlog_sim.b; "
+        "liftlog_sim.b:2 imports liftlog_sim.c; liftlog_sim.c:3 imports liftlog_sim.a"
     )
 
 
 def test_a_known_circle_may_neither_grow_nor_be_smaller_than_it_is_listed() -> None:
-    graph, circle = graph_of(IN_A_CIRCLE), ("sim.a", "sim.b", "sim.c")
+    graph, circle = graph_of(IN_A_CIRCLE), ("liftlog_sim.a", "liftlog_sim.b", "liftlog_sim.c")
     assert circle_violations(graph, [circle]) == []
     grown, stale = circle_violations(graph, [circle[:2]])
     assert "3 modules import each other" in grown and "of which nothing is left" in stale
-    (shrunk,) = circle_violations(graph, [(*circle, "sim.d")])
+    (shrunk,) = circle_violations(graph, [(*circle, "liftlog_sim.d")])
     assert f"of which {circle} is left" in shrunk
 
 
 def test_a_name_that_two_classes_bear_is_found_and_so_is_one_that_is_listed_without_need() -> None:
-    sources = {"sim.a": "class One: ...\nclass _Two: ...", "spec.b": "class One: ...\nclass _Two: ..."}
+    sources = {
+        "liftlog_sim.a": "class One: ...\nclass _Two: ...",
+        "liftlog_spec.b": "class One: ...\nclass _Two: ...",
+    }
     modules = {module: ast.parse(source) for module, source in sources.items()}
-    assert name_violations(modules, (), ()) == ["One is a class in sim.a, spec.b: one concept, one name"]
+    assert name_violations(modules, (), ()) == [
+        "One is a class in liftlog_sim.a, liftlog_spec.b: one concept, one name"
+    ]
     assert name_violations(modules, ("One",), ()) == []
     assert name_violations(modules, (), ("One", "Three")) == ["Three is borne by one class now: take it out"]
 

@@ -20,7 +20,7 @@ EXAMPLES = frozenset(
     (
         *("FILE.py", "maximum.py", "path/to/file.py", "orders.py", "liftlog.toml", "json/decoder.py"),
         *("IsrTruncateToHw.tla", "IsrTruncateToHw.cfg"),
-        "spec.tla",
+        "liftlog_spec.tla",
     )
 )
 """What a reader would write, files of other projects, and a room that is called like a file."""
@@ -87,6 +87,6 @@ def test_pages_name_files_that_are_there(files: list[str]) -> None:
 
 
 def test_a_name_that_is_nowhere_is_found() -> None:
-    known = endings(["docs/checking.md", "spec/models/raft.py"])
+    known = endings(["docs/checking.md", "spec/liftlog_spec/models/raft.py"])
     assert missing("See docs/checks.md, models/raft.py and raft.py; FILE.py.", known) == ["docs/checks.md"]
     assert missing("`sim/nothing.py`", known) == ["sim/nothing.py"]

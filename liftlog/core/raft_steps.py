@@ -1,7 +1,8 @@
 """What one step of a node did to its part of the metadata group, as plain data: lines of the protocol trace.
 
 Refinement checking (docs/spec-refinement.md) reads these beside the lines of `liftlog.core.steps`: each has
-to be explained by actions of the model in `spec/models/raft.py`. The field `type` of a line is "raft".
+to be explained by actions of the model in `liftlog_spec/models/raft.py`. The field `type` of a line is
+"raft".
 
 A line is made for each step that changes the node's Raft state, submits a write of it, completes one, takes
 in a vote or append message (request or reply), or sends one. It says

@@ -1,8 +1,8 @@
 """What one step of a node did to its replicas, as plain data: the protocol trace.
 
 A trace is what refinement checking reads (docs/spec-refinement.md): each of its lines has to be explained by
-actions of the model in `spec/models/isr.py`. The simulator hands the lines over in memory; a real node
-started with ``--trace`` writes them as JSON, one line each, in the order in which they are made.
+actions of the model in `liftlog_spec/models/isr.py`. The simulator hands the lines over in memory; a real
+node started with ``--trace`` writes them as JSON, one line each, in the order in which they are made.
 
 A trace contains two kinds of lines, told apart by the field `type`.
 

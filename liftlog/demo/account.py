@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from liftlog.checkout import source_module
 from liftlog.demo.publisher import FAIL, INFO, OK, OPEN, Attempts
 from liftlog.demo.readback import Poll, ReplicaRead
+from liftlog.rooms import room_module
 
 OUTCOMES = {OK: "ok", FAIL: "fail", INFO: "info", OPEN: "info"}
 
@@ -31,8 +31,8 @@ def write_history(
     kills: Sequence[Kill],
     meta: dict[str, str],
 ) -> Any:
-    """Write the history as Parquet into `folder`; returns it (a `jepsen.history.History`)."""
-    module = source_module("jepsen.history")
+    """Write the history as Parquet into `folder`; returns it (a `liftlog_jepsen.history.History`)."""
+    module = room_module("liftlog_jepsen.history")
     writer = module.HistoryWriter(name, meta=meta)
     # One process has one epoch per call: group the attempts of a process by epoch and leader of their acks.
     groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -62,5 +62,5 @@ def write_history(
     for kill in kills:
         writer.fault("kill", f"node {kill.node}", kill.killed_ns, kill.restarted_ns)
     history = writer.close()
-    source_module("jepsen.parquet").write_parquet(history, folder)
+    room_module("liftlog_jepsen.parquet").write_parquet(history, folder)
     return history

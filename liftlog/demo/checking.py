@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from liftlog.checkout import source_module
 from liftlog.demo.display import Display
+from liftlog.rooms import room_module
 from liftlog.types import LiftlogError
 
 CHECK_TIMEOUT_S = 600.0
@@ -31,7 +31,7 @@ class SparkResult(msgspec.Struct):
 
 def java_problem() -> str:
     """Why Spark cannot run here, with what to install; empty if it can."""
-    session = source_module("jepsen.spark.session")
+    session = room_module("liftlog_jepsen.spark.session")
     try:
         session.require_packages()
         session.require_java()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from liftlog.checkout import source_module
 from liftlog.demo.checking import SparkResult, check_on_spark, java_problem
 from liftlog.demo.display import Display
 from liftlog.demo.lines import input_lines
 from liftlog.demo.real import RealResult, run_real
 from liftlog.demo.simulation import PlantedResult, SimulationResult, catch_planted_bug, sweep
+from liftlog.rooms import room_module
 
 EXIT_GOOD, EXIT_VIOLATION, EXIT_INCOMPLETE = 0, 1, 2
 
@@ -45,7 +45,7 @@ def run_demo(options: DemoOptions, display: Display) -> DemoSummary:
     """Run all parts. Raises LiftlogError when a part cannot do its work at all."""
     started_s = time.monotonic()
     lines = input_lines(options.source, options.messages)
-    folder: Path = source_module("jepsen.store").new_run(options.store, "demo")
+    folder: Path = room_module("liftlog_jepsen.store").new_run(options.store, "demo")
     missing = java_problem()
     if missing:
         display.line(f"Note: {missing}. The demo does everything else; its last part is left out.")

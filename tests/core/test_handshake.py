@@ -29,7 +29,7 @@ from liftlog.api.handshake import (
     Caller,
     HandshakeError,
     Party,
-    Session,
+    SecureSession,
     refusal,
 )
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
@@ -69,7 +69,7 @@ def answerer(
     return Answerer(Party(cluster, node, secrets), role, NODES.__contains__, THEIRS)
 
 
-def converse(one: Caller, other: Answerer) -> tuple[Session, Session]:
+def converse(one: Caller, other: Answerer) -> tuple[SecureSession, SecureSession]:
     """Carry all messages; the sessions of both. Raises HandshakeError."""
     message = one.hello()
     while True:

@@ -16,9 +16,9 @@ from unittest import mock
 import trio
 import trio.testing
 
-import sim.fuzz_node
-import sim.puppet
-import sim.raft_alone
+import liftlog_sim.fuzz_node
+import liftlog_sim.puppet
+import liftlog_sim.raft_alone
 import tests.core.node_harness
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
@@ -43,12 +43,12 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.types import NO_MUTANTS, NodeConfig
-from sim.clock import STANDSTILL_MS, SimClock
-from sim.covering_raft import Voter
-from sim.kernel import Kernel
-from sim.puppet import NotDriven, Puppet
-from sim.step_gear import StepProcess
-from sim.trio_gear import TrioProcess
+from liftlog_sim.clock import STANDSTILL_MS, SimClock
+from liftlog_sim.covering_raft import Voter
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.puppet import NotDriven, Puppet
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.trio_gear import TrioProcess
 from tests.core.raft_harness import Group
 
 UNIT_MS = 15.625
@@ -302,7 +302,7 @@ class Machine:
         self.process.end()
 
     def happen(self, event: Event | None) -> None:
-        """As `sim.machine.Machine` has it."""
+        """As `liftlog_sim.machine.Machine` has it."""
         if event is not None and self.paused:
             self._waiting.append(event)
         elif event is not None:
@@ -446,31 +446,31 @@ def manual_node(script: Script) -> Calls:
     # It brings BusUp by itself, with which every script begins.
     script = before_a_write_fails(script)
     script = script._replace(happenings=script.happenings[1:])
-    with node.behind(sim.puppet):
+    with node.behind(liftlog_sim.puppet):
         return _fed(node, script, lambda: puppet.start(NodeConfig(1, (1,)), None), puppet.take)
 
 
 def fuzzed_node(script: Script) -> Calls:
     node = Scripted(script)
-    with node.behind(sim.fuzz_node):
-        episode = sim.fuzz_node.Episode("1")
+    with node.behind(liftlog_sim.fuzz_node):
+        episode = liftlog_sim.fuzz_node.Episode("1")
         return _fed(node, script, lambda: episode._drive(episode._interpreter.start), episode._step)
 
 
 def raft_harness(script: Script) -> Calls:
     node, group = Scripted(script), Group(0)
     group.nodes = [1]
-    group.configs[1], group.disks[1] = NodeConfig(1, (1,)), sim.raft_alone.RaftDisk("disk-1")
-    with node.behind(sim.raft_alone):
+    group.configs[1], group.disks[1] = NodeConfig(1, (1,)), liftlog_sim.raft_alone.RaftDisk("disk-1")
+    with node.behind(liftlog_sim.raft_alone):
         return _fed(node, script, lambda: group.restart(1), lambda event: group.take_in(1, event))
 
 
 def covering_raft(script: Script) -> Calls:
     node = Scripted(Script([], [[]]))
-    with node.behind(sim.raft_alone):
+    with node.behind(liftlog_sim.raft_alone):
         voter = Voter(1, 1, NO_MUTANTS)
     node = Scripted(script)
-    with node.behind(sim.raft_alone):
+    with node.behind(liftlog_sim.raft_alone):
         return _fed(node, script, voter.start, voter.take)
 
 

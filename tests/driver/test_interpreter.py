@@ -36,9 +36,9 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.types import ClientRef, HardState, InvariantViolation, PartitionId, Ticket
-from sim.runner import run_seed
-from sim.runs import RunOptions
-from sim.still import STILL, StillWorld
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions
+from liftlog_sim.still import STILL, StillWorld
 from tests.driver.interpreter_users import (
     STILL_USERS,
     TIMED_USERS,

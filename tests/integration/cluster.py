@@ -18,7 +18,7 @@ from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import LiftlogError
-from spec.refine.traces import check_traces
+from liftlog_spec.refine.traces import check_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.core.steps import GroupStep
 from liftlog.types import StreamConfig
-from spec.refine.traces import read_lines
+from liftlog_spec.refine.traces import read_lines
 from tests.integration.cluster import Harness, Writer, until, with_cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

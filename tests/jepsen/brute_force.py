@@ -1,4 +1,4 @@
-"""The definitions of `jepsen.log`, word by word, over operations instead of columns; quadratic and
+"""The definitions of `liftlog_jepsen.log`, word by word, over operations instead of columns; quadratic and
 obvious.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from jepsen.history import FINAL_POLL, History, Mop, Op
+from liftlog_jepsen.history import FINAL_POLL, History, Mop, Op
 
 Row = tuple[str, str, tuple[int, ...], tuple[Any, ...]]
 

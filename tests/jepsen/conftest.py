@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.spark.session import require_java, start_session, stop_session
 from liftlog.types import LiftlogError
+from liftlog_jepsen.spark.session import require_java, start_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

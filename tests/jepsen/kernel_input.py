@@ -1,5 +1,5 @@
-"""Histories as the kernel's input table, without Spark: what `jepsen.spark.frames.log_rows` does, in plain
-Python.
+"""Histories as the kernel's input table, without Spark: what `liftlog_jepsen.spark.frames.log_rows` does, in
+plain Python.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from jepsen.history import FINAL_POLL, OUTCOMES, History
-from jepsen.log import ASSIGN, INPUT_COLUMNS, POLL, REBALANCE, SEND
+from liftlog_jepsen.history import FINAL_POLL, OUTCOMES, History
+from liftlog_jepsen.log import ASSIGN, INPUT_COLUMNS, POLL, REBALANCE, SEND
 
 TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in INPUT_COLUMNS])

@@ -12,11 +12,11 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from jepsen.graph import kernels, versions
-from jepsen.graph.intervals import locate
-from jepsen.graph.kernels import EDGE, LATE, NO_EDGE, OK, POLL, PROCESS_SHIFT, ROW
-from jepsen.graph.order import OPEN
-from jepsen.history import FINAL_POLL, History, Mop, Op
+from liftlog_jepsen.graph import kernels, versions
+from liftlog_jepsen.graph.intervals import locate
+from liftlog_jepsen.graph.kernels import EDGE, LATE, NO_EDGE, OK, POLL, PROCESS_SHIFT, ROW
+from liftlog_jepsen.graph.order import OPEN
+from liftlog_jepsen.history import FINAL_POLL, History, Mop, Op
 
 LOG_KINDS = tuple(base + suffix for suffix in ("", "-process", "-realtime") for base in ("G0", "G1c"))
 
@@ -107,8 +107,8 @@ def chaos(rng: random.Random, name: str) -> History:
 def kernel_cycles(
     history: History, ww_deps: bool, tasks: int, rng: random.Random
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """What `jepsen.spark.cycles` does, with rows dealt to `tasks` tasks at random: the kind of each cycle,
-    and the positions of its operations.
+    """What `liftlog_jepsen.spark.cycles` does, with rows dealt to `tasks` tasks at random: the kind of each
+    cycle, and the positions of its operations.
     """
     rows = list(graph_rows(history, ww_deps))
     together = deal(rows, ("log", "value"), tasks, rng)

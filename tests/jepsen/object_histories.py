@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jepsen.events import FAIL, INFO, OK, Operation
-from jepsen.formats import Options
-from jepsen.objects import MODELS
-from jepsen.objects.model import Call, Model
+from liftlog_jepsen.events import FAIL, INFO, OK, Operation
+from liftlog_jepsen.formats import Options
+from liftlog_jepsen.objects import MODELS
+from liftlog_jepsen.objects.model import Call, Model
 
 TAKES = ("dequeue", "pop", "poll", "peek")
 STRICT = Options(initial=None, nil_read="observed", fail_cas="observed")

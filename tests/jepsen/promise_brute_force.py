@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from jepsen.history import FINAL_POLL, History, HistoryWriter, Mop, Op
+from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter, Mop, Op
 
 Broken = tuple[Any, ...]
 """Anomaly, key, and what tells it from others of its kind."""

@@ -1,5 +1,5 @@
 """Histories with the facts of docs/promises.md, told in a few words, and their rows without Spark: what
-`jepsen.spark.promises.promise_rows` does, in plain Python.
+`liftlog_jepsen.spark.promises.promise_rows` does, in plain Python.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from jepsen.history import FINAL_POLL, OUTCOMES, History, HistoryWriter, Mop
-from jepsen.promises import FUNCTIONS, INPUT_COLUMNS, check_table
-from jepsen.promises.columns import (
+from liftlog_jepsen.history import FINAL_POLL, OUTCOMES, History, HistoryWriter, Mop
+from liftlog_jepsen.promises import FUNCTIONS, INPUT_COLUMNS, check_table
+from liftlog_jepsen.promises.columns import (
     FINAL,
     NO_ROLE,
     OF_GROUPS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from jepsen.history import FINAL_POLL, History, HistoryWriter, Mop
+from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter, Mop
 
 
 class _Logs:

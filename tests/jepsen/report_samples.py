@@ -8,11 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jepsen.events import FAIL, INFO, INVOKE, OK, Event, Operation, pair
-from jepsen.formats.edn import Keyword
-from jepsen.judgement import Judgement, Problem
-from jepsen.report.foreign import ForeignResult, from_history
-from jepsen.report.foreign_page import foreign_page
+from liftlog_jepsen.events import FAIL, INFO, INVOKE, OK, Event, Operation, pair
+from liftlog_jepsen.formats.edn import Keyword
+from liftlog_jepsen.judgement import Judgement, Problem
+from liftlog_jepsen.report.foreign import ForeignResult, from_history
+from liftlog_jepsen.report.foreign_page import foreign_page
 
 MS = 1_000_000
 
@@ -165,7 +165,7 @@ PICTURE = Path(__file__).resolve().parents[2] / "docs" / "reading-a-report.svg"
 
 def picture_of_the_docs() -> str:
     """The timeline of `register_result` as a file of its own, in the light colours of the report's style."""
-    style = (files("jepsen.report") / "page.css").read_text()
+    style = (files("liftlog_jepsen.report") / "page.css").read_text()
     colors = dict(re.findall(r"(--\w+):([^;}]+)", style[: style.index("@media")]))
     rules = [
         line

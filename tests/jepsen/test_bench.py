@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jepsen.bench.plan import Case, cases, expected, found_by, short
-from jepsen.bench.stage import BenchStage
-from jepsen.bench.table import Measured, as_json, growth, print_table
-from jepsen.bench.usage import Meter, WorkUsage, processes_below
-from jepsen.generate import Planted
-from jepsen.generate.answers import Answer, write_answer
-from jepsen.result import Anomaly, CheckResult, Evidence, Finding
 from liftlog.cli import main
 from liftlog.types import LiftlogError
+from liftlog_jepsen.bench.plan import Case, cases, expected, found_by, short
+from liftlog_jepsen.bench.stage import BenchStage
+from liftlog_jepsen.bench.table import Measured, as_json, growth, print_table
+from liftlog_jepsen.bench.usage import Meter, WorkUsage, processes_below
+from liftlog_jepsen.generate import Planted
+from liftlog_jepsen.generate.answers import Answer, write_answer
+from liftlog_jepsen.result import Anomaly, CheckResult, Evidence, Finding
 
 BUSY = """
 import sys, time

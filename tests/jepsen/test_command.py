@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JError
 
-from jepsen.generate import fill, plant
-from jepsen.history import History, HistoryWriter
-from jepsen.jsonl import write_jsonl
-from jepsen.parquet import read_info, write_parquet
-from jepsen.result import MEANINGS
-from jepsen.spark import run as spark_run
-from jepsen.store import new_run
 from liftlog.cli import main
+from liftlog_jepsen.generate import fill, plant
+from liftlog_jepsen.history import History, HistoryWriter
+from liftlog_jepsen.jsonl import write_jsonl
+from liftlog_jepsen.parquet import read_info, write_parquet
+from liftlog_jepsen.result import MEANINGS
+from liftlog_jepsen.spark import run as spark_run
+from liftlog_jepsen.store import new_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.generate import CYCLES, check_planted, fill, near_miss, plant
-from jepsen.generate.answers import Planted, planted
-from jepsen.graph.kernels import LIMIT
-from jepsen.history import History, HistoryWriter, Mop
-from jepsen.parquet import OP_COLUMNS, write_parquet
-from jepsen.spark.cycles import CycleOptions, check_cycles
-from jepsen.spark.frames import HistoryFrames, read_frames
-from jepsen.transactions.classify import find_cycles
+from liftlog_jepsen.generate import CYCLES, check_planted, fill, near_miss, plant
+from liftlog_jepsen.generate.answers import Planted, planted
+from liftlog_jepsen.graph.kernels import LIMIT
+from liftlog_jepsen.history import History, HistoryWriter, Mop
+from liftlog_jepsen.parquet import OP_COLUMNS, write_parquet
+from liftlog_jepsen.spark.cycles import CycleOptions, check_cycles
+from liftlog_jepsen.spark.frames import HistoryFrames, read_frames
+from liftlog_jepsen.transactions.classify import find_cycles
 from tests.jepsen.log_graph import LOG_KINDS, chaos, depend
 
 if TYPE_CHECKING:

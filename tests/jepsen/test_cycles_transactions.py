@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jepsen.events import Operation
-from jepsen.formats import edn
-from jepsen.graph.kernels import LIMIT
-from jepsen.graph.transactions import REUSED, WRITES
-from jepsen.judgement import Judgement
-from jepsen.spark.cycles_transactions import check_transactions
-from jepsen.spark.source import OPERATIONS_DDL
-from jepsen.transactions import CYCLES, Options, check_list_append, check_rw_register
 from liftlog.types import LiftlogError
+from liftlog_jepsen.events import Operation
+from liftlog_jepsen.formats import edn
+from liftlog_jepsen.graph.kernels import LIMIT
+from liftlog_jepsen.graph.transactions import REUSED, WRITES
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.spark.cycles_transactions import check_transactions
+from liftlog_jepsen.spark.source import OPERATIONS_DDL
+from liftlog_jepsen.transactions import CYCLES, Options, check_list_append, check_rw_register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

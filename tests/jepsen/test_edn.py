@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import BadHistory
-from jepsen.formats.edn import (
+from liftlog_jepsen.events import BadHistory
+from liftlog_jepsen.formats.edn import (
     DEPTH_MAX,
     NUMBER_BITS_MAX,
     BigInt,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyspark
 import pytest
 
-from jepsen.events import BadHistory, Event, Operation, pair
-from jepsen.foreign.files import plan, read_part
-from jepsen.foreign.judging import (
+from liftlog.types import LiftlogError
+from liftlog_jepsen.events import BadHistory, Event, Operation, pair
+from liftlog_jepsen.foreign.files import plan, read_part
+from liftlog_jepsen.foreign.judging import (
     PROBLEMS_MAX,
     SHOWN_MAX,
     JudgedPart,
@@ -27,8 +31,8 @@ from jepsen.foreign.judging import (
     surroundings,
     task_of,
 )
-from jepsen.foreign.reading import Conventions
-from jepsen.foreign.rows import (
+from liftlog_jepsen.foreign.reading import Conventions
+from liftlog_jepsen.foreign.rows import (
     EVENT_COLUMNS,
     OPERATION_COLUMNS,
     broken_batch,
@@ -37,11 +41,10 @@ from jepsen.foreign.rows import (
     operation_batches,
     operations_of,
 )
-from jepsen.formats import FORMATS, read_bytes
-from jepsen.judgement import Budget, Judgement, Problem
-from jepsen.models import AUTO, NAMES, NamedModel, checker_of, find_model, is_settled, settle
-from jepsen.spark import travel
-from liftlog.types import LiftlogError
+from liftlog_jepsen.formats import FORMATS, read_bytes
+from liftlog_jepsen.judgement import Budget, Judgement, Problem
+from liftlog_jepsen.models import AUTO, NAMES, NamedModel, checker_of, find_model, is_settled, settle
+from liftlog_jepsen.spark import travel
 
 BANK_OK = """{:process 0, :type :invoke, :f :read}
 {:process 0, :type :ok, :f :read, :value {1 5, 2 5}}
@@ -101,7 +104,7 @@ def test_event_rows_hold_each_line_without_loss() -> None:
 
 
 def test_large_histories_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jepsen.foreign.rows.ROWS_MAX", 2)
+    monkeypatch.setattr("liftlog_jepsen.foreign.rows.ROWS_MAX", 2)
     batches = rows("h", BANK_BAD)
     assert [batch.num_rows for batch in batches] == [2, 1]
     assert [one for batch in batches for one in operations_of(batch)] == operations(BANK_BAD)
@@ -218,7 +221,7 @@ def test_a_check_that_fails_or_runs_out_of_memory_says_so(monkeypatch: pytest.Mo
         def fails(*_: object, error: BaseException = error, **__: object) -> Judgement:
             raise error
 
-        monkeypatch.setattr("jepsen.foreign.judging._check", fails)
+        monkeypatch.setattr("liftlog_jepsen.foreign.judging._check", fails)
         one = judge_part(Task(NamedModel("bank")), "a", "edn-lines", None, operations(BANK_OK))
         assert one.judgement.valid is None
         assert words in (one.broken, *one.judgement.reasons), valid
@@ -343,18 +346,20 @@ def test_the_project_travels_with_its_functions(tmp_path: Path) -> None:
 import sys, types
 travel = types.ModuleType("travel")
 exec(compile({module!r}, "travel", "exec"), travel.__dict__)
-assert travel.find_spec("jepsen") is None
+assert travel.find_spec("liftlog_jepsen") is None
 data = open({str(sources)!r}, "rb").read()
 travel.unpack(data)
 travel.unpack(data)
-from jepsen.models import NamedModel, checker_of
-from jepsen.foreign.judging import Task
+from liftlog_jepsen.models import NamedModel, checker_of
+from liftlog_jepsen.foreign.judging import Task
 names = [checker_of(NamedModel(name)).name for name in ("bank", "list-append")]
-print(*names, sys.modules["jepsen"].__file__)
+print(*names, sys.modules["liftlog_jepsen"].__file__)
 """
-    environment = {"TMPDIR": str(tmp_path), "PATH": ""}
+    # Without `site` nothing is found through links to the checkout; the libraries are named instead.
+    libraries = {str(Path(library.__file__).resolve().parents[1]) for library in (pyspark, pa, np)}
+    environment = {"TMPDIR": str(tmp_path), "PATH": "", "PYTHONPATH": os.pathsep.join(sorted(libraries))}
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path = [p for p in sys.path if p]\n{program}"],
+        [sys.executable, "-S", "-c", program],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -366,7 +371,7 @@ print(*names, sys.modules["jepsen"].__file__)
 
 
 def test_a_kernel_calls_the_named_function_on_the_worker() -> None:
-    call = travel.kernel("jepsen.foreign.judging", "judge", Tasks(Task(NamedModel("bank"))).plain())
+    call = travel.kernel("liftlog_jepsen.foreign.judging", "judge", Tasks(Task(NamedModel("bank"))).plain())
     assigned = assign(rows("good", BANK_OK), Tasks(Task(NamedModel("bank"))).plain())
     (batch,) = call(iter(assigned))
     assert batch.column("valid").to_pylist() == [True]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import BadHistory, Event, Operation, pair
-from jepsen.foreign.blocks import plan_blocks, read_block
-from jepsen.foreign.reading import Conventions
-from jepsen.formats import FORMATS, edn, read_bytes, write_edn
-from jepsen.formats.edn import Keyword
+from liftlog_jepsen.events import BadHistory, Event, Operation, pair
+from liftlog_jepsen.foreign.blocks import plan_blocks, read_block
+from liftlog_jepsen.foreign.reading import Conventions
+from liftlog_jepsen.formats import FORMATS, edn, read_bytes, write_edn
+from liftlog_jepsen.formats.edn import Keyword
 
 NOTHING_SAID = Conventions()
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from jepsen.commands.foreign import as_json, exit_code
-from jepsen.jsonl import read_jsonl
-from jepsen.judgement import Judgement
-from jepsen.report.foreign import ForeignResult
-from jepsen.spark import session
-from jepsen.spark.run import failure, tasks_done
 from liftlog.cli import main
 from liftlog.types import LiftlogError
+from liftlog_jepsen.commands.foreign import as_json, exit_code
+from liftlog_jepsen.jsonl import read_jsonl
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.report.foreign import ForeignResult
+from liftlog_jepsen.spark import session
+from liftlog_jepsen.spark.run import failure, tasks_done
 
 GOOD = """{:process 0, :type :invoke, :f :write, :value 1, :time 0}
 {:process 0, :type :ok, :f :write, :value 1, :time 1000}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
-from jepsen.spark.foreign import check_foreign, read_foreign
+from liftlog_jepsen.spark.foreign import check_foreign, read_foreign
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert "connect" in type(spark).__module__

@@ -53,8 +53,8 @@ def test_every_history_gets_the_verdict_that_is_stated_for_it(
 ) -> None:
     if not INDEX.is_file():
         pytest.skip(f"no histories at {HISTORIES}")
-    monkeypatch.setattr("jepsen.spark.run.start_session", lambda *_, **__: spark)
-    monkeypatch.setattr("jepsen.spark.run.stop_session", lambda session: None)
+    monkeypatch.setattr("liftlog_jepsen.spark.run.start_session", lambda *_, **__: spark)
+    monkeypatch.setattr("liftlog_jepsen.spark.run.stop_session", lambda session: None)
     groups = stated()
     assert sum(map(len, groups.values())) > 190
     expected: dict[str, bool | None] = {}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jepsen.judgement import Budget
 from liftlog.cli import main
+from liftlog_jepsen.judgement import Budget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +44,8 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture
 def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command uses the session of the test run and leaves it running."""
-    monkeypatch.setattr("jepsen.spark.run.start_session", lambda *_, **__: spark)
-    monkeypatch.setattr("jepsen.spark.run.stop_session", lambda session: None)
+    monkeypatch.setattr("liftlog_jepsen.spark.run.start_session", lambda *_, **__: spark)
+    monkeypatch.setattr("liftlog_jepsen.spark.run.stop_session", lambda session: None)
 
 
 def lines_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[dict[str, Any]]]:
@@ -59,7 +59,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[in
 def test_the_data_source_reads_files_in_parallel_and_a_large_one_by_blocks(
     spark: SparkSession, files: Path
 ) -> None:
-    from jepsen.spark.source import register
+    from liftlog_jepsen.spark.source import register
 
     register(spark)
     read = spark.read.format("jepsen").option("format", "edn-lines")
@@ -83,7 +83,7 @@ def test_the_data_source_reads_files_in_parallel_and_a_large_one_by_blocks(
 
 
 def test_checks_are_dataframes_of_anomalies_and_of_verdicts(spark: SparkSession, files: Path) -> None:
-    from jepsen.spark.foreign import check_foreign, read_foreign
+    from liftlog_jepsen.spark.foreign import check_foreign, read_foreign
 
     names = [str(files / f"{name}.edn") for name in ("good", "bad", "broken")]
     checks = check_foreign(
@@ -148,7 +148,7 @@ def test_a_batch_gives_each_file_options_of_its_own(files: Path, capsys: pytest.
 @pytest.mark.usefixtures("shared_session")
 def test_a_custom_model_is_a_few_lines_of_python(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "mine.py").write_text(
-        "from jepsen.objects import Model\n"
+        "from liftlog_jepsen.objects import Model\n"
         "class Maximum(Model):\n"
         "    name = 'maximum'\n"
         "    def initial(self, options):\n        return 0\n"

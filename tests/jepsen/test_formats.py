@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.events import BadHistory, Event, Operation, pair
-from jepsen.formats import (
+from liftlog_jepsen.events import BadHistory, Event, Operation, pair
+from liftlog_jepsen.formats import (
     FORMATS,
     Options,
     detect,
@@ -20,7 +20,7 @@ from jepsen.formats import (
     read_history,
     write_edn,
 )
-from jepsen.formats.edn import Keyword
+from liftlog_jepsen.formats.edn import Keyword
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORIES = Path(os.environ.get("LIFTLOG_HISTORIES", ROOT.parent / "shared" / "histories"))

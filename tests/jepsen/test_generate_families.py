@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.events import pair
-from jepsen.formats import FORMATS, read_history, write_edn
-from jepsen.generate.families import FAMILIES, family_events, plantable, write_family
-from jepsen.judgement import Budget, Judgement
-from jepsen.models import NamedModel, checker_of
 from liftlog.types import LiftlogError
+from liftlog_jepsen.events import pair
+from liftlog_jepsen.formats import FORMATS, read_history, write_edn
+from liftlog_jepsen.generate.families import FAMILIES, family_events, plantable, write_family
+from liftlog_jepsen.judgement import Budget, Judgement
+from liftlog_jepsen.models import NamedModel, checker_of
 
 OPERATIONS = 60
 

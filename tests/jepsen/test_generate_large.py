@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jepsen.generate import CYCLES, PLANTABLE, Planted, check_planted, near_miss, plant, read_answer
-from jepsen.generate import pieces as pieces_module
-from jepsen.generate.large import write_large
-from jepsen.generate.positions import NOT_WITH_FINAL_READS
-from jepsen.generate.shape import Shape
-from jepsen.generate.wanted import PLANTABLE_AMID, parse_wanted
-from jepsen.history import History, HistoryWriter
-from jepsen.parquet import read_info, read_parquet
 from liftlog.types import LiftlogError
+from liftlog_jepsen.generate import CYCLES, PLANTABLE, Planted, check_planted, near_miss, plant, read_answer
+from liftlog_jepsen.generate import pieces as pieces_module
+from liftlog_jepsen.generate.large import write_large
+from liftlog_jepsen.generate.positions import NOT_WITH_FINAL_READS
+from liftlog_jepsen.generate.shape import Shape
+from liftlog_jepsen.generate.wanted import PLANTABLE_AMID, parse_wanted
+from liftlog_jepsen.history import History, HistoryWriter
+from liftlog_jepsen.parquet import read_info, read_parquet
 from tests.jepsen.brute_force import brute_force
 
 SMALL = Shape(operations=400, streams=1, batch=10, concurrency=4, info=0.05, fail=0.05)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.graph.components import strong_components
-from jepsen.graph.intervals import Ints, coarsen, locate, merge
-from jepsen.graph.order import OPEN, cut, places, process_edges, real_time_edges, relax
-from jepsen.graph.search import PROCESS, REALTIME, RW, WR, WW, Circle, Graph, search
-from jepsen.transactions.classify import CYCLES, KINDS, classify, find_cycles
+from liftlog_jepsen.graph.components import strong_components
+from liftlog_jepsen.graph.intervals import Ints, coarsen, locate, merge
+from liftlog_jepsen.graph.order import OPEN, cut, places, process_edges, real_time_edges, relax
+from liftlog_jepsen.graph.search import PROCESS, REALTIME, RW, WR, WW, Circle, Graph, search
+from liftlog_jepsen.transactions.classify import CYCLES, KINDS, classify, find_cycles
 
 pairs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda pair: (pair[0], sum(pair))))
 

@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from jepsen.generate import random_history
-from jepsen.graph import kernels, versions
-from jepsen.graph.intervals import Ints
-from jepsen.graph.search import WR
-from jepsen.transactions.classify import find_cycles
+from liftlog_jepsen.generate import random_history
+from liftlog_jepsen.graph import kernels, versions
+from liftlog_jepsen.graph.intervals import Ints
+from liftlog_jepsen.graph.search import WR
+from liftlog_jepsen.transactions.classify import find_cycles
 from tests.jepsen.log_graph import LOG_KINDS, chaos, depend, kernel_cycles, run
 
 

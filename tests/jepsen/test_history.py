@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.history import (
+from liftlog.types import LiftlogError
+from liftlog_jepsen.history import (
     FINAL_POLL,
     MOP_FUNCTIONS,
     OUTCOMES,
@@ -20,10 +21,9 @@ from jepsen.history import (
     Mop,
     Op,
 )
-from jepsen.jsonl import JsonlStream, read_jsonl, write_jsonl
-from jepsen.parquet import SCHEMAS, read_info, read_parquet, write_parquet
-from jepsen.store import find_history, new_run, read_history
-from liftlog.types import LiftlogError
+from liftlog_jepsen.jsonl import JsonlStream, read_jsonl, write_jsonl
+from liftlog_jepsen.parquet import SCHEMAS, read_info, read_parquet, write_parquet
+from liftlog_jepsen.store import find_history, new_run, read_history
 
 
 def clock() -> Callable[[], int]:

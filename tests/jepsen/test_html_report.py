@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.generate import PLANTABLE, fill, large_history, plant
-from jepsen.history import History, HistoryWriter
-from jepsen.log import Rules, check_table
-from jepsen.parquet import write_parquet
-from jepsen.report.page import page, write_html
-from jepsen.report.picture import LANES_MAX, MOMENTS, PROCESSES_MAX, draw
-from jepsen.result import INVALID, MEANINGS, VALID, Anomaly, CheckResult, Count, Evidence, Finding
 from liftlog.types import LiftlogError
+from liftlog_jepsen.generate import PLANTABLE, fill, large_history, plant
+from liftlog_jepsen.history import History, HistoryWriter
+from liftlog_jepsen.log import Rules, check_table
+from liftlog_jepsen.parquet import write_parquet
+from liftlog_jepsen.report.page import page, write_html
+from liftlog_jepsen.report.picture import LANES_MAX, MOMENTS, PROCESSES_MAX, draw
+from liftlog_jepsen.result import INVALID, MEANINGS, VALID, Anomaly, CheckResult, Count, Evidence, Finding
 from tests.jepsen.kernel_input import kernel_input
 
 VOID = ("meta", "br")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jepsen.events import BadHistory, Event
-from jepsen.formats.edn import read_all
-from jepsen.log import Rules, check_table
-from jepsen.log.from_events import to_history
+from liftlog_jepsen.events import BadHistory, Event
+from liftlog_jepsen.formats.edn import read_all
+from liftlog_jepsen.log import Rules, check_table
+from liftlog_jepsen.log.from_events import to_history
 from tests.jepsen.kernel_input import kernel_input
 
 

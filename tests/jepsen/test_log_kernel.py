@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.generate import PLANTABLE, fill, large_history, near_miss, plant, random_history
-from jepsen.history import FINAL_POLL, History, HistoryWriter, Mop
-from jepsen.log import EVIDENCE, Rules, check_table, check_whole
-from jepsen.log.summary import summarize
-from jepsen.log.table import as_rows
-from jepsen.result import MEANINGS
+from liftlog_jepsen.generate import PLANTABLE, fill, large_history, near_miss, plant, random_history
+from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter, Mop
+from liftlog_jepsen.log import EVIDENCE, Rules, check_table, check_whole
+from liftlog_jepsen.log.summary import summarize
+from liftlog_jepsen.log.table import as_rows
+from liftlog_jepsen.result import MEANINGS
 from tests.jepsen.brute_force import Row, brute_force
 from tests.jepsen.kernel_input import kernel_input
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.history import History
-from jepsen.log import ANOMALIES, EVIDENCE, Rules, check_table, check_whole
-from jepsen.log.columns import NONE, Block, mix, pack, sort_order, take, unpack
-from jepsen.log.found import FOUND_COLUMNS
-from jepsen.log.hashing import text_number
-from jepsen.log.table import as_rows
-from jepsen.log.tiles import LargeLog, run_here
+from liftlog_jepsen.history import History
+from liftlog_jepsen.log import ANOMALIES, EVIDENCE, Rules, check_table, check_whole
+from liftlog_jepsen.log.columns import NONE, Block, mix, pack, sort_order, take, unpack
+from liftlog_jepsen.log.found import FOUND_COLUMNS
+from liftlog_jepsen.log.hashing import text_number
+from liftlog_jepsen.log.table import as_rows
+from liftlog_jepsen.log.tiles import LargeLog, run_here
 from tests.jepsen.brute_force import brute_force
 from tests.jepsen.kernel_input import kernel_input
 from tests.jepsen.random_logs import random_log

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import FAIL, INFO, OK, BadHistory, Operation
-from jepsen.formats import FORMATS, Options
-from jepsen.judgement import Budget, Judgement
-from jepsen.objects import MODELS, Model, check_object, check_part, load_model, split
-from jepsen.objects.loading import build
-from jepsen.objects.log_model import chain_hash
-from jepsen.objects.model import Contradiction, calls_of
-from jepsen.objects.search import search
+from liftlog_jepsen.events import FAIL, INFO, OK, BadHistory, Operation
+from liftlog_jepsen.formats import FORMATS, Options
+from liftlog_jepsen.judgement import Budget, Judgement
+from liftlog_jepsen.objects import MODELS, Model, check_object, check_part, load_model, split
+from liftlog_jepsen.objects.loading import build
+from liftlog_jepsen.objects.log_model import chain_hash
+from liftlog_jepsen.objects.model import Contradiction, calls_of
+from liftlog_jepsen.objects.search import search
 from tests.jepsen.object_histories import ASKS, STRICT, explainable, history
 
 SEEDS = st.integers(0, 2**32)
@@ -268,7 +268,7 @@ def s2(events: list[tuple[int, str, Any, str, Any]]) -> bool | None:
         for event in ({"Start": asked}, {"Finish": answered}):
             lines.append(json.dumps({"event": event, "client_id": client, "op_id": number}))
     chosen = FORMATS["s2-jsonl"]
-    from jepsen.events import pair
+    from liftlog_jepsen.events import pair
 
     events_read = chosen.read("\n".join(lines), "h", chosen.options)
     return check_object(MODELS["log"], pair(events_read, "h"), chosen.options).valid
@@ -295,7 +295,7 @@ def test_streams_of_s2() -> None:
 
 
 CUSTOM = """
-from jepsen.objects import Model
+from liftlog_jepsen.objects import Model
 
 
 class Dice(Model):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.events import pair
-from jepsen.formats import FORMATS, read_history
-from jepsen.objects import MODELS, check_object
+from liftlog_jepsen.events import pair
+from liftlog_jepsen.formats import FORMATS, read_history
+from liftlog_jepsen.objects import MODELS, check_object
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORIES = Path(os.environ.get("LIFTLOG_HISTORIES", ROOT.parent / "shared" / "histories"))

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.generate import random_history
-from jepsen.history import FINAL_POLL, History, HistoryWriter, Op
-from jepsen.jsonl import JsonlStream, write_jsonl
-from jepsen.online.files import ASSIGN, is_complete, plan, read_part, sizes
-from jepsen.online.fold import DECIDED, FOUND, SCHEMA, fold_batches
-from jepsen.parquet import write_parquet
 from liftlog.types import LiftlogError
+from liftlog_jepsen.generate import random_history
+from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter, Op
+from liftlog_jepsen.jsonl import JsonlStream, write_jsonl
+from liftlog_jepsen.online.files import ASSIGN, is_complete, plan, read_part, sizes
+from liftlog_jepsen.online.fold import DECIDED, FOUND, SCHEMA, fold_batches
+from liftlog_jepsen.parquet import write_parquet
 from tests.jepsen.brute_force import brute_force
 
 FOREVER = 10**9

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from jepsen.history import HistoryWriter, Mop
-from jepsen.promises import PROMISES, check_table, explain, judge
-from jepsen.promises.columns import OUTPUT_SCHEMA
-from jepsen.promises.kernel import summarize
+from liftlog_jepsen.history import HistoryWriter, Mop
+from liftlog_jepsen.promises import PROMISES, check_table, explain, judge
+from liftlog_jepsen.promises.columns import OUTPUT_SCHEMA
+from liftlog_jepsen.promises.kernel import summarize
 from tests.jepsen.promise_stories import Story, broken, promise_input
 
 Plant = Callable[[Story], None]

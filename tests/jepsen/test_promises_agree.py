@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.promises import PROMISES, check_table
+from liftlog_jepsen.promises import PROMISES, check_table
 from tests.jepsen.promise_brute_force import Broken, BruteForce, identity, random_facts
 from tests.jepsen.promise_stories import promise_input
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.history import HistoryWriter
-from jepsen.parquet import write_parquet
-from jepsen.result import INVALID, VALID, explain
-from jepsen.spark.check import CheckOptions, check
-from jepsen.spark.frames import read_frames
-from jepsen.spark.promises import check_promises, judge_promises
-from jepsen.spark.run_promises import with_promises
+from liftlog_jepsen.history import HistoryWriter
+from liftlog_jepsen.parquet import write_parquet
+from liftlog_jepsen.result import INVALID, VALID, explain
+from liftlog_jepsen.spark.check import CheckOptions, check
+from liftlog_jepsen.spark.frames import read_frames
+from liftlog_jepsen.spark.promises import check_promises, judge_promises
+from liftlog_jepsen.spark.run_promises import with_promises
 from tests.jepsen.promise_stories import Story, broken
 from tests.jepsen.test_promises import NEAR_MISSES, PLANTS
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.events import INVOKE, OK
-from jepsen.report.foreign import ForeignResult
-from jepsen.report.foreign_page import write_foreign_html
-from jepsen.report.page import write_html
+from liftlog_jepsen.events import INVOKE, OK
+from liftlog_jepsen.report.foreign import ForeignResult
+from liftlog_jepsen.report.foreign_page import write_foreign_html
+from liftlog_jepsen.report.page import write_html
 from tests.jepsen import report_samples as samples
 from tests.jepsen.browser import Browser, Tab, chromium
 from tests.jepsen.test_html_report import EVIL, planted_result

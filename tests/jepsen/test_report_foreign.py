@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from jepsen.events import INFO, INVOKE, OK, Event, Operation, pair
-from jepsen.formats.edn import Keyword
-from jepsen.judgement import Judgement, Problem
-from jepsen.report import foreign_page, timeline
-from jepsen.report.anomaly_texts import covered, meaning
-from jepsen.report.cycle import cycle_figure
-from jepsen.report.foreign import (
+from liftlog.types import LiftlogError
+from liftlog_jepsen.events import INFO, INVOKE, OK, Event, Operation, pair
+from liftlog_jepsen.formats.edn import Keyword
+from liftlog_jepsen.judgement import Judgement, Problem
+from liftlog_jepsen.report import foreign_page, timeline
+from liftlog_jepsen.report.anomaly_texts import covered, meaning
+from liftlog_jepsen.report.cycle import cycle_figure
+from liftlog_jepsen.report.foreign import (
     AROUND,
     FaultSpan,
     ForeignResult,
@@ -29,12 +30,11 @@ from jepsen.report.foreign import (
     select,
     wanted,
 )
-from jepsen.report.foreign_page import DRAWINGS_MAX, FILES_MAX, write_foreign_html
-from jepsen.report.foreign_text import print_foreign
-from jepsen.report.operation_text import call, describe, micro, show
-from jepsen.tallies import ANOMALIES as TALLY_ANOMALIES
-from jepsen.transactions.consistency import ANOMALIES as TRANSACTION_ANOMALIES
-from liftlog.types import LiftlogError
+from liftlog_jepsen.report.foreign_page import DRAWINGS_MAX, FILES_MAX, write_foreign_html
+from liftlog_jepsen.report.foreign_text import print_foreign
+from liftlog_jepsen.report.operation_text import call, describe, micro, show
+from liftlog_jepsen.tallies import ANOMALIES as TALLY_ANOMALIES
+from liftlog_jepsen.transactions.consistency import ANOMALIES as TRANSACTION_ANOMALIES
 from tests.jepsen import report_samples as samples
 from tests.jepsen.test_html_report import EVIL, Page
 

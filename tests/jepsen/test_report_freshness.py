@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.history import FINAL_POLL, HistoryWriter
-from jepsen.report.freshness import PARTS, FreshnessClock, every_nth, freshness
+from liftlog_jepsen.history import FINAL_POLL, HistoryWriter
+from liftlog_jepsen.report.freshness import PARTS, FreshnessClock, every_nth, freshness
 from tests.jepsen.test_html_report import result_of
 
 STEPS = 8

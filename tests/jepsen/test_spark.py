@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.generate import PLANTABLE, fill, large_history, plant, random_history
-from jepsen.history import FINAL_POLL, History, HistoryWriter
-from jepsen.log import ANOMALIES, Rules, check_whole
-from jepsen.log.allowed import ALLOWED_ALWAYS
-from jepsen.log.hashing import text_number
-from jepsen.log.table import as_rows
-from jepsen.parquet import read_info, write_parquet
-from jepsen.result import INCONCLUSIVE, INVALID, UNKNOWN, VALID, CheckResult
-from jepsen.spark import log_checks as log_checks_module
-from jepsen.spark import session as spark_session
-from jepsen.spark import splits as splits_module
-from jepsen.spark import survey as survey_module
-from jepsen.spark.check import CheckOptions, check
-from jepsen.spark.frames import HistoryFrames, history_number, log_number, read_frames
-from jepsen.spark.log_checks import check_log
 from liftlog.types import LiftlogError
+from liftlog_jepsen.generate import PLANTABLE, fill, large_history, plant, random_history
+from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter
+from liftlog_jepsen.log import ANOMALIES, Rules, check_whole
+from liftlog_jepsen.log.allowed import ALLOWED_ALWAYS
+from liftlog_jepsen.log.hashing import text_number
+from liftlog_jepsen.log.table import as_rows
+from liftlog_jepsen.parquet import read_info, write_parquet
+from liftlog_jepsen.result import INCONCLUSIVE, INVALID, UNKNOWN, VALID, CheckResult
+from liftlog_jepsen.spark import log_checks as log_checks_module
+from liftlog_jepsen.spark import session as spark_session
+from liftlog_jepsen.spark import splits as splits_module
+from liftlog_jepsen.spark import survey as survey_module
+from liftlog_jepsen.spark.check import CheckOptions, check
+from liftlog_jepsen.spark.frames import HistoryFrames, history_number, log_number, read_frames
+from liftlog_jepsen.spark.log_checks import check_log
 from tests.jepsen.brute_force import Row, brute_force
 from tests.jepsen.kernel_input import kernel_input
 from tests.jepsen.random_logs import random_log

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.commands.watch import check_all, in_words
-from jepsen.generate import random_history
-from jepsen.jsonl import write_jsonl
-from jepsen.parquet import write_parquet
-from jepsen.result import INVALID
-from jepsen.spark.check import CheckOptions, check
-from jepsen.spark.frames import read_frames
-from jepsen.spark.streaming import found, so_far, watch
+from liftlog_jepsen.commands.watch import check_all, in_words
+from liftlog_jepsen.generate import random_history
+from liftlog_jepsen.jsonl import write_jsonl
+from liftlog_jepsen.parquet import write_parquet
+from liftlog_jepsen.result import INVALID
+from liftlog_jepsen.spark.check import CheckOptions, check
+from liftlog_jepsen.spark.frames import read_frames
+from liftlog_jepsen.spark.streaming import found, so_far, watch
 from tests.jepsen.test_online import Watcher, identity, online, rows_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import Event, Operation, pair
-from jepsen.formats import read_history
-from jepsen.judgement import Judgement
-from jepsen.tallies import ALIASES, ANOMALIES, TALLIES, TallyOptions, check_tally
 from liftlog.types import LiftlogError
+from liftlog_jepsen.events import Event, Operation, pair
+from liftlog_jepsen.formats import read_history
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.tallies import ALIASES, ANOMALIES, TALLIES, TallyOptions, check_tally
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORIES = Path(os.environ.get("LIFTLOG_HISTORIES", ROOT.parent / "shared" / "histories"))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spec.lang.types import SpecError
-from spec.refine.spark import check_on_spark
-from spec.refine.traces import check_traces
+from liftlog_spec.lang.types import SpecError
+from liftlog_spec.refine.spark import check_on_spark
+from liftlog_spec.refine.traces import check_traces
 from tests.spec.test_traces import raise_a_hw, traced, write
 
 pytestmark = pytest.mark.slow

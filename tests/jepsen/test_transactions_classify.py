@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.transactions.classify import (
+from liftlog_jepsen.transactions.classify import (
     CYCLES,
     KINDS,
     Edge,
@@ -19,7 +19,7 @@ from jepsen.transactions.classify import (
     shorten,
     split,
 )
-from jepsen.transactions.components import strong_components
+from liftlog_jepsen.transactions.components import strong_components
 from tests.jepsen.transaction_oracle import Triple, smallest_cycles
 
 PLANTED = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jepsen.transactions.consistency import (
+from liftlog.types import LiftlogError
+from liftlog_jepsen.transactions.consistency import (
     ALIASES,
     DEFAULT_MODEL,
     FORBIDS,
@@ -15,7 +16,6 @@ from jepsen.transactions.consistency import (
     impossible,
     models,
 )
-from liftlog.types import LiftlogError
 
 
 def test_a_stronger_model_forbids_what_a_weaker_one_does() -> None:

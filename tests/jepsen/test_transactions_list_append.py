@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jepsen.events import FAIL, INFO, OK, BadHistory, Event, Operation, pair
-from jepsen.judgement import Judgement
-from jepsen.transactions import Options, check_list_append
 from liftlog.types import LiftlogError
+from liftlog_jepsen.events import FAIL, INFO, OK, BadHistory, Event, Operation, pair
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.transactions import Options, check_list_append
 
 Parts = list[list[Any]]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import INFO, OK, BadHistory, Operation
-from jepsen.foreign.reading import Conventions, read_operations
-from jepsen.transactions import Options, check_rw_register, orders
-from jepsen.transactions.consistency import ORDERS
-from jepsen.transactions.orders import REALTIME, SESSIONS, Rule, find_order, gather
-from jepsen.transactions.reading import read_transactions
+from liftlog_jepsen.events import INFO, OK, BadHistory, Operation
+from liftlog_jepsen.foreign.reading import Conventions, read_operations
+from liftlog_jepsen.transactions import Options, check_rw_register, orders
+from liftlog_jepsen.transactions.consistency import ORDERS
+from liftlog_jepsen.transactions.orders import REALTIME, SESSIONS, Rule, find_order, gather
+from liftlog_jepsen.transactions.reading import read_transactions
 from tests.jepsen.test_transactions_rw_register import at_once, in_turn, judge
 from tests.jepsen.transaction_oracle import has_order
 from tests.jepsen.transaction_worlds import WORLDS, World
@@ -149,7 +149,7 @@ def test_a_search_that_ends_early_says_so() -> None:
 
 
 def test_many_transactions_are_put_in_order_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jepsen.transactions.order_choices.MOMENTS_MAX", orders.WINDOW)
+    monkeypatch.setattr("liftlog_jepsen.transactions.order_choices.MOMENTS_MAX", orders.WINDOW)
     right = gather(read_transactions(World(2, "serial", "w").run(900, 10), "w"), lambda value: value is None)
     assert find_order(right, Rule(False, REALTIME)).found is True
     wrong = World(2, "serial", "w").run(900, 10)

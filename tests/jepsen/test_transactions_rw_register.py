@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jepsen.events import FAIL, INFO, OK, BadHistory, Operation
-from jepsen.judgement import Judgement
-from jepsen.transactions import Options, check_rw_register
+from liftlog_jepsen.events import FAIL, INFO, OK, BadHistory, Operation
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.transactions import Options, check_rw_register
 
 
 def transaction(

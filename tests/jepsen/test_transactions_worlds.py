@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jepsen.events import OK, Operation, pair
-from jepsen.formats import read_history
-from jepsen.judgement import Judgement
-from jepsen.transactions import CYCLES, Options, check_list_append, check_rw_register
+from liftlog_jepsen.events import OK, Operation, pair
+from liftlog_jepsen.formats import read_history
+from liftlog_jepsen.judgement import Judgement
+from liftlog_jepsen.transactions import CYCLES, Options, check_list_append, check_rw_register
 from tests.jepsen.transaction_oracle import append_edges, register_edges, smallest_cycles, time_edges
 from tests.jepsen.transaction_worlds import (
     DIRTY,
@@ -176,7 +176,7 @@ def test_a_fault_in_one_read_is_found(fault: str) -> None:
 
 
 SCRIPT = """
-from jepsen.transactions import check_list_append, check_rw_register
+from liftlog_jepsen.transactions import check_list_append, check_rw_register
 from tests.jepsen.transaction_worlds import World
 for seed in range(3):
     for level in ("dirty", "stale", "snapshot"):

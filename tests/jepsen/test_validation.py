@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jepsen.generate import fill, plant
-from jepsen.history import HistoryWriter
-from jepsen.parquet import SCHEMAS, write_parquet
-from jepsen.result import MEANINGS
-from jepsen.validation import validate_folder
 from liftlog.types import LiftlogError
+from liftlog_jepsen.generate import fill, plant
+from liftlog_jepsen.history import HistoryWriter
+from liftlog_jepsen.parquet import SCHEMAS, write_parquet
+from liftlog_jepsen.result import MEANINGS
+from liftlog_jepsen.validation import validate_folder
 
 Rows = list[dict[str, Any]]
 

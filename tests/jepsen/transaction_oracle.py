@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jepsen.events import FAIL, OK, Operation
-from jepsen.transactions.classify import CYCLES, classify, components, implies
+from liftlog_jepsen.events import FAIL, OK, Operation
+from liftlog_jepsen.transactions.classify import CYCLES, classify, components, implies
 
 Triple = tuple[int, int, str]
 

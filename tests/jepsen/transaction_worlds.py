@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from jepsen.events import FAIL, INFO, INVOKE, OK, Event, Operation, pair
+from liftlog_jepsen.events import FAIL, INFO, INVOKE, OK, Event, Operation, pair
 
 SERIAL, SNAPSHOT, READ_COMMITTED, DIRTY, STALE, SESSION = WORLDS = (
     "serial",

@@ -7,15 +7,15 @@ import random
 import pytest
 
 from liftlog.types import OffsetRange, PartitionId, StreamConfig
-from sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
-from sim.copies import Place, copy_of, places, segment_paths
-from sim.fault_plan import Fault
-from sim.kernel import SECOND
-from sim.knobs import Knobs
-from sim.machine import Machine
-from sim.runs import damaged
-from sim.step_gear import StepProcess
-from sim.world import World
+from liftlog_sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
+from liftlog_sim.copies import Place, copy_of, places, segment_paths
+from liftlog_sim.fault_plan import Fault
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.machine import Machine
+from liftlog_sim.runs import damaged
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.world import World
 
 pytestmark = pytest.mark.slow
 

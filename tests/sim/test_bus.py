@@ -17,9 +17,9 @@ from liftlog.messages import (
     SubscriptionRefused,
 )
 from liftlog.types import Message, PartitionId
-from sim.bus import BusConnection, BusOptions, SimBus, subject_matches
-from sim.clock import SimClock
-from sim.kernel import SECOND, Kernel
+from liftlog_sim.bus import BusConnection, BusOptions, SimBus, subject_matches
+from liftlog_sim.clock import SimClock
+from liftlog_sim.kernel import SECOND, Kernel
 
 PARTITION = PartitionId(5, 0)
 OPTIONS = BusOptions(latency_us=100, jitter_us=0, subscribe_us=1000, connect_us=1000, notice_us=5000)

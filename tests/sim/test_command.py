@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jepsen.jsonl import read_jsonl
 from liftlog.cli import main
-from sim.runner import run_seed
-from sim.runs import RunOptions
-from sim.seeds import parse_seeds
-from sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
+from liftlog_jepsen.jsonl import read_jsonl
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions
+from liftlog_sim.seeds import parse_seeds
+from liftlog_sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -131,10 +131,10 @@ def test_a_sweep_with_a_violation_fails_and_names_it() -> None:
 
 
 def test_a_sweep_that_never_reaches_a_required_case_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sim.sweep
+    import liftlog_sim.sweep
 
-    monkeypatch.setattr(sim.sweep, "BASIC_SEEDS", 2)
-    calm = [seed for seed in range(400) if sim.profiles.profile_of(seed) == "calm"][:2]
+    monkeypatch.setattr(liftlog_sim.sweep, "BASIC_SEEDS", 2)
+    calm = [seed for seed in range(400) if liftlog_sim.profiles.profile_of(seed) == "calm"][:2]
     result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
     assert result.failed == [] and not result.good
     assert "fault kill" in result.unreached and "truncations" in result.unreached

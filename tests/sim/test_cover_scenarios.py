@@ -10,13 +10,13 @@ import pytest
 
 from liftlog.cli import main
 from liftlog.types import LiftlogError, Mutants
-from sim.covering import FOLDER, STAGES, files_of, play, play_file
-from sim.covering_isr import ELECTIONS
-from spec.cover.plans import LIMITS
-from spec.cover.scenario import CoverScenario, ScenarioStep, load
-from spec.cover.wander import wander
-from spec.registry import build
-from spec.run.compiled import compile_model
+from liftlog_sim.covering import FOLDER, STAGES, files_of, play, play_file
+from liftlog_sim.covering_isr import ELECTIONS
+from liftlog_spec.cover.plans import LIMITS
+from liftlog_spec.cover.scenario import CoverScenario, ScenarioStep, load
+from liftlog_spec.cover.wander import wander
+from liftlog_spec.registry import build
+from liftlog_spec.run.compiled import compile_model
 
 pytestmark = pytest.mark.slow
 

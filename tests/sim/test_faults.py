@@ -7,13 +7,13 @@ import random
 import pytest
 
 from liftlog.types import LiftlogError, StreamConfig
-from sim.fault_plan import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
-from sim.kernel import SECOND
-from sim.knobs import Knobs
-from sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
-from sim.runs import unhealed
-from sim.step_gear import StepProcess
-from sim.world import World
+from liftlog_sim.fault_plan import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
+from liftlog_sim.runs import unhealed
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -8,14 +8,14 @@ import pytest
 
 from liftlog.format import encode_records
 from liftlog.types import PartitionId, Record
-from sim.comparing import _compare_values, compare_copies
-from sim.copies import segment_paths
-from sim.invariants import Violation
-from sim.kernel import SECOND
-from sim.knobs import Knobs
-from sim.runs import damaged, heal, phases, unhealed
-from sim.step_gear import StepProcess
-from sim.world import World
+from liftlog_sim.comparing import _compare_values, compare_copies
+from liftlog_sim.copies import segment_paths
+from liftlog_sim.invariants import Violation
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.runs import damaged, heal, phases, unhealed
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.world import World
 
 
 def whole_world(seed: int) -> World:

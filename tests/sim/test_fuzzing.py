@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from liftlog.messages import intake
 from liftlog.types import LiftlogError, Mutants
-from sim import fuzz_node, fuzzing, lies
-from sim.fuzz_command import _count
+from liftlog_sim import fuzz_node, fuzzing, lies
+from liftlog_sim.fuzz_command import _count
 
 Decode = Callable[[Any, bytes | memoryview, str], Any]
 

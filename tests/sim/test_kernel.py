@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.clock import SimClock, SimRandom
-from sim.kernel import Kernel
+from liftlog_sim.clock import SimClock, SimRandom
+from liftlog_sim.kernel import Kernel
 
 
 def test_things_happen_by_time_and_then_in_the_order_of_scheduling() -> None:

@@ -14,7 +14,7 @@ from liftlog.core.commands import (
 from liftlog.core.requests import describe_partition
 from liftlog.messages import StreamInfo
 from liftlog.types import Entry, StreamConfig
-from sim.metadata_truth import MetadataTruth
+from liftlog_sim.metadata_truth import MetadataTruth
 
 
 class _Group:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from liftlog.messages import Heartbeat, Received
-from sim.kernel import SECOND, Kernel
-from sim.network import NetworkOptions, NetworkPort, SimNetwork
+from liftlog_sim.kernel import SECOND, Kernel
+from liftlog_sim.network import NetworkOptions, NetworkPort, SimNetwork
 
 
 class Setup:

@@ -9,12 +9,12 @@ import pytest
 from liftlog.core.replica import Replica
 from liftlog.messages import TIMER_TICK, PurgeRequest, Scrubbed, TimerFired
 from liftlog.types import Entry, OffsetRange
-from sim.invariants import Violation
-from sim.kernel import SECOND
-from sim.knobs import Knobs
-from sim.machine import Machine
-from sim.step_gear import StepProcess
-from sim.world import World
+from liftlog_sim.invariants import Violation
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.machine import Machine
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.world import World
 
 
 def running_world(seed: int) -> World:

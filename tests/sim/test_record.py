@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from liftlog.cli import main
 from liftlog.types import LiftlogError
-from sim.record import COMMAND, RECORD, ROOT, read_record, sources_hash
-from sim.runner import run_seed
+from liftlog_sim.record import COMMAND, RECORD, read_record, sources_hash
+from liftlog_sim.runner import run_seed
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow  # Quick, but it cannot hold between a change and the sweep after it, as `make check` must.
@@ -23,19 +26,24 @@ def test_the_last_whole_sweep_was_of_this_code() -> None:
 
 
 def test_the_hash_follows_the_sources_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("liftlog/core/one.py", "liftlog/two.py", "sim/three.py"):
+    for name in ("liftlog/core/one.py", "liftlog/two.py", "sim/liftlog_sim/three.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    first = sources_hash(tmp_path)
+    checkout = [tmp_path / "liftlog", tmp_path / "sim" / "liftlog_sim"]
+    first = sources_hash(checkout)
     cache = tmp_path / "liftlog/core/__pycache__"
     cache.mkdir()
     (cache / "one.cpython-311.pyc").write_bytes(b"\0")
-    (tmp_path / "sim/notes.txt").write_text("not a source")
-    assert sources_hash(tmp_path) == first
-    (tmp_path / "sim/three.py").write_text("changed")
-    changed = sources_hash(tmp_path)
-    (tmp_path / "sim/three.py").rename(tmp_path / "sim/four.py")
-    assert len({first, changed, sources_hash(tmp_path)}) == 3
+    (checkout[1] / "notes.txt").write_text("not a source")
+    assert sources_hash(checkout) == first
+    installed = tmp_path / "site-packages"
+    for package in checkout:
+        shutil.copytree(package, installed / package.name)
+    assert sources_hash([installed / package.name for package in checkout]) == first
+    (checkout[1] / "three.py").write_text("changed")
+    changed = sources_hash(checkout)
+    (checkout[1] / "three.py").rename(checkout[1] / "four.py")
+    assert len({first, changed, sources_hash(checkout)}) == 3
 
 
 @pytest.mark.slow
@@ -60,7 +68,7 @@ def test_a_sweep_that_fails_writes_no_record(
         result.invariant, result.finding = "LogMatching", "planted by a test"
         return result
 
-    monkeypatch.setattr("sim.sweep.run_seed", fails)
+    monkeypatch.setattr("liftlog_sim.sweep.run_seed", fails)
     path = tmp_path / "sweep.json"
     assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 1
     assert "verdict: FAILED" in capsys.readouterr().out
@@ -72,7 +80,7 @@ def test_code_that_changes_during_a_sweep_gets_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hashes = iter(("before", "after"))
-    monkeypatch.setattr("sim.record.sources_hash", lambda: next(hashes))
+    monkeypatch.setattr("liftlog_sim.record.sources_hash", lambda: next(hashes))
     path = tmp_path / "sweep.json"
     assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 2
     assert "the code was changed during the sweep" in capsys.readouterr().err

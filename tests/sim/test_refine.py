@@ -8,11 +8,11 @@ import pytest
 from liftlog.cli import main
 from liftlog.core.metadata import Metadata
 from liftlog.messages import ElectLeaderRequest
-from sim.kernel import MILLISECOND, SECOND
-from sim.refining import BASIC_ACTIONS, required_actions, summary
-from sim.runner import run_seed
-from sim.runs import RunOptions, RunResult
-from sim.world import World
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.refining import BASIC_ACTIONS, required_actions, summary
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ def test_what_is_noted_is_checked_in_order_and_by_the_end(
     """However many steps are checked together, the same one is found, at the same time."""
     options = RunOptions(seed=unseen.seed, mutant="commit_below_minimum", refine=True)
     for at_once in (1, 37, 10**9):
-        monkeypatch.setattr("sim.refining.AT_ONCE", at_once)
+        monkeypatch.setattr("liftlog_sim.refining.AT_ONCE", at_once)
         result = run_seed(options)
         assert (result.finding, result.at_s) == (unseen.finding, unseen.at_s)
 

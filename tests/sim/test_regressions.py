@@ -13,16 +13,16 @@ from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequ
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
-from sim.atlas import WHOLE, Harm
-from sim.comparing import compare_copies
-from sim.fault_plan import Fault
-from sim.kernel import MILLISECOND, SECOND
-from sim.knobs import Knobs
-from sim.runs import heal, unhealed
-from sim.step_gear import StepProcess
-from sim.storage import StorageTimes
-from sim.workload import CREATE_TIMEOUT_US
-from sim.world import World
+from liftlog_sim.atlas import WHOLE, Harm
+from liftlog_sim.comparing import compare_copies
+from liftlog_sim.fault_plan import Fault
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.runs import heal, unhealed
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.storage import StorageTimes
+from liftlog_sim.workload import CREATE_TIMEOUT_US
+from liftlog_sim.world import World
 
 
 def new_world(seed: int, **changes: object) -> World:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.commands import Commands
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.commands import Commands
 
 ONE = {"Requests": 1}
 # variant, constants, invariant, number of states in the counterexample

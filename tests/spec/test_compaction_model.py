@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from spec.explore.report import Bounds, ExplorationReport
-from spec.explore.search import check
-from spec.lang import Exists, sometimes
-from spec.models.compaction import Compaction
-from spec.run.compiled import compile_model
+from liftlog_spec.explore.report import Bounds, ExplorationReport
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import Exists, sometimes
+from liftlog_spec.models.compaction import Compaction
+from liftlog_spec.run.compiled import compile_model
 
 FEW = {"Epochs": 1, "Shrinks": 0, "Wipes": 0}
 SLOW = {"Epochs": 1, "Wipes": 0}

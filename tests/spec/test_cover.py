@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 from liftlog.cli import main
-from spec.cover.command import KEPT
-from spec.cover.isr_limits import IsrLimits
-from spec.cover.limits import Limits
-from spec.cover.make import Coverage, contents, cover, write
-from spec.cover.paths import choose_paths
-from spec.cover.plans import LIMITS, PLANS, BoundsChoice
-from spec.cover.raft_limits import RaftLimits
-from spec.cover.reading import StateNames
-from spec.cover.scenario import apply_changes, encode, load
-from spec.cover.walk import Pair, Walk
-from spec.cover.wander import random_paths
-from spec.registry import build
-from spec.run.compiled import CompiledModel, State, compile_model
+from liftlog_spec.cover.command import KEPT
+from liftlog_spec.cover.isr_limits import IsrLimits
+from liftlog_spec.cover.limits import Limits
+from liftlog_spec.cover.make import Coverage, contents, cover, write
+from liftlog_spec.cover.paths import choose_paths
+from liftlog_spec.cover.plans import LIMITS, PLANS, BoundsChoice
+from liftlog_spec.cover.raft_limits import RaftLimits
+from liftlog_spec.cover.reading import StateNames
+from liftlog_spec.cover.scenario import apply_changes, encode, load
+from liftlog_spec.cover.walk import Pair, Walk
+from liftlog_spec.cover.wander import random_paths
+from liftlog_spec.registry import build
+from liftlog_spec.run.compiled import CompiledModel, State, compile_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

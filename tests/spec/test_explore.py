@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from liftlog.types import LiftlogError
-from spec.checking import add_check, lines_of, run_check
-from spec.explore.report import Bounds, Walks, show_trace
-from spec.explore.search import check
-from spec.explore.simulate import simulate
-from spec.explore.visited import (
+from liftlog_spec.checking import add_check, lines_of, run_check
+from liftlog_spec.explore.report import Bounds, Walks, show_trace
+from liftlog_spec.explore.search import check
+from liftlog_spec.explore.simulate import simulate
+from liftlog_spec.explore.visited import (
     Chunks,
     Dropped,
     Links,
@@ -26,7 +26,7 @@ from spec.explore.visited import (
     read_chunk,
     seen_before,
 )
-from spec.lang import (
+from liftlog_spec.lang import (
     Constant,
     Exists,
     Fn,
@@ -45,7 +45,7 @@ from spec.lang import (
     terminal,
     when,
 )
-from spec.models.twophase import TwoPhase
+from liftlog_spec.models.twophase import TwoPhase
 
 # mypy does not read models: see pyproject.toml
 # mypy: ignore-errors
@@ -232,8 +232,8 @@ def test_with_tiny_tables_the_same_states_are_found(
     jobs: int, symmetry: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers are forked, so that they see the same limit."""
-    monkeypatch.setattr("spec.explore.worker.most_bits", lambda memory: 8)
-    monkeypatch.setattr("spec.explore.worker.RECENT_STATES", 30)
+    monkeypatch.setattr("liftlog_spec.explore.worker.most_bits", lambda memory: 8)
+    monkeypatch.setattr("liftlog_spec.explore.worker.RECENT_STATES", 30)
     limit = 20 if symmetry else 10
     report = check(Ladder(Limit=limit), Bounds(jobs=jobs, symmetry=symmetry))
     assert (report.verdict, len(report.trace)) == ("violated", 3 * limit + 1)
@@ -244,7 +244,7 @@ def test_with_tiny_tables_the_same_states_are_found(
 
 def test_a_depth_too_wide_for_the_table_is_expanded_in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six clients: the widest depth has more states than the table has slots."""
-    monkeypatch.setattr("spec.explore.worker.most_bits", lambda memory: 8)
+    monkeypatch.setattr("liftlog_spec.explore.worker.most_bits", lambda memory: 8)
     report = check(Counters(Clients=6), Bounds())
     assert report.distinct_states == 4**6
     assert report.spills > 5
@@ -252,7 +252,7 @@ def test_a_depth_too_wide_for_the_table_is_expanded_in_rounds(monkeypatch: pytes
 
 
 def test_memory_that_is_too_small_for_one_state_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spec.explore.worker.most_bits", lambda memory: 2)
+    monkeypatch.setattr("liftlog_spec.explore.worker.most_bits", lambda memory: 2)
     with pytest.raises(SpecError, match="too small for this model"):
         check(Counters(Clients=6), Bounds(memory=1))
 

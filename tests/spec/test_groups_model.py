@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.groups import Groups
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.groups import Groups
 
 SMALL = {"Records": 1, "Generations": 2, "Failovers": 0, "Delays": 0, "Resets": 0}
 TWO = {**SMALL, "Records": 2, "Generations": 1}

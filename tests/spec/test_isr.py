@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import sometimes
-from spec.models.isr import Isr
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import sometimes
+from liftlog_spec.models.isr import Isr
 
 # variant, constants, invariant, number of states in the counterexample
 VARIANTS = [

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.isr import Isr
-from spec.models.isr_steps import IsrSteps
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.isr import Isr
+from liftlog_spec.models.isr_steps import IsrSteps
 
 LEAST = {"Replicas": 2, "Epochs": 1, "Changes": 1, "Crashes": 0, "Damages": 0, "Mail": 1, "Confessions": 1}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.kafka import Kafka
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.kafka import Kafka
 
 VIOLATED = [
     ("truncate-to-hw", (2, 3, 3, 3), 10),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spec.lang import (
+from liftlog_spec.lang import (
     Bool,
     Constant,
     Enum,
@@ -63,8 +63,8 @@ from spec.lang import (
     with_member,
     without,
 )
-from spec.run.compiled import CompiledModel, compile_model
-from spec.run.stepwise import Stepper
+from liftlog_spec.run.compiled import CompiledModel, compile_model
+from liftlog_spec.run.stepwise import Stepper
 
 # mypy does not read models: see pyproject.toml
 # mypy: ignore-errors

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spec.lang.types import SpecError
-from spec.mappings import MAPPINGS, mapping_of
-from spec.mappings.checker import Mapping, Steps, check_mapping
-from spec.mappings.isr import IsrToProof
-from spec.mappings.raft_election import RaftElection
-from spec.mappings.reading import NamedItem, NamedState
+from liftlog_spec.lang.types import SpecError
+from liftlog_spec.mappings import MAPPINGS, mapping_of
+from liftlog_spec.mappings.checker import Mapping, Steps, check_mapping
+from liftlog_spec.mappings.isr import IsrToProof
+from liftlog_spec.mappings.raft_election import RaftElection
+from liftlog_spec.mappings.reading import NamedItem, NamedState
 
 WALKS: dict[str, dict[str, int]] = {
     "raft-election": {"terms": 3, "campaigns": 4, "entries": 2, "appends": 4, "restarts": 2},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.nats_streaming import NatsStreaming
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.nats_streaming import NatsStreaming
 
 CALM = {"Restarts": 0, "Panics": 0}
 # variant, constants, invariant, number of states in the counterexample, an action that is in it

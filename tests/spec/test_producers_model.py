@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds, ExplorationReport, show_trace
-from spec.explore.search import check
-from spec.lang import Forall, invariant, size
-from spec.models.producers import Producers
+from liftlog_spec.explore.report import Bounds, ExplorationReport, show_trace
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import Forall, invariant, size
+from liftlog_spec.models.producers import Producers
 
 ONE_RUN = {"Runs": 1, "Retains": 0}
 # variant, constants, invariant, number of states in the counterexample

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import z3
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import (
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import (
     And,
     Bool,
     Enum,
@@ -50,20 +50,20 @@ from spec.lang import (
     with_member,
     without,
 )
-from spec.lang.types import Type
-from spec.proofs import PROOFS, Proof, proof_of
-from spec.proofs.compaction import Compaction
-from spec.proofs.election import Election
-from spec.proofs.isr import Isr
-from spec.proofs.raftlog import RaftLog
-from spec.proofs.twophase import TwoPhaseProof
-from spec.prover.finite import Finite
-from spec.prover.fragment import cycle_in, fragment_of
-from spec.prover.induction import FOLLOWS, Induction, QueryAnswer
-from spec.prover.prove import ProofReport, prove, show
-from spec.prover.queries import Queries
-from spec.prover.values import Maybe, SymbolicValues, Value
-from spec.run.compiled import CompiledModel, compile_model
+from liftlog_spec.lang.types import Type
+from liftlog_spec.proofs import PROOFS, Proof, proof_of
+from liftlog_spec.proofs.compaction import Compaction
+from liftlog_spec.proofs.election import Election
+from liftlog_spec.proofs.isr import Isr
+from liftlog_spec.proofs.raftlog import RaftLog
+from liftlog_spec.proofs.twophase import TwoPhaseProof
+from liftlog_spec.prover.finite import Finite
+from liftlog_spec.prover.fragment import cycle_in, fragment_of
+from liftlog_spec.prover.induction import FOLLOWS, Induction, QueryAnswer
+from liftlog_spec.prover.prove import ProofReport, prove, show
+from liftlog_spec.prover.queries import Queries
+from liftlog_spec.prover.values import Maybe, SymbolicValues, Value
+from liftlog_spec.run.compiled import CompiledModel, compile_model
 
 # mypy does not read models: see pyproject.toml
 # mypy: ignore-errors

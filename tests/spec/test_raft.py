@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.models.raft import Raft
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.models.raft import Raft
 
 ELECTION = {"Terms": 1, "Campaigns": 2, "Appends": 0, "Restarts": 0}
 REPLICATION = {"Terms": 3, "Campaigns": 3, "Appends": 1, "Restarts": 0, "Writes": 0}

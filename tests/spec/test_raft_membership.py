@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import And, Exists, get, is_some, last, member, size, sometimes
-from spec.lang.model import Setting
-from spec.models.raft_membership import RaftMembership
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import And, Exists, get, is_some, last, member, size, sometimes
+from liftlog_spec.lang.model import Setting
+from liftlog_spec.models.raft_membership import RaftMembership
 
 LEAST = {"Campaigns": 1, "Restarts": 0}
 LOST_DISK = {**LEAST, "Voters": 3, "Entries": 1, "Changes": 0, "Losses": 1}

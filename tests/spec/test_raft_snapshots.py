@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import And, Exists, numbers, size, sometimes
-from spec.lang.model import Setting
-from spec.models.raft_snapshots import RaftSnapshots
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import And, Exists, numbers, size, sometimes
+from liftlog_spec.lang.model import Setting
+from liftlog_spec.models.raft_snapshots import RaftSnapshots
 
 LEAST = {"Campaigns": 1, "Restarts": 0, "Installs": 0}
 ONE_ENTRY = {**LEAST, "Entries": 1, "Restarts": 1}

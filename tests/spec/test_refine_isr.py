@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.messages import Effect, Event
-from sim.machine import Machine
-from sim.runner import run_seed
-from sim.runs import RunOptions
-from sim.world import World
-from spec.refine.checker import Mismatch, Refinement
-from spec.refine.runs import Runs
+from liftlog_sim.machine import Machine
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions
+from liftlog_sim.world import World
+from liftlog_spec.refine.checker import Mismatch, Refinement
+from liftlog_spec.refine.runs import Runs
 
 
 class Lines:

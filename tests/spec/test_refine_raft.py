@@ -24,8 +24,8 @@ from liftlog.core.raft_steps import (
 )
 from liftlog.messages import AppendRequest, Effect, Event, VoteReply
 from liftlog.types import NO_MUTANTS, Mutants
-from spec.lang.types import SpecError
-from spec.refine.raft import RaftChecker, RaftDisagreement, _stepper
+from liftlog_spec.lang.types import SpecError
+from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement, _stepper
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_raft_mutants import NAMES, TABLE, Schedule
 from tests.core.test_raft_random import FAULTS, FAULTS_AND_WIPES, RANDOM, Action, play, schedules

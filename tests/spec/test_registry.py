@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spec.lang.types import Constant
-from spec.registry import MODELS, build, entry_of, variants_of
+from liftlog_spec.lang.types import Constant
+from liftlog_spec.registry import MODELS, build, entry_of, variants_of
 
 README = Path(__file__).resolve().parents[2] / "spec" / "README.md"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spec.lang import (
+from liftlog_spec.lang import (
     Bool,
     Constant,
     Enum,
@@ -44,14 +44,14 @@ from spec.lang import (
     with_member,
     without,
 )
-from spec.lang.model import Model as AnyModel
-from spec.lang.sparse import Sparse
-from spec.models.isr import Isr
-from spec.models.kafka import Kafka
-from spec.models.raft import Raft
-from spec.models.twophase import TwoPhase
-from spec.run.compiled import compile_model
-from spec.run.stepwise import Refused, Stepper, held
+from liftlog_spec.lang.model import Model as AnyModel
+from liftlog_spec.lang.sparse import Sparse
+from liftlog_spec.models.isr import Isr
+from liftlog_spec.models.kafka import Kafka
+from liftlog_spec.models.raft import Raft
+from liftlog_spec.models.twophase import TwoPhase
+from liftlog_spec.run.compiled import compile_model
+from liftlog_spec.run.stepwise import Refused, Stepper, held
 
 # mypy does not read models: see pyproject.toml
 # mypy: ignore-errors

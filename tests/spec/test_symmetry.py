@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from spec.explore.report import Bounds
-from spec.explore.search import check
-from spec.lang import (
+from liftlog_spec.explore.report import Bounds
+from liftlog_spec.explore.search import check
+from liftlog_spec.lang import (
     Constant,
     Enum,
     Fn,
@@ -33,13 +33,13 @@ from spec.lang import (
     some,
     when,
 )
-from spec.lang.build import append, get, is_some, member, record, size, with_member
-from spec.lang.model import Model as AnyModel
-from spec.lang.types import Type
-from spec.models.kafka import Kafka
-from spec.models.twophase import TwoPhase
-from spec.registry import MODELS, build, every_model
-from spec.run.compiled import CompiledModel, compile_model
+from liftlog_spec.lang.build import append, get, is_some, member, record, size, with_member
+from liftlog_spec.lang.model import Model as AnyModel
+from liftlog_spec.lang.types import Type
+from liftlog_spec.models.kafka import Kafka
+from liftlog_spec.models.twophase import TwoPhase
+from liftlog_spec.registry import MODELS, build, every_model
+from liftlog_spec.run.compiled import CompiledModel, compile_model
 
 # mypy does not read models: see pyproject.toml
 # mypy: ignore-errors

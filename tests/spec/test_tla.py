@@ -12,7 +12,7 @@ import pytest
 import tla
 
 from liftlog.cli import main
-from spec.lang import (
+from liftlog_spec.lang import (
     Bool,
     Constant,
     Exists,
@@ -33,13 +33,13 @@ from spec.lang import (
     size,
     when,
 )
-from spec.lang.model import Model
-from spec.models.kafka import Kafka
-from spec.models.twophase import TwoPhase
-from spec.registry import MODELS, build, every_model
-from spec.tla.export import config_text, module_name, module_text
-from spec.tla.files import DIGESTS, FOLDER, TLC_VARIABLE, compare, differences, kept_files, run_tlc
-from spec.tla.lint import lint
+from liftlog_spec.lang.model import Model
+from liftlog_spec.models.kafka import Kafka
+from liftlog_spec.models.twophase import TwoPhase
+from liftlog_spec.registry import MODELS, build, every_model
+from liftlog_spec.tla.export import config_text, module_name, module_text
+from liftlog_spec.tla.files import DIGESTS, FOLDER, TLC_VARIABLE, compare, differences, kept_files, run_tlc
+from liftlog_spec.tla.lint import lint
 
 JAR = os.environ.get(TLC_VARIABLE, "")
 needs_tlc = pytest.mark.skipif(not JAR, reason=f"{TLC_VARIABLE} names no tla2tools.jar")

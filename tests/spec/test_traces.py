@@ -17,11 +17,11 @@ from liftlog.core.raft_steps import RaftRecorder
 from liftlog.core.recorder import Recorder
 from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.tracing import Header, Line
-from sim.runner import run_seed
-from sim.runs import RunOptions
-from sim.world import World
-from spec.lang.types import SpecError
-from spec.refine.traces import check_traces, in_order, read_lines, survey
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions
+from liftlog_sim.world import World
+from liftlog_spec.lang.types import SpecError
+from liftlog_spec.refine.traces import check_traces, in_order, read_lines, survey
 
 SEED = 12
 

@@ -23,9 +23,9 @@ from liftlog.testing import (
     check_random_conformance,
 )
 from liftlog.types import LiftlogError
-from sim.clock import SimClock, SimRandom
-from sim.disk import SimDisk
-from sim.kernel import Kernel
+from liftlog_sim.clock import SimClock, SimRandom
+from liftlog_sim.disk import SimDisk
+from liftlog_sim.kernel import Kernel
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from liftlog.messages import LogStartMoved, RetainLog
 from liftlog.storage.log import Log
 from liftlog.storage.retention import new_start
 from liftlog.types import RetentionPolicy
-from sim.disk import SimDisk
+from liftlog_sim.disk import SimDisk
 from tests.storage.storage_harness import LOG, new_disk, opened, restart, run, start, store
 from tests.storage.upkeep_harness import NO_LIMIT, START_MS, contents, fill, new_log, put
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jepsen.store import read_history
 from liftlog.demo import publisher as publisher_module
 from liftlog.demo.account import Kill, write_history
 from liftlog.demo.lines import Line, input_lines, subject_of
 from liftlog.demo.publisher import FAIL, INFO, OK, Publisher
 from liftlog.demo.readback import Poll, ReplicaRead, count_lost
 from liftlog.types import LiftlogError
+from liftlog_jepsen.store import read_history
 
 if TYPE_CHECKING:
     from .conftest import FakeNats

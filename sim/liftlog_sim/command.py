@@ -1,0 +1,378 @@
+"""`liftlog sim`: run one seed, sweep many, plant bugs, replay, run directed scenarios.
+
+Exit codes: 0 nothing was violated; 1 an invariant was violated, a sweep reached too little, or a mutant
+survived; 2 wrong use. Every failure prints the one command that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from liftlog.types import LiftlogError
+from liftlog_sim.cost_command import add_cost
+from liftlog_sim.coverage import table
+from liftlog_sim.covering_command import add_cover
+from liftlog_sim.fuzz_command import add_fuzz
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.mutants import planted
+from liftlog_sim.refining import summary
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.seeds import parse_seeds, progress
+from liftlog_sim.world import World
+
+ROW_WIDTH = 62
+STEP_OF_REPORT_S = 5.0
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `sim` and its verbs."""
+    sim = subparsers.add_parser("sim", help="simulate a cluster with faults, from a seed")
+    verbs = sim.add_subparsers(dest="verb", required=True)
+    _add_run(verbs, "run", "run one seed and print what happens")
+    _add_run(verbs, "replay", "run one seed twice and check that both runs are the same, step by step")
+    sweep = verbs.add_parser("sweep", help="run many seeds and count what they reached")
+    sweep.add_argument("--seeds", default="0:100", metavar="A:B", help="seeds A to B-1 (default 0:100)")
+    sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
+    sweep.add_argument(
+        "--record",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write down that this sweep was clean, and of which code",
+    )
+    sweep.add_argument(
+        "--coverage", action="store_true", help="also print how often each guard of a rule was decisive"
+    )
+    _add_world(sweep, refine=True)
+    sweep.set_defaults(run=_sweep)
+    mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
+    mutants.add_argument(
+        "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
+    )
+    mutants.add_argument(
+        "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
+    )
+    mutants.add_argument("--list", action="store_true", help="only list them")
+    mutants.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
+    mutants.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    mutants.set_defaults(run=_mutants)
+    scenario = verbs.add_parser("scenario", help="run directed fault scenarios")
+    scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all of liftlog_sim/scenarios")
+    scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
+    scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    scenario.set_defaults(run=_scenario)
+    add_cost(verbs)
+    add_cover(verbs)
+    add_fuzz(verbs)
+
+
+def _add_run(verbs: Any, name: str, summary: str) -> None:
+    parser = verbs.add_parser(name, help=summary)
+    parser.add_argument("--seed", type=int, required=True, metavar="N")
+    parser.add_argument(
+        "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"
+    )
+    parser.add_argument(
+        "--trace", type=Path, default=None, metavar="FILE", help="write every step as a JSON line"
+    )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        default=None,
+        metavar="PATH",
+        help="write what clients saw: FILE.jsonl or a Parquet folder",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no status rows")
+    _add_world(parser)
+    parser.set_defaults(run=_run if name == "run" else _replay)
+
+
+def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None:
+    parser.add_argument("--nodes", type=int, default=0, metavar="N", help="default: drawn from the seed")
+    parser.add_argument("--streams", type=int, default=0, metavar="N", help="default: drawn from the seed")
+    parser.add_argument("--duration", type=float, default=0, metavar="SECONDS", help="simulated; default 60")
+    parser.add_argument(
+        "--faults",
+        default="all",
+        metavar="LIST",
+        help="all, none, a profile, or fault kinds separated by commas",
+    )
+    parser.add_argument(
+        "--profile", default="", metavar="NAME", help="fault profile; default: drawn from the seed"
+    )
+    parser.add_argument(
+        "--gear", choices=("step", "trio"), default="step", help="trio: run the production driver"
+    )
+    parser.add_argument(
+        "--refine",
+        action=argparse.BooleanOptionalAction,
+        default=refine,
+        help=f"check every step against the models; default: {'yes' if refine else 'no'}",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> RunOptions:
+    planted(mutant)
+    for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
+        value = getattr(arguments, name)
+        if value and not least <= value <= most:
+            raise LiftlogError(f"--{name} {value:g} is out of range; choose {least:g} to {most:g}")
+    return RunOptions(
+        seed=seed,
+        profile=arguments.profile,
+        nodes=arguments.nodes,
+        streams=arguments.streams,
+        duration_s=arguments.duration,
+        faults=arguments.faults,
+        gear=arguments.gear,
+        mutant=mutant,
+        refine=arguments.refine,
+    )
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+# -- one seed ------------------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """Status rows: when something happens, and where everybody is then."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.account.on_row = self._row
+        print(
+            f"seed {world.seed}: {world.knobs.nodes} nodes, {len(world.knobs.streams)} streams, "
+            f"profile {world.knobs.profile}, {world.knobs.duration_us // SECOND} s and healing"
+        )
+        print(
+            "a cell is: node, * controller, t term, c commit, then per partition its role "
+            "(L leader, f follower), e epoch, HW/LEO"
+        )
+
+    def _row(self, what: str, detail: str) -> None:
+        now_s = self._world.kernel.now_us / SECOND
+        print(f"{now_s:9.4f} {what:<15.15} {detail:<{ROW_WIDTH}} {self._world.cluster.status()}")
+
+
+def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
+    """Run a seed with what the command line wants attached to it."""
+    from liftlog_sim.history import FaultLog, history_of, write
+    from liftlog_sim.trace import WorldTraceWriter
+
+    seen: list[tuple[World, FaultLog]] = []
+    with _trace(arguments.trace) as trace:
+
+        def watch(world: World) -> None:
+            seen.append((world, FaultLog(world)))
+            if not quiet:
+                _Rows(world)
+            if isinstance(trace, WorldTraceWriter):
+                trace.attach(world)
+
+        result = run_seed(options, watch, keep_values=arguments.history is not None)
+    world, faults = seen[0]
+    if arguments.history is not None:
+        write(history_of(world, options, result, faults), arguments.history)
+    return result, world
+
+
+@contextlib.contextmanager
+def _trace(path: Path | None) -> Iterator[object]:
+    from liftlog_sim.trace import WorldTraceWriter
+
+    if path is None:
+        yield None
+        return
+    try:
+        writer = WorldTraceWriter(path)
+        with writer:
+            yield writer
+    except OSError as error:
+        raise LiftlogError(f"cannot write the trace {path}: {error.strerror}; choose another path") from error
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = _options(arguments, arguments.seed, arguments.mutant)
+    result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
+    if arguments.json:
+        _print_json(result)
+    else:
+        _print_verdict(result)
+    return 0 if result.good else 1
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    """The same seed twice: the trace hash says whether every step was the same."""
+    options = _options(arguments, arguments.seed, arguments.mutant)
+    result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
+    again = run_seed(options)
+    same = result.trace_hash == again.trace_hash
+    if arguments.json:
+        _print_json(
+            {"same": same, "trace_hash": result.trace_hash, "again": again.trace_hash, "result": result}
+        )
+    else:
+        _print_verdict(result)
+        print(f"replayed: {'the same' if same else 'NOT the same'} ({result.trace_hash}, {again.trace_hash})")
+    return 0 if same and result.good else 1
+
+
+def _print_verdict(result: RunResult) -> None:
+    counters = ", ".join(f"{name} {number}" for name, number in result.counters.items())
+    print(
+        f"\n{result.simulated_s:.1f} s simulated in {result.seconds:.2f} s: "
+        f"{result.events} events, {result.steps} steps"
+    )
+    print(f"happened: {counters}")
+    print(f"checked: {', '.join(f'{name} {number}' for name, number in result.checks.items() if number)}")
+    for line in summary(result.refined):
+        print(line)
+    print(f"trace hash {result.trace_hash}")
+    if result.good:
+        print("verdict: no invariant was violated")
+    else:
+        print(f"verdict: {result.invariant} is violated at {result.at_s:.6f} s\n  {result.finding}")
+        print(f"replay with: {result.replay}")
+
+
+# -- many seeds
+# ------------------------------------------------------------------------------------------------
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from liftlog_sim.record import check_place, sources_hash, write_record
+    from liftlog_sim.sweep import default_jobs, run_sweep
+
+    sources = sources_hash()
+    if arguments.record is not None:
+        check_place(arguments.record)
+    options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
+    jobs = arguments.jobs or default_jobs()
+    if jobs < 0:
+        raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
+    with progress(len(options), enabled=not arguments.json) as advance:
+
+        def step(done: int, total: int, result: RunResult) -> None:
+            advance(
+                "" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}"
+            )
+
+        result = run_sweep(options, jobs, step)
+    if arguments.json:
+        _print_json(result)
+    else:
+        _print_sweep(result)
+        if arguments.coverage:
+            print("\n".join(table(result.marks)))
+    if arguments.record is not None and result.good:
+        write_record(arguments.record, arguments.seeds, options[0], result, sources)
+    return 0 if result.good else 1
+
+
+def _print_sweep(result: Any) -> None:
+    print(
+        f"{result.seeds} seeds, {result.simulated_s:,.0f} s simulated in {result.seconds:.1f} s "
+        f"({result.cpu_s / max(1, result.seeds):.3f} s a seed, {result.events:,} events)"
+    )
+    for title, numbers in (
+        ("happened", result.counters),
+        ("rules reached", result.marks),
+        ("invariants checked", result.checks),
+        ("profiles", result.profiles),
+    ):
+        print(f"{title}: " + ", ".join(f"{name} {number:,}" for name, number in numbers.items()))
+    for line in summary(result.refined):
+        print(line)
+    for failure in result.failed:
+        print(f"seed {failure.seed} ({failure.profile}) violates {failure.invariant}: {failure.finding}")
+        print(f"  replay with: {failure.replay}")
+    if result.unreached:
+        print(f"never reached, so this sweep proves too little: {', '.join(result.unreached)}")
+    print("verdict: " + ("no invariant was violated" if result.good else "FAILED"))
+
+
+# -- mutants and scenarios
+# ---------------------------------------------------------------------------------------
+
+
+def _mutants(arguments: argparse.Namespace) -> int:
+    from liftlog_sim.catching import catch_all, record
+    from liftlog_sim.mutants import MUTANTS, mutant_named
+    from liftlog_sim.sweep import default_jobs
+
+    names = [name.strip() for name in arguments.only.split(",") if name.strip()]
+    if arguments.record and (names or arguments.list):
+        raise LiftlogError("--record is for all mutants: leave --only and --list out")
+    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
+    if arguments.list:
+        if arguments.json:
+            _print_json({"mutants": chosen})
+        else:
+            for mutant in chosen:
+                print(f"{mutant.name:<36} {mutant.rule:<3} {mutant.breaks}")
+        return 0
+    with progress(len(chosen), enabled=not arguments.json) as advance:
+        found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
+    if arguments.json:
+        _print_json(
+            {
+                "mutants": found,
+                "caught": sum(one.caught for one in found),
+                "survived": sum(not one.caught for one in found),
+            }
+        )
+    else:
+        for caught in found:
+            how = (
+                f"{caught.invariant} in seed {caught.seed} ({caught.profile})"
+                if caught.caught
+                else "SURVIVED"
+            )
+            effort = f"{caught.searched} seeds, {caught.seconds:.1f} s"
+            print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
+            if caught.caught:
+                print(f"    {caught.replay}")
+        print(f"median: {median(caught.searched for caught in found):g} seeds of a mutant's profiles")
+    if arguments.record:
+        record(Path(arguments.record), found)
+    return 0 if all(caught.caught for caught in found) else 1
+
+
+def _scenario(arguments: argparse.Namespace) -> int:
+    from liftlog_sim.scenario import compare, load, names, run_scenario
+
+    chosen = arguments.names or names()
+    gears = ("step", "trio") if arguments.gear == "both" else (arguments.gear,)
+    rows: list[dict[str, object]] = []
+    good = True
+    for name in chosen:
+        scenario = load(name)
+        outcomes = [run_scenario(scenario, gear) for gear in gears]
+        problems = [f"{one.invariant}: {one.finding}" for one in outcomes if one.invariant]
+        problems += [f"not as expected: {text}" for one in outcomes for text in one.unexpected]
+        if len(outcomes) == 2 and not problems:
+            problems += compare(*outcomes)
+        good = good and not problems
+        rows.append({"name": name, "title": scenario.title, "good": not problems, "problems": problems})
+        if not arguments.json:
+            print(f"{'ok  ' if not problems else 'FAIL'} {name:<36} {scenario.title}")
+            for problem in problems:
+                print(
+                    f"     {problem}\n     replay with: liftlog sim scenario {name} --gear {arguments.gear}"
+                )
+    if arguments.json:
+        _print_json({"scenarios": rows, "good": good})
+    return 0 if good else 1

@@ -1,0 +1,170 @@
+"""Checks each step of each replica against the model while a world runs (liftlog_spec/refine). Refinement.
+
+Attached after the invariants of the observer: what breaks a state invariant keeps that one's name. It draws
+nothing and changes nothing, so that a seed runs the same with it and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from liftlog.core.recorder import Told
+from liftlog.messages import Effect, Event
+from liftlog_sim.invariants import Violation
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.refining_raft import (
+    BASIC_RAFT_ACTIONS,
+    NAME,
+    RaftRefining,
+    RefinedProcess,
+    Waiting,
+    required_raft_actions,
+)
+from liftlog_spec.refine.checker import Mismatch, Refinement
+
+if TYPE_CHECKING:
+    from liftlog_sim.machine import Machine
+
+AT_ONCE = 1_000
+"""Steps that are checked together: the more, the less each costs, since what a check needs stays at hand."""
+STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
+OUTSIDE, RAFT = "outside: ", "Raft "
+
+BASIC_ACTIONS = (
+    *BASIC_RAFT_ACTIONS,
+    "Write",
+    "Sync",
+    "Ask",
+    "Tell",
+    "ReportArrives",
+    "Answer",
+    "RecordsArrive",
+    "AnswerWithCut",
+    "CutArrives",
+    "Commit",
+    "ProposeAddition",
+    "ApplyAddition",
+    "ApplyInEpoch",
+    "ApplyNewEpoch",
+    "Open",
+    "Crash",
+    "Register",
+    "RegisterAfterDamage",
+    "Confirm",
+    "ElectFromIsr",
+    "ElectAnother",
+)
+"""Without these a refined sweep says nothing."""
+
+
+def required_actions() -> list[str]:
+    """What a complete refinement of a full sweep must have taken: every action of the model, but for what
+    follows from an operator's consent to lose something, which no fault makes him give.
+    """
+    from liftlog_spec.models.isr_steps import IsrSteps
+
+    return [action.name for action in IsrSteps().actions] + required_raft_actions()
+
+
+class Refining:
+    """The protocol trace of all nodes, checked step by step, many steps at a time.
+
+    A step costs least when it is only noted while the world runs, and checked together with others; so a
+    violation is found up to `AT_ONCE` steps after it happened, and says when that was. Whoever ends a run
+    asks for what is left (`check`): what was noted happened before whatever else was found.
+    """
+
+    def __init__(self, checks: dict[str, int], kernel: Kernel) -> None:
+        self.refinement = Refinement()
+        self._checks = checks
+        self._kernel = kernel
+        self.raft = RaftRefining(checks)
+        self._processes: dict[int, RefinedProcess] = {}
+        self._told = Told()
+        self._looked_at = 0
+        self._waiting: list[Waiting] = []
+
+    def created(self, machine: Machine) -> None:
+        """A process has its node, which is not started yet. Raises Violation."""
+        struck = self.raft.struck(machine)
+        if struck:
+            # What the disk held counts for the process that starts now, not for the one before.
+            self.check()
+        assert machine.node is not None
+        self.raft.created(machine.number, machine.node.config.voters, struck)
+        former = self._processes.get(machine.number)
+        if former is not None:
+            self._looked_at += former.replicas.looked_at
+        self._processes[machine.number] = RefinedProcess(machine, self._told)
+
+    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+        """After each `Node.step`. Raises Violation."""
+        process = self._processes[machine.number]
+        waiting = self._waiting
+        seen = process.replicas.seen(event, effects)
+        waiting.append((self._kernel.now_us, process, process.raft.seen(), seen))
+        if len(waiting) >= AT_ONCE:
+            self.check()
+
+    def check(self) -> None:
+        """Explain every step that was noted. Raises Violation."""
+        waiting, self._waiting = self._waiting, []
+        # One model after the other, since a loop over much of the same is fast.
+        raft = self.raft.explain(waiting)
+        replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)
+        if raft is not None and (replicas is None or raft[0] <= replicas[0]):
+            raise Violation(NAME, f"Raft, {raft[1]}", waiting[raft[0]][0])
+        if replicas is not None:
+            raise Violation(NAME, str(replicas[1]), waiting[replicas[0]][0])
+
+    def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
+        """The first step that the ISR model does not explain: its place, and why."""
+        take, checks = self.refinement.take, self._checks
+        for place, (_, process, _, seen) in enumerate(waiting):
+            if seen[4] is None:
+                continue
+            for line in process.replicas.lines(seen):
+                checks[NAME] += 1
+                try:
+                    take(line)
+                except Mismatch as mismatch:
+                    return place, mismatch
+        return None
+
+    def counters(self) -> dict[str, int]:
+        """For the run's result: replicas looked at, actions by name, and what the model does not contain."""
+        refinement = self.refinement
+        looked_at = self._looked_at + sum(each.replicas.looked_at for each in self._processes.values())
+        found = {
+            STEPS: looked_at,
+            ACTIONS: refinement.actions,
+            STUTTERS: looked_at - refinement.lines + refinement.stutters,
+            COMMANDS: refinement.commands,
+        }
+        found.update({f"{OUTSIDE}{name}": number for name, number in refinement.outside.items()})
+        found.update(sorted(refinement.counts.items()))
+        return found | self.raft.counters()
+
+
+def summary(refined: dict[str, int]) -> list[str]:
+    """What refined runs did, for people; empty if none was refined."""
+    if not refined.get(STEPS):
+        return []
+    steps, actions, stutters = (refined.get(RAFT + name, 0) for name in (STEPS, ACTIONS, STUTTERS))
+    raft = RAFT.strip()
+    isr_outside = _listed("; outside it: ", refined, lambda n: n.startswith(OUTSIDE) and raft not in n)
+    raft_outside = _listed("; outside it: ", refined, lambda n: n.startswith(OUTSIDE + raft))
+    return [
+        f"refined: {refined[STEPS]:,} steps of replicas ({refined[STUTTERS]:,} change nothing) and "
+        f"{refined[COMMANDS]:,} commands of the group are {refined[ACTIONS]:,} actions of the ISR model"
+        + isr_outside,
+        f"refined: {steps:,} steps of the group's nodes ({stutters:,} change nothing) are {actions:,} "
+        f"actions of the Raft model{raft_outside}",
+        _listed("actions: ", refined, lambda n: n[0].isupper() and n.split()[-1][0].isupper()),
+    ]
+
+
+def _listed(title: str, refined: dict[str, int], wanted: Callable[[str], bool]) -> str:
+    found = [f"{name.removeprefix(OUTSIDE)} {number:,}" for name, number in refined.items() if wanted(name)]
+    return title + ", ".join(found) if found else ""

@@ -1,0 +1,84 @@
+"""Runs one seed: draw the world, choose the gear, and drive the world through its phases to the verdict.
+
+What a run consists of and how it is judged is told in `liftlog_sim/runs.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from functools import cache
+
+from liftlog_sim.fault_plan import Fault
+from liftlog_sim.invariants import Violation
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.mutants import planted
+from liftlog_sim.profiles import draw_knobs
+from liftlog_sim.runs import RunOptions, RunResult, Watch, phases, verdict
+from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.world import World
+
+
+def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
+    """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
+    knobs = draw_knobs(
+        options.seed,
+        profile=options.profile,
+        nodes=options.nodes,
+        streams=options.streams,
+        duration_s=options.duration_s,
+        faults=options.faults,
+    )
+    return run_world(options, knobs, None, watch, keep_values=keep_values)
+
+
+def run_world(
+    options: RunOptions,
+    knobs: Knobs,
+    plan: list[Fault] | None,
+    watch: Watch | None = None,
+    *,
+    keep_values: bool = False,
+) -> RunResult:
+    """Run a stated world to its verdict."""
+    mutants = planted(options.mutant)
+    if options.refine:
+        watch = _refining(watch)
+    if options.gear == "trio":
+        from liftlog_sim.trio_gear import run_on_trio
+
+        return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
+    collect_seldom()
+    started = time.process_time()
+    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
+    if watch is not None:
+        watch(world)
+    violation: Violation | None = None
+    try:
+        for end_us in phases(world):
+            world.kernel.run_until(end_us)
+    except Violation as found:
+        violation = found
+    return verdict(options, world, violation, time.process_time() - started)
+
+
+@cache
+def collect_seldom() -> None:
+    """For the rest of this process: a world makes much that lives for some hundred steps, and a collector
+    that goes through all of it each time costs more than what it finds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+
+
+def _refining(watch: Watch | None) -> Watch:
+    """The model watches as well."""
+    from liftlog_sim.refining import Refining
+
+    def both(world: World) -> None:
+        world.observer.refining = Refining(world.observer.checks.counts, world.kernel)
+        if watch is not None:
+            watch(world)
+
+    return both

@@ -1,0 +1,86 @@
+"""WholeSessions: nobody loses a session that he has not been silent for (R15).
+
+A session begins when the group takes a node in or has its confirmation, and every heartbeat that the
+controller answers renews it. The controller may end it when the session timeout has passed since, by its own
+clock. A controller that goes by what was before that, the silence of the node's last run say, takes every
+node that comes back out of the cluster once more. No record is lost by that, and when all is healed nothing
+is left of it, so that no other invariant sees it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from liftlog.core.commands import Command, ConfirmNode, ExpireNode, RegisterNode
+from liftlog.core.records import Result
+from liftlog.messages import HeartbeatReply, Send
+from liftlog_sim.invariants import Checks, Violation
+
+if TYPE_CHECKING:
+    from liftlog_sim.machine import Machine
+
+TOLERANCE_MS = 0.1
+
+
+class WatchedSession:
+    """One session as one process knows it. `answered`: it has renewed it, as controller."""
+
+    __slots__ = ("answered", "begun_ms", "since")
+
+    def __init__(self, since: int, begun_ms: float) -> None:
+        self.since = since
+        self.begun_ms = begun_ms
+        self.answered = False
+
+
+class WholeSessions:
+    """When each session began or was last renewed, by the clock of each process that has applied it."""
+
+    __slots__ = ("_checks", "_sessions", "violation")
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+        self._sessions: dict[int, dict[int, WatchedSession]] = {}
+        """Process -> node -> its session."""
+        self.violation: Violation | None = None
+        """The first one; a node is in the middle of its step then."""
+
+    def watch(self, machine: Machine) -> None:
+        """Look at every command that this new process applies."""
+        assert machine.node is not None
+        nonce = machine.node.ctx.nonce
+        sessions = self._sessions[machine.number] = {}
+
+        def applied(index: int, command: Command, result: Result) -> None:
+            if result.code:
+                return
+            if isinstance(command, RegisterNode | ConfirmNode):
+                sessions[command.node] = WatchedSession(index, machine.clock.monotonic_ms())
+            elif isinstance(command, ExpireNode) and command.node in sessions and self.violation is None:
+                session = sessions[command.node]
+                # Others may have heard late that it began.
+                if session.since == command.since and (session.answered or command.request.start == nonce):
+                    self._judge(machine, command.node, session)
+
+        machine.node.on_applied.append(applied)
+
+    def sent(self, machine: Machine, effect: Send) -> None:
+        """An answered heartbeat renews."""
+        if type(effect.message) is HeartbeatReply:
+            session = self._sessions[machine.number].get(effect.to)
+            if session is not None:
+                session.begun_ms = machine.clock.monotonic_ms()
+                session.answered = True
+
+    def _judge(self, machine: Machine, node: int, session: WatchedSession) -> None:
+        self._checks.counts["WholeSessions"] += 1
+        knobs = machine.knobs
+        timeout_ms = knobs.node_config(machine.number).session_timeout_ms
+        lasted_ms = machine.clock.monotonic_ms() - session.begun_ms
+        # The next controller measures by its own clock.
+        if lasted_ms < timeout_ms * (1 - 4 * knobs.clock_drift) - TOLERANCE_MS:
+            self.violation = Violation(
+                "WholeSessions",
+                f"the session of node {node} was ended {lasted_ms:.1f} ms after it began or node "
+                f"{machine.number} renewed it; the timeout is {timeout_ms} ms",
+            )

@@ -1,0 +1,198 @@
+"""The simulated storage thread; mirrors `liftlog/real/storage_runner.py`.
+
+The real thread takes every job that is queued, writes the group, syncs the touched files once, and reports.
+Here the write phase happens at one instant, the sync phase at a later one, and the completions reach the node
+later still; jobs that come meanwhile form the next group. A crash can fall between any two of these, and, by
+`SimDisk.crash_after`, between any two Disk calls inside a phase.
+
+The disk is fast or slow by the draw of each group; a *slow disk* fault multiplies the times.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from liftlog.messages import (
+    CheckpointHw,
+    CompactLog,
+    ConfigureLog,
+    Event,
+    LookupTime,
+    ReadLog,
+    ScrubLog,
+    StorageJob,
+    TrashLog,
+)
+from liftlog_sim.disk import SimulatedCrash
+from liftlog_sim.kernel import SECOND, Kernel
+
+PostAll = Callable[[list[Event]], None]
+
+UNSYNCED = (ReadLog, LookupTime, CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog)
+"""Jobs that leave nothing for the sync phase: a group of these alone ends with its write phase."""
+
+SLOWEST_US = 3 * SECOND
+"""However slow a disk becomes, a sync takes no longer: a disk that never answers is another fault."""
+
+
+class StorageTimes(msgspec.Struct, frozen=True):
+    """How long the phases of a group take, in microseconds."""
+
+    write_us: int = 50
+    sync_us: int = 300
+    sync_jitter_us: int = 700
+    completion_us: int = 0
+    """Greatest delay between a finished sync and the node's learning of it."""
+    stall: float = 0.0
+    """Probability that a group's sync takes up to `stall_max_us` longer."""
+    stall_max_us: int = 0
+
+
+class Engine(Protocol):
+    """What the runner needs of `liftlog.storage.engine.StorageEngine`."""
+
+    def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
+
+    def sync(self) -> list[Event]: ...
+
+    def close(self, clean: bool) -> None: ...
+
+
+class SimStorageRunner:
+    """`StorageRunner` port of one process."""
+
+    __slots__ = (
+        "_attached",
+        "_busy",
+        "_engine",
+        "_kernel",
+        "_on_crash",
+        "_on_error",
+        "_post_all",
+        "_queue",
+        "_random",
+        "_times",
+        "_tune",
+        "groups",
+        "slowness",
+    )
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        draws: random.Random,
+        times: StorageTimes,
+        engine: Engine,
+        post_all: PostAll,
+        on_crash: Callable[[], None],
+        on_error: Callable[[Exception], None],
+        tune: Callable[[StorageJob], StorageJob] | None = None,
+    ) -> None:
+        """`tune`: makes background jobs as small as simulated logs are."""
+        self._kernel = kernel
+        self._random = draws.random
+        self._times = times
+        self._engine = engine
+        self._post_all = post_all
+        self._on_crash = on_crash
+        self._on_error = on_error
+        self._tune = tune
+        self._queue: list[StorageJob] = []
+        self._busy = False
+        self._attached = True
+        self.slowness = 1
+        self.groups = 0
+
+    def submit(self, job: StorageJob) -> None:
+        if not self._attached:
+            return
+        self._queue.append(job if self._tune is None else self._tune(job))
+        if not self._busy:
+            self._busy = True
+            self._kernel.after(self._times.write_us * self.slowness, self._write)
+
+    def detach(self) -> None:
+        """The process died: nothing more is carried out, nothing is reported."""
+        self._attached = False
+        self._queue.clear()
+
+    def close(self) -> bool:
+        """Finish what is queued and close cleanly; nobody hears of it. False if the process died in it."""
+        jobs, self._queue = self._queue, []
+        self._attached = False
+        try:
+            self._engine.write(jobs)
+            self._engine.sync()
+            self._engine.close(True)
+        except SimulatedCrash:
+            self._on_crash()
+            return False
+        except Exception as error:
+            self._on_error(error)
+            return False
+        return True
+
+    # -- the phases ----------------------------------------------------------------------------------------
+
+    def _write(self, first: object, second: object) -> None:
+        if not self._attached:
+            return
+        jobs = self._queue
+        self._queue = []
+        self.groups += 1
+        try:
+            events = self._engine.write(jobs)
+        except SimulatedCrash:
+            self._on_crash()
+            return
+        except Exception as error:
+            self._on_error(error)
+            return
+        needs_sync = any(not isinstance(job, UNSYNCED) for job in jobs)
+        if needs_sync:
+            self._kernel.after(self._sync_us(), self._sync)
+        if events:
+            self._post_all(events)
+        if not needs_sync:
+            self._next_group()
+
+    def _sync_us(self) -> int:
+        times = self._times
+        sync_us = times.sync_us + int(times.sync_jitter_us * self._random())
+        if times.stall and self._random() < times.stall:
+            sync_us += int(times.stall_max_us * self._random())
+        return min(sync_us * self.slowness, max(sync_us, SLOWEST_US))
+
+    def _sync(self, first: object, second: object) -> None:
+        if not self._attached:
+            return
+        try:
+            events = self._engine.sync()
+        except SimulatedCrash:
+            self._on_crash()
+            return
+        except Exception as error:
+            self._on_error(error)
+            return
+        delay_us = int(self._times.completion_us * self._random()) if self._times.completion_us else 0
+        if delay_us:
+            self._kernel.after(delay_us, self._complete, events)
+            return
+        self._next_group()
+        if events:
+            self._post_all(events)
+
+    def _complete(self, events: list[Event], second: object) -> None:
+        if self._attached:
+            self._next_group()
+            self._post_all(events)
+
+    def _next_group(self) -> None:
+        if self._queue:
+            self._kernel.after(self._times.write_us * self.slowness, self._write)
+        else:
+            self._busy = False

@@ -1,0 +1,25 @@
+"""Whether faults may strike yet, and what has struck: counted, and shown to who wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog_sim.account import Account
+from liftlog_sim.fault_plan import Fault
+
+
+class Strikes:
+    """Shared by all who break something; `active` until the fault phase is over."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self.active = True
+        self.on_fault: Callable[[str, str, int], None] | None = None
+        """Called with kind, detail and duration in µs."""
+
+    def done(self, fault: Fault, detail: str) -> None:
+        """A fault has struck: count it and show it."""
+        self._account.count(f"fault {fault.kind}")
+        self._account.row(fault.kind, detail)
+        if self.on_fault is not None:
+            self.on_fault(fault.kind, detail, fault.duration_us)

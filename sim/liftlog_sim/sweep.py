@@ -1,0 +1,308 @@
+"""Runs many seeds on several processes and says what they reached.
+
+A sweep proves little if the interesting cases never came up, so it counts them: elections, truncations, ISR
+changes, every fault, and every case of a protocol rule that the node marks as reached. From `FULL_SEEDS`
+seeds on, with all faults, a sweep in which one of the required cases stayed at zero fails; a smaller one
+must have reached the basic ones from `BASIC_SEEDS` seeds on, and one of `GUARD_SEEDS` every guard
+(`liftlog_sim/coverage.py`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from liftlog_sim.coverage import GUARD_SEEDS, undecided
+from liftlog_sim.fault_plan import DISK_KINDS, KINDS
+from liftlog_sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
+from liftlog_sim.refining import BASIC_ACTIONS, required_actions
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions, RunResult
+
+BASIC_SEEDS = 50
+FULL_SEEDS = 500
+
+BASIC = (
+    "elections",
+    "raft elections",
+    "truncations",
+    "ISR changes",
+    "fault kill",
+    "fault power",
+    "acks",
+    "reads",
+)
+"""Counters that any sweep with all faults must have moved."""
+
+REQUIRED_COUNTERS = (
+    *BASIC,
+    *(f"fault {kind}" for kind in KINDS),
+    "raft truncations",
+    "crashes inside",
+    "rebuilds",
+    "refusals",
+    "no responders",
+    "latest offsets",
+    "messages duplicated",
+    "messages lost",
+    "repairs",
+    "ranges repaired",
+    "compactions",
+    "tombstones dropped",
+    "readers at the HW",
+    "lookups by time",
+    "log starts moved",
+    "log resets",
+    "purges",
+    "frames flipped",
+    "lies refused",
+    "lies refused as bytes",
+    "strangers heard",
+    "strangers refused at the greeting",
+    "strangers refused by a client's door",
+    "strangers refused by the API",
+)
+
+DISK_FAULTS = "disk"
+"""A sweep with `--faults disk` is judged by these instead."""
+DISK_COUNTERS = (
+    *(f"fault {kind}" for kind in (*DISK_KINDS, "power", "kill", "crash_inside")),
+    "acks",
+    "reads",
+    "rebuilds",
+    "repairs",
+    "ranges repaired",
+    "scrubs",
+    "damage found by a scrub",
+    "damage found by a read",
+    "damaged opens",
+    "compactions",
+    "tombstones dropped",
+    "readers at the HW",
+    "log starts moved",
+    "lookups by time",
+    "metadata refused",
+)
+
+REQUIRED_MARKS = (
+    "I1.trash",
+    "I2.birth",
+    "I2.other-incarnation",
+    "I2.reset",
+    "I2.stale-registration",
+    "I2.uncounted",
+    "I2.wiped",
+    "I2.withheld",
+    "ISR.removal",
+    "M1.checkquorum",
+    "M1.commit",
+    "M1.election",
+    "M1.prevote",
+    "M1.readindex",
+    "M1.stepdown",
+    "M1.sticky",
+    "M1.transfer",
+    "M1.truncate",
+    "M1.vote",
+    "M3.repeat",
+    "N1.ready",
+    "N2.fenced",
+    "N3.step-down",
+    "N4.refused",
+    "N5.handover",
+    "N5.resign",
+    "R1.lead",
+    "R1.new-incarnation",
+    "R2.commit",
+    "R3.behind",
+    "R3.latest",
+    "R3.read",
+    "R4.ack",
+    "R5.failed",
+    "R5.failed-sync",
+    "R6.diverged",
+    "R6.duplicate-answer",
+    "R6.fenced",
+    "R6.late-answer",
+    "R6.mismatch",
+    "R6.truncate",
+    "R6.unknown",
+    "R8.commit",
+    "R9.addition",
+    "R9.removal",
+    "R9.stale",
+    "R10.join",
+    "R11.removal",
+    "R13.below-minimum",
+    "R13.elected",
+    "R13.eligible",
+    "R14.last-known",
+    "R14.suspect",
+    "M4.lost",
+    "R15.back",
+    "R15.election",
+    "R15.expire",
+    "R15.expiry",
+    "R15.report",
+    "D2.shortfall",
+    "D2.unreadable",
+    "D5.metadata",
+    "D5.read",
+    "D5.refused",
+    "V2.AppendReply",
+    "V2.AppendRequest",
+    "V2.VoteReply",
+    "V2.VoteRequest",
+    "V3.AppendReply",
+    "V3.AppendRequest",
+    "V3.Fetch",
+    "V3.FetchReply",
+    "V3.Forward",
+    "V3.HeartbeatReply",
+    "V4.AppendReply",
+    "V4.AppendRequest",
+    "V4.VoteReply",
+    "V4.VoteRequest",
+)
+"""Cases of the rules (Node.marks) that a full sweep must have reached."""
+
+
+class SweepResult(msgspec.Struct, kw_only=True):
+    """What a sweep found. `failed` lists the seeds that violated an invariant."""
+
+    seeds: int
+    good: bool
+    failed: list[RunResult]
+    unreached: list[str]
+    simulated_s: float
+    seconds: float
+    cpu_s: float
+    events: int
+    counters: dict[str, int]
+    marks: dict[str, int]
+    checks: dict[str, int]
+    profiles: dict[str, int]
+    refined: dict[str, int]
+
+
+Progress = Callable[[int, int, RunResult], None]
+"""Called after each seed with (done, total, its result)."""
+
+
+def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | None = None) -> SweepResult:
+    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
+    started = time.monotonic()
+    failed: list[RunResult] = []
+    counters: dict[str, int] = {}
+    marks: dict[str, int] = {}
+    checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS), 0)
+    profiles: dict[str, int] = {}
+    refined: dict[str, int] = {}
+    simulated_s = cpu_s = 0.0
+    events = 0
+    for done, result in enumerate(results_of(options, jobs), 1):
+        if not result.good:
+            failed.append(result)
+        for total, found in (
+            (counters, result.counters),
+            (marks, result.marks),
+            (checks, result.checks),
+            (refined, result.refined),
+        ):
+            for name, number in found.items():
+                total[name] = total.get(name, 0) + number
+        profiles[result.profile] = profiles.get(result.profile, 0) + 1
+        simulated_s += result.simulated_s
+        cpu_s += result.seconds
+        events += result.events
+        if progress is not None:
+            progress(done, len(options), result)
+    unreached = _unreached(options, counters, marks, checks) + _not_refined(options, refined)
+    failed.sort(key=lambda result: result.seed)
+    return SweepResult(
+        seeds=len(options),
+        good=not failed and not unreached,
+        failed=failed,
+        unreached=unreached,
+        simulated_s=simulated_s,
+        seconds=time.monotonic() - started,
+        cpu_s=cpu_s,
+        events=events,
+        counters=dict(sorted(counters.items())),
+        marks=dict(sorted(marks.items())),
+        checks=checks,
+        profiles=dict(sorted(profiles.items())),
+        refined=dict(sorted(refined.items())),
+    )
+
+
+def _unreached(
+    options: Sequence[RunOptions], counters: dict[str, int], marks: dict[str, int], checks: dict[str, int]
+) -> list[str]:
+    """Required cases that never came up, as far as a sweep of this size and kind must reach them."""
+    if any(each.profile or each.duration_s or each.mutant for each in options):
+        return []
+    missing: list[str] = []
+    if all(each.faults == DISK_FAULTS for each in options) and len(options) >= FULL_SEEDS:
+        return [name for name in DISK_COUNTERS if not counters.get(name)] + _unchecked(
+            checks, (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS)
+        )
+    if any(each.faults != "all" for each in options):
+        return []
+    if len(options) >= BASIC_SEEDS:
+        missing += [name for name in BASIC if not counters.get(name)]
+        missing += _unchecked(checks, STEP_INVARIANTS)
+    if len(options) >= FULL_SEEDS:
+        missing += _unchecked(checks, (*COMPACTION_INVARIANTS, *FINAL_INVARIANTS))
+        missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
+        missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
+    if len(options) >= GUARD_SEEDS:
+        missing += [f"guard {name}" for name in undecided(marks)]
+    return missing
+
+
+def _not_refined(options: Sequence[RunOptions], refined: dict[str, int]) -> list[str]:
+    """Actions of the model that no step was. All of them are wanted of a full sweep."""
+    if not all(each.refine for each in options):
+        return []
+    if any(each.profile or each.duration_s or each.mutant or each.faults != "all" for each in options):
+        return []
+    wanted: Sequence[str] = ()
+    if len(options) >= FULL_SEEDS:
+        wanted = required_actions()
+    elif len(options) >= BASIC_SEEDS:
+        wanted = BASIC_ACTIONS
+    return [f"action {name}" for name in wanted if not refined.get(name)]
+
+
+def _unchecked(checks: dict[str, int], wanted: Sequence[str]) -> list[str]:
+    return [f"invariant {name}" for name in wanted if not checks.get(name)]
+
+
+def results_of(options: Sequence[RunOptions], jobs: int) -> Iterator[RunResult]:
+    """Results in the order in which they are done; on one process if `jobs` is 1."""
+    if jobs <= 1 or len(options) <= 1:
+        yield from map(run_seed, options)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(jobs, len(options)), initializer=_quiet) as pool:
+        yield from pool.imap_unordered(
+            run_seed, options, chunksize=max(1, min(8, len(options) // (4 * jobs)))
+        )
+
+
+def _quiet() -> None:
+    """A worker leaves Ctrl-C to its parent and imports from the same folders."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def default_jobs() -> int:
+    """One process for each core that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

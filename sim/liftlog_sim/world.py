@@ -1,0 +1,150 @@
+"""A simulated world: machines, network, NATS, clients and faults around one event heap.
+
+    clients --publish--> SimBus --Published--> Machine: Node.step --effects--> storage, network, bus, clients
+       ^                                            |
+       +--------------- acks, reads ----------------+          Observer: checks after every step
+
+Each part knows those below it and is handed them; only the world knows all, and puts them together:
+
+    Observer                 looks at every step, with the model beside it
+    Hunter, Faults, Atlas    break things, within what the protocol promises to survive
+    Workload                 publishers, readers, administrators
+    Account                  what is known for sure, counts, the first violation
+    Cluster, Machine         what runs; a machine tells its life to hooks
+
+Everything random comes from streams named after their purpose and derived from the seed, so that more draws
+for one purpose never disturb another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.api.tags import ignore_tags
+from liftlog.core.metadata import Metadata
+from liftlog.format import forget_place
+from liftlog.messages import Event
+from liftlog.ports import DiskError
+from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
+from liftlog_sim.account import Account
+from liftlog_sim.atlas import Atlas
+from liftlog_sim.clients import Clientele, ClientHub
+from liftlog_sim.cluster import Cluster
+from liftlog_sim.fault_plan import Fault, draw_plan
+from liftlog_sim.faults import Faults
+from liftlog_sim.hunter import Hunter
+from liftlog_sim.kernel import MILLISECOND, Kernel
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.liars import Liars
+from liftlog_sim.machine import Machine, MachineSite, Process
+from liftlog_sim.observer import Observer
+from liftlog_sim.strikes import Strikes
+from liftlog_sim.workload import Workload
+
+Gear = Callable[[Machine], Process]
+
+
+class Wiring:
+    """What happens in a machine's life, handed on to whom it concerns: the observer first, then to who starts
+    the machine again, and to the clients.
+    """
+
+    def __init__(self, observer: Observer, faults: Faults, clients: ClientHub) -> None:
+        self._observer = observer
+        self._faults = faults
+        self._clients = clients
+        self.starting = observer.starting
+        self.recovered = observer.recovered
+        self.created = observer.created
+        self.stepped = observer.stepped
+        self.reply = clients.replied
+        self.stopping = observer.stopped
+        self.stopped = faults.stopped
+        self.closed = observer.terminated
+        self.terminated = faults.terminated
+        self.crashed = faults.crashed
+        self.going_down = observer.went_down
+
+    def went_down(self, machine: Machine) -> None:
+        self._clients.server_gone(machine.number)
+
+    def refused(self, machine: Machine, error: Exception) -> None:
+        """It is tried again, or the node gets a new disk if its metadata is damaged (M4)."""
+        observer, faults = self._observer, self._faults
+        if faults.atlas.metadata_damaged(machine):
+            observer.count("metadata refused")
+            faults.replace_disk(machine)
+            return
+        if not isinstance(error.__cause__, DiskError):
+            observer.cannot_start(machine, error)
+        observer.start_refused(machine, error)
+        faults.start_refused(machine)
+
+    def failed(self, machine: Machine, error: Exception, event: Event | None) -> None:
+        """An invariant of the node's own, or a bug; what a liar says must not do it."""
+        name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
+        if self._faults.liars.is_lie(event):
+            name = "NoInputEndsNode"
+        self._observer.node_failed(machine, error, name)
+
+
+class World:
+    """One cluster and everything around it. `gear` makes the process of a machine's run."""
+
+    def __init__(
+        self,
+        seed: int | str,
+        knobs: Knobs,
+        gear: Gear,
+        mutants: Mutants = NO_MUTANTS,
+        *,
+        plan: list[Fault] | None = None,
+        keep_values: bool = False,
+        kernel: Kernel | None = None,
+    ) -> None:
+        forget_place(mutants.checksum_without_place)
+        ignore_tags(mutants.frame_tag_ignored)
+        self.seed = seed
+        self.knobs = knobs
+        self.kernel = kernel if kernel is not None else Kernel()
+        self.cluster = cluster = Cluster(seed, knobs, self.kernel)
+        self.account = account = Account(self.kernel, mutants)
+        self.network = cluster.network
+        self.bus = cluster.bus
+        self.sealer = cluster.sealer
+        self.machines = cluster.machines
+        shared = Clientele(cluster, account, keep_values=keep_values)
+        self.clients = shared.hub
+        self.workload = Workload(shared)
+        self.faults = self._faults(draw_plan(seed, knobs) if plan is None else plan)
+        self.hunter = Hunter(cluster, self.faults)
+        self.observer = Observer(cluster, account, self.faults, self.hunter)
+        surroundings = MachineSite(
+            seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
+        )
+        wiring = Wiring(self.observer, self.faults, self.clients)
+        for number in range(1, knobs.nodes + 1):
+            cluster.machines[number] = Machine(surroundings, number, wiring)
+
+    def _faults(self, plan: list[Fault]) -> Faults:
+        cluster, account = self.cluster, self.account
+        strikes = Strikes(account)
+        liars = Liars(cluster, account, strikes, self.workload.targets)
+        cluster.network.on_refused = liars.refused
+        cluster.network.on_lie = liars.told
+        return Faults(cluster, account, strikes, Atlas(cluster, account), liars, plan)
+
+    def start(self) -> None:
+        """Schedule the first steps of everybody."""
+        for machine in self.machines.values():
+            self.kernel.after(machine.number * MILLISECOND, self._boot, machine)
+        self.faults.start()
+        self.hunter.start()
+        self.workload.start()
+
+    def _boot(self, machine: Machine, second: object) -> None:
+        machine.start()
+
+    def newest_metadata(self) -> Metadata | None:
+        """The metadata of the running node that has applied most."""
+        return self.cluster.newest_metadata()

@@ -1,0 +1,1 @@
+"""The models. One module each; `liftlog_spec.models.registry` knows them by name."""

@@ -1,0 +1,169 @@
+"""One partition as the model sees it: a state, the way from the program's numbers to the model's, and a pen.
+
+The model counts epochs, versions, runs and indexes from 0 without gaps; the program's epochs also count
+times without a leader, its versions grow by several at once, its incarnations and indexes are places in the
+Raft log. `Abstract` keeps the maps. Nodes are numbered by their place among the partition's replicas.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from liftlog.core.steps import ReplicaState
+from liftlog_spec.lang.types import SpecError
+from liftlog_spec.models.isr_steps import IsrSteps
+from liftlog_spec.refine.runs import Runs
+from liftlog_spec.run.stepwise import Refused, Stepper
+
+UNBOUNDED = 10**9
+
+
+class Disagreement(Exception):
+    """The program did what the model does not allow. `action`: what was tried."""
+
+    def __init__(self, action: str, finding: str) -> None:
+        super().__init__(f"{action}: {finding}" if action else finding)
+        self.action = action
+        self.finding = finding
+
+
+VARIABLES = (
+    *("now", "index", "eligible", "known", "change", "elected", "news", "up", "tail", "run"),
+    *("log", "synced", "found", "hw", "applied", "view", "first", "progress", "pending", "crashes"),
+    *("damages", "committed", "here", "barred", "remembered", "former", "mail", "told"),
+)
+"""Those of the model in their order, in which a state holds their values ..."""
+NOW, INDEX, ELIGIBLE, KNOWN, CHANGE, ELECTED, NEWS, UP, TAIL, RUN = range(10)
+LOG, SYNCED, FOUND, HW, APPLIED, VIEW, FIRST, PROGRESS, PENDING, CRASHES = range(10, 20)
+DAMAGES, COMMITTED, HERE, BARRED, REMEMBERED, FORMER, MAIL, TOLD = range(20, 28)
+"""... so that each can be read by its place."""
+
+
+class Seen(NamedTuple):
+    """The model's View, as it is held."""
+
+    leader: int
+    epoch: int
+    version: int
+    isr: int
+    runs: tuple[int, ...]
+    live: int
+
+
+MAIL_KIND, MAIL_FOLLOWER, MAIL_LEADER, MAIL_EPOCH, MAIL_RUN, MAIL_AT, MAIL_LAST, MAIL_TO = range(8)
+MAIL_ENTRIES, MAIL_HW = 8, 9
+"""Places of the fields in the model's Message, as it is held."""
+
+
+class Agreed(NamedTuple):
+    """A history that was compared with a log of the model, but for where the last stretch of both ends."""
+
+    history: tuple[tuple[int, int], ...]
+    log_start: int
+    values: tuple[Any, ...]
+    ends: tuple[int, ...]
+
+    def still(self, after: ReplicaState, log: Runs) -> bool:
+        """Whether neither has changed since, but for that."""
+        return (
+            self.history == after.history
+            and self.log_start == after.log_start
+            and self.values == log.values
+            and self.ends == log.ends[:-1]
+        )
+
+
+REPORT, RECORDS, CUT, START = range(4)
+
+
+@lru_cache(maxsize=64)
+def stepper_of(replicas: int, minimum: int) -> Stepper:
+    """The model for so many replicas and this minimum, without any other bound."""
+    bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
+    given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
+    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", **given))
+    if found.variables != VARIABLES:
+        raise SpecError(f"IsrSteps has the variables {', '.join(found.variables)}; abstract.py takes others")
+    return found
+
+
+class Abstract:
+    """The model's state of one partition."""
+
+    def __init__(self, members: tuple[int, ...], minimum: int, counts: dict[str, int]) -> None:
+        self.members = members
+        self.place = {node: place for place, node in enumerate(members)}
+        self.steps = stepper_of(len(members), minimum)
+        self._counts = counts
+        self._masks: dict[tuple[int, ...], int] = {}
+        first = self.steps.first()
+        self.state = self.steps.with_values(first, {"log": (Runs(),) * len(members)})
+        self.raft_index = [0]
+        """By the model's index: the Raft index of the command that it belongs to."""
+        self.version_at: dict[int, int] = {}
+        self.epoch_at: dict[int, int] = {}
+        """By the model's index, where a command ends: the program's version and epoch."""
+        self.epochs: dict[int, int] = {0: 0}
+        """By the program's epoch, if somebody led it: the model's."""
+        self.incarnations: list[list[int]] = [[] for _ in members]
+        """By replica and run: the program's incarnation."""
+        self.agreed: list[Agreed | None] = [None] * len(members)
+        """By replica: the history that was found to be that of its log in the model."""
+        self.done: list[str] = []
+        """What was done in the present step of the program, for people."""
+
+    def do(self, action: str, *given: Any) -> None:
+        """Take a step of the model. Raises Disagreement."""
+        try:
+            after = self.steps.apply(action, given, self.state)
+        except SpecError as error:
+            raise Disagreement(self.shown(action, given), str(error)) from None
+        if isinstance(after, Refused):
+            raise Disagreement(self.shown(action, given), f"refused by {after.line}: {after.text}")
+        self.state = after
+        self.done.append(action)
+        self._counts[action] = self._counts.get(action, 0) + 1
+
+    def shown(self, action: str, given: tuple[Any, ...]) -> str:
+        """`Name(f = node 2, lead = node 1)`."""
+        parts = []
+        for (name, kind), value in zip(self.steps.parameters(action), given, strict=True):
+            text = str(kind.show(value)) if kind.holds(value) else repr(value)
+            if getattr(kind, "name", "") == "Replica":
+                text = f"node {self.members[value]}"
+            parts.append(f"{name} = {text}")
+        return f"{action}({', '.join(parts)})"
+
+    # -- parts of the state --------------------------------------------------------------------------------
+
+    def view(self, r: int) -> Seen:
+        return Seen(*self.state[VIEW][r])
+
+    @property
+    def now(self) -> Seen:
+        return Seen(*self.state[NOW])
+
+    # -- numbers -------------------------------------------------------------------------------------------
+
+    def mask(self, nodes: tuple[int, ...]) -> int:
+        """A set of nodes as the model holds it."""
+        mask = self._masks.get(nodes)
+        if mask is None:
+            mask = 0
+            for node in nodes:
+                mask |= 1 << self.place[node]
+            self._masks[nodes] = mask
+        return mask
+
+    def nodes(self, mask: int) -> list[int]:
+        return [node for place, node in enumerate(self.members) if mask >> place & 1]
+
+    def node(self, place: int) -> int:
+        """Back from the model's leader: 0 for nobody."""
+        return self.members[place] if place >= 0 else 0
+
+    def run_of(self, r: int, incarnation: int) -> int:
+        """The run that has this incarnation, -1 if none has."""
+        known = self.incarnations[r]
+        return known.index(incarnation) if incarnation in known else -1

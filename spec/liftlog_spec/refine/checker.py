@@ -1,0 +1,112 @@
+"""Checks a whole run: every step of every replica of every partition, in one order.
+
+    refinement = Refinement()
+    for step in steps:                 # liftlog.core.steps, in an order that keeps causes before effects
+        refinement.take(step)          # raises Mismatch
+
+After the first mismatch of a partition nothing more is said about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from liftlog.core.steps import GroupStep, ReplicaStep, Step
+from liftlog.types import PartitionId
+from liftlog_spec.refine.abstract import Abstract, Disagreement
+from liftlog_spec.refine.group import GroupPart
+from liftlog_spec.refine.replica import ReplicaPart
+
+
+class Mismatch(Exception):
+    """A step that the model does not explain. The text names node, partition, event, action and reason."""
+
+    def __init__(self, step: Step, disagreement: Disagreement, done: list[str]) -> None:
+        event = step.cause.event if isinstance(step, ReplicaStep) else f"applies {step.command} {step.index}"
+        if isinstance(step, ReplicaStep) and step.cause.letter is not None:
+            letter = step.cause.letter
+            event = f"{event} {letter.kind} from node {letter.sender}"
+        before = f" (after {', '.join(done)})" if done else ""
+        place = f"node {step.node}, partition {step.partition}, step {step.number}"
+        super().__init__(f"{place} ({event}){before}: {disagreement}")
+        self.step = step
+        self.action = disagreement.action
+        self.finding = disagreement.finding
+
+
+class PartitionRefinement:
+    """One partition, from its creation to its deletion."""
+
+    def __init__(self, first: GroupStep, counts: dict[str, int]) -> None:
+        if not first.replicas or first.after is None:
+            raise Disagreement("", "the trace does not begin with the partition's creation")
+        self.abstract = Abstract(tuple(sorted(first.replicas)), first.minimum, counts)
+        self.group = GroupPart(self.abstract, first)
+        self.replicas = [
+            ReplicaPart(self.abstract, self.group, place) for place in range(len(first.replicas))
+        ]
+
+    def take(self, step: Step) -> None:
+        self.abstract.done.clear()
+        if isinstance(step, GroupStep):
+            self.group.take(step)
+        else:
+            self.replicas[self.abstract.place[step.node]].take(step, self.replicas)
+
+
+class Refinement:
+    """All partitions of a run. `only`: check these alone. `counts`: how often each action was taken."""
+
+    def __init__(self, only: Iterable[PartitionId] = ()) -> None:
+        self.only = frozenset(only)
+        self.counts: dict[str, int] = {}
+        self.outside: dict[str, int] = {}
+        """Steps that the model does not contain, by what they are."""
+        self.lines = 0
+        """Lines about replicas, `stutters` of which are no action; `commands`: lines about the group."""
+        self.stutters = 0
+        self.commands = 0
+        self.partitions: dict[PartitionId, PartitionRefinement] = {}
+        self._over: set[PartitionId] = set()
+
+    @property
+    def actions(self) -> int:
+        return sum(self.counts.values())
+
+    def take(self, step: Step) -> None:
+        """Explain one line. Raises Mismatch."""
+        partition = step.partition
+        if self.only and partition not in self.only:
+            return
+        if partition in self._over:
+            self._count_outside("after a deletion")
+            return
+        if isinstance(step, ReplicaStep):
+            self.lines += 1
+        else:
+            self.commands += 1
+        known = self.partitions.get(partition)
+        try:
+            if isinstance(step, GroupStep) and step.after is None:
+                self._end(partition, "deletion")
+            elif known is None:
+                if not isinstance(step, GroupStep):
+                    raise Disagreement("", "a replica of a partition that was never created")
+                self.partitions[partition] = PartitionRefinement(step, self.counts)
+            else:
+                known.take(step)
+        except Disagreement as disagreement:
+            done = list(known.abstract.done) if known is not None else []
+            self._end(partition, "mismatch")
+            raise Mismatch(step, disagreement, done) from None
+        if known is not None and not known.abstract.done and isinstance(step, ReplicaStep):
+            self.stutters += 1
+
+    def _end(self, partition: PartitionId, why: str) -> None:
+        """Nobody is held to anything any more."""
+        self._over.add(partition)
+        self.partitions.pop(partition, None)
+        self._count_outside(why)
+
+    def _count_outside(self, what: str) -> None:
+        self.outside[what] = self.outside.get(what, 0) + 1

@@ -1,0 +1,295 @@
+"""A step of a replica as actions of the model, in the order in which the program does them.
+
+What was applied of the metadata; the log that opened or failed; the message that came; what was appended and
+synced; the HW; proposals; and the messages that went out. Each part says from the step alone what to try,
+and the model judges. `compare.py` then compares the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from liftlog.core.steps import Letter, Pending, ReplicaState, ReplicaStep
+from liftlog_spec.refine.abstract import (
+    APPLIED,
+    CUT,
+    FORMER,
+    HERE,
+    HW,
+    INDEX,
+    LOG,
+    MAIL,
+    MAIL_AT,
+    MAIL_ENTRIES,
+    MAIL_EPOCH,
+    MAIL_FOLLOWER,
+    MAIL_HW,
+    MAIL_KIND,
+    MAIL_LAST,
+    MAIL_LEADER,
+    MAIL_RUN,
+    MAIL_TO,
+    NEWS,
+    PENDING,
+    PROGRESS,
+    RECORDS,
+    REMEMBERED,
+    REPORT,
+    RUN,
+    START,
+    SYNCED,
+    TOLD,
+    UP,
+    Abstract,
+    Disagreement,
+)
+from liftlog_spec.refine.compare import compare
+from liftlog_spec.refine.group import GroupPart
+
+OK, DIVERGED, BELOW_START = 0, 1, 5
+"""Statuses of an answer that say something about logs (liftlog/messages/peers.py)."""
+
+
+Question = tuple[int, int, int]
+"""Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
+which epoch, its number."""
+PUBLISHED = "Published"
+"""The event in which a leader writes; the model lets it write at any moment."""
+
+
+class ReplicaPart:
+    """What one node's processes do to their copy."""
+
+    def __init__(self, abstract: Abstract, group: GroupPart, place: int) -> None:
+        self.abstract = abstract
+        self.group = group
+        self.place = place
+        self.start = 0
+        self.last: ReplicaState | None = None
+        self.question: Question | None = None
+
+    def take(self, step: ReplicaStep, others: list[ReplicaPart]) -> None:
+        """Explain one step. Raises Disagreement."""
+        after = step.after
+        if after is None:
+            return
+        if step.start != self.start:
+            self.start, self.last = step.start, None
+        before, self.last = self.last, after
+        a, r = self.abstract, self.place
+        if a.state[APPLIED][r] < a.state[INDEX]:
+            self._apply_metadata(after)
+        if step.reports or after.state != "ready" or not a.state[UP][r]:
+            self._log(step, before, after)
+        cause = step.cause
+        if cause.letter is not None:
+            self._received(cause.letter, before, after)
+        if a.state[UP][r]:
+            self._moved(cause.event, after)
+        if after.office is not None and after.office.pending is not None:
+            self._propose(after.office.pending)
+        for letter in step.sent:
+            self._sent(letter, others)
+        self.question = (step.incarnation, after.epoch, after.question) if after.question else None
+        compare(a, r, after)
+
+    # -- metadata ------------------------------------------------------------------------------------------
+
+    def _apply_metadata(self, after: ReplicaState) -> None:
+        """R2: in order, as far as this node has applied it."""
+        a, r = self.abstract, self.place
+        if not a.state[HERE][r]:
+            return
+        while a.state[APPLIED][r] < a.state[INDEX]:
+            following = a.state[APPLIED][r] + 1
+            if a.raft_index[following] > after.view.applied:
+                return
+            coming = a.state[NEWS][following][0]
+            a.do("ApplyInEpoch" if coming[1] == a.view(r).epoch else "ApplyNewEpoch", r)
+
+    # -- opening and failing -------------------------------------------------------------------------------
+
+    def _log(self, step: ReplicaStep, before: ReplicaState | None, after: ReplicaState) -> None:
+        a, r = self.abstract, self.place
+        if a.state[UP][r] and after.state != "ready":
+            a.do("LogFails", r)
+        for report in step.reports:
+            short = after.state == "failed" and report.leo < a.state[SYNCED][r]
+            if short:
+                a.do("LogIsShort", r, report.leo)
+            else:
+                said = (r, a.state[RUN][r], a.epochs.get(report.epoch, -1), report.leo, report.shortfall)
+                if said in a.state[TOLD]:
+                    self.group.confessed(said)
+                a.do("Confess", r, report.leo, report.shortfall)
+        if after.state != "ready" or a.state[UP][r] or not a.state[HERE][r]:
+            return
+        if before is not None and before.state == "failed":
+            model = (len(a.state[LOG][r]), a.state[SYNCED][r])
+            if model != (after.leo, after.leo) or a.state[FORMER][r]:
+                a.do("LogIsBack", r, after.leo)
+        leads = after.view.leader == a.members[r]
+        if not leads or after.role == "leader":
+            a.do("Open", r, min(after.hw, a.state[REMEMBERED][r], after.leo))
+
+    # -- messages that came --------------------------------------------------------------------------------
+
+    def _received(self, letter: Letter, before: ReplicaState | None, after: ReplicaState) -> None:
+        if letter.kind != "answer":
+            self._report(letter, after)
+        elif before is not None and before.question and before.question != after.question:
+            self._answer(letter, before, after)
+
+    def _report(self, letter: Letter, after: ReplicaState) -> None:
+        """R2: a leader counts what a follower reports."""
+        a, r = self.abstract, self.place
+        office = after.office
+        if office is None or letter.sender not in a.place or not a.state[UP][r]:
+            return
+        f = a.place[letter.sender]
+        known = office.progress.get(letter.sender, (0, -1))[1]
+        if known <= a.state[PROGRESS][r][f]:
+            return
+        run = a.run_of(f, letter.incarnation)
+        epoch = a.epochs.get(letter.epoch, -1)
+        wanted = (REPORT, f, r, epoch, run, letter.offset)
+        reported = min(letter.durable, letter.offset)
+        last = a.epochs.get(letter.last_epoch, -1)
+        for message in a.state[MAIL]:
+            same = message[:MAIL_LAST] == wanted and message[MAIL_TO] == reported
+            if same and (message[MAIL_LAST] == last or not letter.last_epoch):
+                a.do("ReportArrives", r, message)
+                return
+        raise Disagreement(
+            "ReportArrives",
+            f"node {letter.sender} has not reported {known} of {letter.offset} in epoch {letter.epoch} "
+            f"as incarnation {letter.incarnation}, or that was used before",
+        )
+
+    def _answer(self, letter: Letter, before: ReplicaState, after: ReplicaState) -> None:
+        """R6, R8: the question was answered, and the answer used."""
+        a, r = self.abstract, self.place
+        if letter.status == OK:
+            self._records(letter, after)
+        elif letter.status == DIVERGED:
+            if after.leo == before.leo and after.log_start == before.log_start:
+                return
+            message = self._find(CUT)
+            a.do("CutToNothing" if after.log_start < before.log_start else "CutArrives", r, message)
+        elif letter.status == BELOW_START:
+            a.do("StartArrives", r, self._find(START))
+
+    def _records(self, letter: Letter, after: ReplicaState) -> None:
+        a, r = self.abstract, self.place
+        at = len(a.state[LOG][r])
+        end = max(letter.end, at)
+        for message in a.state[MAIL]:
+            if message[MAIL_KIND] != RECORDS or message[MAIL_FOLLOWER] != r or message[MAIL_HW] != letter.hw:
+                continue
+            if message[MAIL_AT] == at and at + len(message[MAIL_ENTRIES]) == end:
+                a.do("RecordsArrive", r, after.leo, message)
+                return
+        raise Disagreement(
+            "RecordsArrive",
+            f"no answer with the records up to {end} and HW {letter.hw} is on its way to node {a.members[r]}",
+        )
+
+    def _find(self, kind: int) -> tuple[Any, ...]:
+        a, r = self.abstract, self.place
+        found: tuple[Any, ...]
+        for found in a.state[MAIL]:
+            if found[MAIL_KIND] == kind and found[MAIL_FOLLOWER] == r:
+                return found
+        what = "cut" if kind == CUT else "begin anew"
+        raise Disagreement("", f"nobody has told node {a.members[r]} to {what}")
+
+    # -- what moved ----------------------------------------------------------------------------------------
+
+    def _moved(self, event: str, after: ReplicaState) -> None:
+        a, r = self.abstract, self.place
+        leads = after.role == "leader"
+        if leads:
+            written = after.leo - len(a.state[LOG][r])
+            if written > 0 and event != PUBLISHED:
+                text = f"node {a.members[r]} writes up to {after.leo} although nothing was published to it"
+                raise Disagreement("Write", text)
+            for _ in range(written):
+                a.do("Write", r)
+        synced = a.state[SYNCED][r]
+        if not after.waiting:
+            if synced < after.durable or a.state[FORMER][r]:
+                a.do("Sync", r)
+        elif synced < after.durable:
+            a.do("SyncSome", r, after.durable)
+        if leads and after.hw > a.state[HW][r]:
+            a.do("Commit", r)
+
+    def _propose(self, change: Pending) -> None:
+        a, r = self.abstract, self.place
+        who = a.place.get(change.who, -1)
+        if who != a.state[PENDING][r]:
+            a.do("ProposeAddition" if change.joins else "ProposeRemoval", r, who)
+
+    # -- messages that went out ----------------------------------------------------------------------------
+
+    def _sent(self, letter: Letter, others: list[ReplicaPart]) -> None:
+        if letter.kind != "answer":
+            self._asked(letter)
+            return
+        a = self.abstract
+        if letter.receiver not in a.place:
+            return
+        f = a.place[letter.receiver]
+        other = others[f]
+        asked = other.question
+        wanted = (letter.incarnation, letter.epoch, letter.request)
+        if asked != wanted or not a.state[UP][f]:
+            # Nobody waits for it any more: whatever it says, it is thrown away where it arrives.
+            return
+        self._answered(letter, f)
+
+    def _answered(self, letter: Letter, f: int) -> None:
+        a, r = self.abstract, self.place
+        match letter.status:
+            case 0:
+                at = len(a.state[LOG][f])
+                end = letter.end or at
+                if end > at and not letter.first <= at:
+                    raise Disagreement(
+                        "Answer", f"the records of offset {at} on are wanted, it begins at {letter.first}"
+                    )
+                if letter.hw != a.state[HW][r]:
+                    raise Disagreement("Answer", f"it says HW {letter.hw}, but that is {a.state[HW][r]}")
+                a.do("Answer", f, r, max(end, at))
+            case 1:
+                a.do("AnswerWithCut", f, r)
+            case 5:
+                a.do("AnswerWithStart", f, r, letter.log_start)
+            case _:
+                pass
+
+    def _asked(self, letter: Letter) -> None:
+        a, r = self.abstract, self.place
+        self._forget_useless()
+        a.do("Ask" if letter.kind == "fetch" else "Tell", r, min(letter.durable, letter.offset))
+        log: Any = a.state[LOG][r]
+        size = len(log)
+        last = log[size - 1][0] if size else 0
+        offset, epoch = letter.offset, a.epochs.get(letter.last_epoch, -1)
+        if offset != size or (epoch != last and letter.last_epoch):
+            raise Disagreement(
+                "Ask", f"it names offset {offset} after epoch {epoch}, but has {size} up to epoch {last}"
+            )
+
+    def _forget_useless(self) -> None:
+        """Reports that can change nothing any more, since others that say as much have arrived."""
+        a, r = self.abstract, self.place
+        for message in a.state[MAIL]:
+            if message[MAIL_KIND] != REPORT or message[MAIL_FOLLOWER] != r:
+                continue
+            leader = message[MAIL_LEADER]
+            view = a.view(leader)
+            over = view.epoch > message[MAIL_EPOCH] or view.runs[r] > message[MAIL_RUN]
+            known = view.epoch == message[MAIL_EPOCH] and view.runs[r] == message[MAIL_RUN]
+            if over or (known and a.state[PROGRESS][leader][r] >= message[MAIL_TO]):
+                a.do("IsLost", message)

@@ -1,0 +1,287 @@
+"""The models by name, with the flags by which `liftlog spec` sets their constants."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import msgspec
+
+from liftlog_spec.lang.model import Model, Setting
+from liftlog_spec.lang.types import Constant, SpecError
+
+
+class ModelEntry(msgspec.Struct, frozen=True):
+    """One model. `flags`: command-line flag (without dashes) -> constant. `events`: those that may be 0.
+
+    `small`: bounds by flag at which TLC comes through in seconds; what is not named has its default.
+    """
+
+    name: str
+    module: str
+    classname: str
+    about: str
+    flags: dict[str, str]
+    events: tuple[str, ...] = ()
+    small: dict[str, int] = {}
+
+    def load(self) -> type[Model]:
+        found: type[Model] = getattr(importlib.import_module(self.module), self.classname)
+        return found
+
+
+MODELS: dict[str, ModelEntry] = {
+    entry.name: entry
+    for entry in (
+        ModelEntry(
+            "twophase",
+            "liftlog_spec.models.twophase",
+            "TwoPhase",
+            "first lesson: two-phase commit",
+            {"nodes": "Nodes"},
+        ),
+        ModelEntry(
+            "kafka",
+            "liftlog_spec.models.kafka",
+            "Kafka",
+            "five generations of Kafka's log truncation",
+            {"replicas": "Replicas", "log-size": "LogSize", "records": "Records", "epochs": "Epochs"},
+            small={"replicas": 2, "epochs": 2},
+        ),
+        ModelEntry(
+            "raft",
+            "liftlog_spec.models.raft",
+            "Raft",
+            "the metadata group: election, replication, commit, restart",
+            {
+                "nodes": "Nodes",
+                "terms": "Terms",
+                "entries": "Entries",
+                "campaigns": "Campaigns",
+                "appends": "Appends",
+                "batch": "Batch",
+                "writes": "Writes",
+                "restarts": "Restarts",
+                "losses": "Losses",
+            },
+            ("campaigns", "appends", "writes", "restarts", "losses"),
+            small={"nodes": 2, "appends": 1},
+        ),
+        ModelEntry(
+            "raft-membership",
+            "liftlog_spec.models.raft_membership",
+            "RaftMembership",
+            "a design: voters added and removed one at a time, learners, lost disks",
+            {
+                "nodes": "Nodes",
+                "voters": "Voters",
+                "learning": "Learning",
+                "terms": "Terms",
+                "entries": "Entries",
+                "campaigns": "Campaigns",
+                "changes": "Changes",
+                "restarts": "Restarts",
+                "losses": "Losses",
+            },
+            ("learning", "campaigns", "changes", "restarts", "losses"),
+            small={"nodes": 2, "entries": 2, "changes": 1, "campaigns": 1},
+        ),
+        ModelEntry(
+            "raft-snapshots",
+            "liftlog_spec.models.raft_snapshots",
+            "RaftSnapshots",
+            "a design: logs that begin with a snapshot, and installing one",
+            {
+                "nodes": "Nodes",
+                "voters": "Voters",
+                "learning": "Learning",
+                "terms": "Terms",
+                "entries": "Entries",
+                "campaigns": "Campaigns",
+                "changes": "Changes",
+                "restarts": "Restarts",
+                "losses": "Losses",
+                "snapshots": "Snapshots",
+                "installs": "Installs",
+            },
+            ("learning", "campaigns", "changes", "restarts", "losses", "snapshots", "installs"),
+            small={"nodes": 2, "voters": 2, "campaigns": 1},
+        ),
+        ModelEntry(
+            "commands",
+            "liftlog_spec.models.commands",
+            "Commands",
+            "commands of the metadata group that come late or twice; names that are used again",
+            {"requests": "Requests", "entries": "Entries", "span": "Span"},
+            small={"requests": 1, "entries": 4},
+        ),
+        ModelEntry(
+            "isr",
+            "liftlog_spec.models.isr",
+            "Isr",
+            "a partition: in-sync replicas, epochs, incarnations, tails",
+            {
+                "nodes": "Replicas",
+                "minimum": "Minimum",
+                "records": "Records",
+                "epochs": "Epochs",
+                "changes": "Changes",
+                "crashes": "Crashes",
+                "damages": "Damages",
+                "delays": "Delays",
+            },
+            ("changes", "crashes", "damages", "delays"),
+            small={"nodes": 2, "damages": 0},
+        ),
+        ModelEntry(
+            "isr-steps",
+            "liftlog_spec.models.isr_steps",
+            "IsrSteps",
+            "the same in the program's steps, message by message: what runs are checked against",
+            {
+                "nodes": "Replicas",
+                "minimum": "Minimum",
+                "records": "Records",
+                "epochs": "Epochs",
+                "changes": "Changes",
+                "crashes": "Crashes",
+                "damages": "Damages",
+                "mail": "Mail",
+                "confessions": "Confessions",
+            },
+            ("changes", "crashes", "damages", "mail", "confessions"),
+            small={"epochs": 1, "changes": 1},
+        ),
+        ModelEntry(
+            "compaction",
+            "liftlog_spec.models.compaction",
+            "Compaction",
+            "keys, clean points and tombstones across copies",
+            {
+                "nodes": "Replicas",
+                "records": "Records",
+                "given": "Given",
+                "keys": "Keys",
+                "epochs": "Epochs",
+                "shrinks": "Shrinks",
+                "wipes": "Wipes",
+                "damages": "Damages",
+                "delays": "Delays",
+                "retains": "Retains",
+                "readers": "Readers",
+            },
+            ("given", "shrinks", "wipes", "damages", "delays", "retains", "readers"),
+            small={"epochs": 1, "wipes": 0},
+        ),
+        ModelEntry(
+            "producers",
+            "liftlog_spec.models.producers",
+            "Producers",
+            "a design: producers whose retries are stored once",
+            {
+                "nodes": "Replicas",
+                "records": "Records",
+                "producers": "Producers",
+                "runs": "Runs",
+                "messages": "Messages",
+                "in-flight": "InFlight",
+                "epochs": "Epochs",
+                "retains": "Retains",
+            },
+            ("retains",),
+            small={"records": 2, "runs": 1, "epochs": 2},
+        ),
+        ModelEntry(
+            "groups",
+            "liftlog_spec.models.groups",
+            "Groups",
+            "consumer groups: generations, cursors, fenced commits",
+            {
+                "members": "Members",
+                "partitions": "Partitions",
+                "records": "Records",
+                "generations": "Generations",
+                "failovers": "Failovers",
+                "delays": "Delays",
+                "resets": "Resets",
+            },
+            ("failovers", "delays", "resets"),
+            small={"records": 1, "generations": 2},
+        ),
+        ModelEntry(
+            "nats-streaming",
+            "liftlog_spec.models.nats_streaming",
+            "NatsStreaming",
+            "the NATS Streaming clustering proposal: GUIDs, catch-up",
+            {
+                "messages": "Messages",
+                "length": "Length",
+                "terms": "Terms",
+                "restarts": "Restarts",
+                "panics": "Panics",
+                "resends": "Resends",
+            },
+            ("restarts", "panics", "resends"),
+            small={"messages": 1, "resends": 0},
+        ),
+    )
+}
+
+
+def entry_of(name: str) -> ModelEntry:
+    """Raises SpecError for a name that is not there."""
+    if name not in MODELS:
+        raise SpecError(f"there is no model {name!r}; models: {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def build(name: str, variant: str, constants: dict[str, int]) -> Model:
+    """A model with its constants by flag. Raises SpecError that names what does not fit."""
+    entry = entry_of(name)
+    kind = entry.load()
+    given: dict[str, Any] = {}
+    for flag, value in constants.items():
+        if flag not in entry.flags:
+            known = ", ".join(f"--{known}" for known in entry.flags)
+            raise SpecError(f"model {name!r} has no --{flag}; it has {known}")
+        lowest = 0 if flag in entry.events else 1
+        if value < lowest:
+            raise SpecError(f"--{flag} {value} is too small: give at least {lowest}")
+        given[entry.flags[flag]] = value
+    if variant:
+        if not isinstance(kind.declared.get("variant"), Setting):
+            raise SpecError(f"model {name!r} has no variants")
+        given["variant"] = variant
+    return kind(**given)
+
+
+def variants_of(name: str) -> tuple[str, ...]:
+    """The variants of a model, its default first. Raises SpecError for a name that is not there."""
+    variants = entry_of(name).load().declared.get("variant")
+    return variants.choices if isinstance(variants, Setting) else ("",)
+
+
+def every_model() -> list[Model]:
+    """Each model in each of its variants, with default constants: what can be exported."""
+    return [build(name, variant, {}) for name in MODELS for variant in variants_of(name)]
+
+
+def right_models() -> list[Model]:
+    """Each model in its default variant, with default constants: what is committed as TLA+."""
+    return [build(name, "", {}) for name in MODELS]
+
+
+def describe(entry: ModelEntry) -> dict[str, Any]:
+    """Constants with their defaults and variants, for `--list`."""
+    declared = entry.load().declared
+    variants = declared.get("variant")
+    return {
+        "name": entry.name,
+        "about": entry.about,
+        "variants": list(variants.choices) if isinstance(variants, Setting) else [],
+        "constants": {
+            flag: declared[name].default
+            for flag, name in entry.flags.items()
+            if isinstance(declared[name], Constant)
+        },
+    }

@@ -1,1 +1,0 @@
-"""The models. One module each; `spec.models.registry` knows them by name."""
