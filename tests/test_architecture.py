@@ -257,7 +257,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 # none may grow, and whoever cuts one writes down what is left of it.
 KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
     ("liftlog.core.node", "liftlog.core.requests"),
-    ("liftlog.core.raft", "liftlog.core.raft_gate", "liftlog.core.raft_leader", "liftlog.core.raft_votes"),
     (
         "liftlog.core.confession",
         "liftlog.core.follower",
@@ -279,7 +278,6 @@ KNOWN_FOREIGN_WRITERS: tuple[str, ...] = (
     "liftlog.core.node",
     "liftlog.core.proposals",
     "liftlog.core.purge",
-    "liftlog.core.raft_leader",
     "liftlog.core.raft_steps",
     "liftlog.core.reader",
     "liftlog.core.recorder",
@@ -300,6 +298,7 @@ NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
         *("Register", "Semaphore", "Stack"),
     ),
     "the client's, and the simulated one": ("Publisher", "Reader"),
+    "what a node has, and what a trace tells of it": ("RaftState",),
     "what happened to a run, and how a history tells it": ("Event", "Fault"),
     "words of a language for models, and of the thing itself": ("Record", "Log", "Set", "Model"),
     "what a library hands to its users, each by its own import": ("Budget", "Options"),
@@ -485,21 +484,51 @@ def circle_violations(graph: Imports, known: Iterable[tuple[str, ...]]) -> list[
 # --- who writes what --------------------------------------------------------------------------------------
 
 
+def _written_fields(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """Fields that are assigned or deleted, whole or in part."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            target: ast.expr = node
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if isinstance(target, ast.Attribute):
+                yield target
+
+
 def foreign_writes(module: str, tree: ast.Module) -> list[str]:
     """Where a module assigns, or deletes, what is another object's: through any name but `self`."""
 
-    def owner(target: ast.expr) -> ast.expr | None:
-        """Whose field is written, or holds what is written into; None for a variable."""
-        while isinstance(target, ast.Subscript | ast.Starred):
-            target = target.value
-        return target.value if isinstance(target, ast.Attribute) else None
+    return [
+        f"{module}:{field.lineno} writes {ast.unparse(field)}, which is another's"
+        for field in _written_fields(tree)
+        if not (isinstance(field.value, ast.Name) and field.value.id == "self")
+    ]
 
+
+def _own_fields(tree: ast.AST) -> set[str]:
+    """Names of the fields of `self` that a class assigns."""
+    return {
+        field.attr
+        for field in _written_fields(tree)
+        if isinstance(field.value, ast.Name) and field.value.id == "self"
+    }
+
+
+def inherited_writes(modules: dict[str, ast.Module]) -> list[str]:
+    """Which classes assign fields that a base in another module declares, in place of calling its moves."""
+    classes = {
+        node.name: (module, node)
+        for module, tree in modules.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-            of = owner(node)
-            if of is not None and not (isinstance(of, ast.Name) and of.id == "self"):
-                found.append(f"{module}:{node.lineno} writes {ast.unparse(node)}, which is another's")
+    for name, (module, node) in classes.items():
+        for base in node.bases:
+            where, parent = classes.get(ast.unparse(base), (module, node))
+            if where != module:
+                shared = sorted(_own_fields(node) & _own_fields(parent))
+                found += [f"{module}: {name} writes {field}, which is {parent.name}'s" for field in shared]
     return found
 
 
@@ -796,6 +825,7 @@ def test_every_field_in_the_core_is_written_by_its_owner_alone(modules: dict[str
     found = {m: foreign_writes(m, t) for m, t in modules.items() if inside(m, "liftlog.core")}
     assert "liftlog.core.node" in found
     report(line for m, lines in found.items() if m not in KNOWN_FOREIGN_WRITERS for line in lines)
+    report(inherited_writes({m: modules[m] for m in found}))
     report(f"{m} writes its own fields only: take it out" for m in KNOWN_FOREIGN_WRITERS if not found.get(m))
 
 
@@ -1048,6 +1078,15 @@ OWN_WRITES = [
 @pytest.mark.parametrize("source", OWN_WRITES)
 def test_a_write_of_one_s_own_is_not_found(source: str) -> None:
     assert foreign_writes("liftlog.core.example", ast.parse(source)) == []
+
+
+def test_a_write_of_what_a_class_inherits_is_found() -> None:
+    sources = {
+        "liftlog.core.a": "class A:\n    def f(self): self.b = 1\nclass C(A):\n    def f(self): self.b = 1",
+        "liftlog.core.d": "class D(A):\n    def f(self):\n        self.b[1], self.e = 1, 2",
+    }
+    found = inherited_writes({module: ast.parse(source) for module, source in sources.items()})
+    assert found == ["liftlog.core.d: D writes b, which is A's"]
 
 
 WALKS = [

@@ -69,6 +69,27 @@ class Progress:
             self.in_flight.append(last_index)
             self.next_index = last_index + 1
 
+    def reached(self, index: int) -> None:
+        """A message that reaches up to `index` went out."""
+        self.sent_index = max(self.sent_index, index)
+
+    def heard(self, counts: bool, began_ms: float, round: int) -> bool:
+        """It has answered a round that began then. True if it counts and no later one was answered yet."""
+        self.counts = counts
+        if not counts:
+            return False
+        self.contact_ms = max(self.contact_ms, began_ms)
+        newer = round > self.acked_round
+        self.acked_round = max(self.acked_round, round)
+        return newer
+
+    def counted(self, index: int) -> bool:
+        """M1h: a disk that may vote has everything up to `index`; True if that is more than was known."""
+        if index <= self.counted_index:
+            return False
+        self.counted_index = index
+        return True
+
     def accepted(self, match_index: int) -> None:
         """The follower's durable log equals the leader's up to `match_index`."""
         if match_index > self.match_index:

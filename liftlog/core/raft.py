@@ -67,14 +67,14 @@ meanwhile, it is set again for what remains: one timer per election timeout inst
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
 from liftlog.core.birth import BORN, Birth, asks_at
 from liftlog.core.guards import Guards
-from liftlog.core.raft_gate import believable_start, jump, usurpation
+from liftlog.core.raft_follower import take_append
+from liftlog.core.raft_gate import check_start, jump, usurpation
 from liftlog.core.raft_leader import LeaderTerm
-from liftlog.core.raft_log import RaftLog
+from liftlog.core.raft_state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
 from liftlog.core.raft_votes import grants, is_up_to_date, may_grant
 from liftlog.core.readindex import FollowerReads, WaitingRead
 from liftlog.messages import (
@@ -94,33 +94,12 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import (
-    NO_NODE,
-    NO_TICKET,
-    Entry,
-    HardState,
-    Identity,
-    NodeConfig,
-    Ticket,
-)
+from liftlog.types import NO_NODE, NO_TICKET, Entry, HardState, Identity, NodeConfig, Ticket
 
 LONG_AGO_TICK = -(1 << 40)
-Refuse = Callable[[str, int, PeerMessage, str], None]
-"""Told the rule, the sender, the message and the reason."""
 
 
-class Role(Enum):
-    FOLLOWER = "follower"
-    PRE_CANDIDATE = "pre-candidate"
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-
-
-# Looking up a member of an Enum class costs more than a global, and heartbeats are the most frequent event.
-FOLLOWER, PRE_CANDIDATE, CANDIDATE, LEADER = Role
-
-
-class Raft:
+class Raft(RaftState):
     """One member of the metadata group. Pure: messages and ticks in, effects appended to `effects`.
 
     A leader's contact is measured in milliseconds, so that a pause ends it; what a node waits for from others
@@ -143,50 +122,19 @@ class Raft:
         nonce: int = 0,
         refuse: Refuse | None = None,
     ) -> None:
-        self.config = config
-        self.node = config.node
-        self.effects = effects
-        self.mark = guards.mark
-        self.decides = guards.decides
-        self.mutants = guards.mutants
-        self.refuse = refuse if refuse is not None else lambda rule, *_: guards.mark(rule)
-        self.term = hard_state.term
-        self.voted_for = hard_state.voted_for
-        self.raft_log = RaftLog(entries, effects, new_ticket)
-        if self.raft_log.last_term > self.term:
-            # A power loss in the middle of a group of writes may keep entries of a term and lose the record
-            # of the term. No answer of that term has left this node, since answers wait for both.
-            self.term = self.raft_log.last_term
-            self.voted_for = NO_NODE
-        self.term_at_start = believable_start(config.node, self.term)
-        self.role = FOLLOWER
-        self.leader: int = NO_NODE
-        self.commit = 0
-        self.ticks = 0
-        self.now_ms = 0.0
-        self.reads_ready: list[tuple[int, int]] = []
-        """(key, index): the read may be answered once the state machine has applied up to index."""
-        self.reads_failed: list[int] = []
+        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse)
+        check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
-        voter_count = len(config.voters)
-        self.quorum = voter_count // 2 + 1
-        if self.mutants.raft_quorum_half:
-            self.quorum = voter_count // 2
-        self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
-        self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
         self._new_ticket = new_ticket
         self._is_voter = config.node in config.voters
-        self.other_voters = [voter for voter in config.voters if voter != config.node]
         self._withheld = hard_state.vote_withheld
         self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
         self._disk_id = identity.disk_id
-        self._unsaved = False
         self._state_ticket = NO_TICKET
         self._votes: list[int] = []
         self._leader_tick = 0
         self._taken = 0
         self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
-        self.may_vote = False
         self._set_may_vote()
         self._handlers: dict[type, Callable[[int, Any], None]] = {
             AppendRequest: self._on_append_request,
@@ -201,19 +149,6 @@ class Raft:
         }
 
     # -- what others look at ------------------------------------------------------------------------------
-
-    @property
-    def is_leader(self) -> bool:
-        return self.role is LEADER
-
-    @property
-    def log(self) -> list[Entry]:
-        """All entries, index i at position i - 1. Not to be changed."""
-        return self.raft_log.entries
-
-    @property
-    def durable_index(self) -> int:
-        return self.raft_log.durable_index
 
     @property
     def standing(self) -> str:
@@ -255,7 +190,7 @@ class Raft:
 
     def start(self, now_ms: float) -> None:
         """Begin to take part. To be called once. `now_ms`: the monotonic clock."""
-        self.now_ms = now_ms
+        self.pass_time(now_ms, 0)
         if self.may_vote:
             self._begin_voting()
         elif self._is_voter and self._birth.advance():
@@ -272,15 +207,15 @@ class Raft:
             self.refuse("V4", sender, message, reason)
             return
         handler(sender, message)
-        if self._unsaved:
+        if self.unsaved:
             self._save()
 
     def on_tick(self, now_ms: float) -> None:
         """At least `tick_ms` have passed; the monotonic clock says `now_ms`."""
-        self.ticks += 1
-        self.now_ms = now_ms
+        self.pass_time(now_ms, 1)
         if self.leadership is not None:
-            self.leadership.tick()
+            if not self.leadership.tick():
+                self.step_down()
         elif self._follower_reads:
             self.reads_failed.extend(self._follower_reads.expire(self.ticks))
         if not self.may_vote and asks_at(self.ticks):
@@ -362,7 +297,7 @@ class Raft:
     # -- memory (M1a) -------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        self._unsaved = False
+        self.saved()
         self._state_ticket = self._new_ticket()
         state = HardState(
             term=self.term,
@@ -375,13 +310,13 @@ class Raft:
 
     def _answer(self, to: int, message: PeerMessage, after: Ticket = NO_TICKET) -> None:
         """Send a message once term, vote and certificate as they are now are synced, and `after` too."""
-        if self._unsaved:
+        if self.unsaved:
             self._save()
         # Storage completes in order, so the later of two tickets covers both.
         self.effects.append(Send(to, message, max(after, self._state_ticket)))
 
     def _set_may_vote(self) -> None:
-        self.may_vote = self._is_voter and self._birth.stage is BORN and not self._withheld
+        self.allow_vote(self._is_voter and self._birth.stage is BORN and not self._withheld)
 
     # -- roles --------------------------------------------------------------------------------------------
 
@@ -401,11 +336,9 @@ class Raft:
         """Follow `leader` (0 = nobody yet) in `term`, which is not lower than the present one (M1n)."""
         leadership = self.leadership
         if term > self.term:
-            self.term = term
-            self.voted_for = NO_NODE
-            self._unsaved = True
+            self.enter_term(term)
             self._leader_tick = LONG_AGO_TICK
-        self.role = FOLLOWER
+        self.take_role(FOLLOWER)
         self._votes = []
         if leadership is not None:
             self.leadership = None
@@ -417,7 +350,7 @@ class Raft:
 
     def _set_leader(self, leader: int) -> None:
         if leader != self.leader:
-            self.leader = leader
+            self.follow(leader)
             # Whatever was asked of another leader may never be answered.
             if self._follower_reads:
                 self.reads_failed.extend(self._follower_reads.drop_all())
@@ -433,7 +366,7 @@ class Raft:
     def _ask_for_pre_votes(self) -> None:
         """M1c: find out whether an election could be won, without changing anything anywhere."""
         self.mark("M1.prevote")
-        self.role = PRE_CANDIDATE
+        self.take_role(PRE_CANDIDATE)
         self._set_leader(NO_NODE)
         self._votes = []
         self._arm_election_timer()
@@ -443,9 +376,8 @@ class Raft:
 
     def _stand(self, transfer: bool) -> None:
         """Become a candidate of the next term."""
-        self.role = CANDIDATE
-        self.term += 1
-        self.voted_for = self.node
+        self.take_role(CANDIDATE)
+        self.enter_term(self.term + 1, vote=self.node)
         self._votes = []
         self._leader_tick = LONG_AGO_TICK
         self._set_leader(NO_NODE)
@@ -471,7 +403,7 @@ class Raft:
 
     def _become_leader(self) -> None:
         self.mark("M1.election")
-        self.role = LEADER
+        self.take_role(LEADER)
         self._set_leader(self.node)
         self.leadership = LeaderTerm(self)
         self.leadership.begin()
@@ -490,8 +422,8 @@ class Raft:
         reply = VoteReply(request.term if granted else self.term, self.node, granted, request.pre_vote)
         if granted and not request.pre_vote:
             self.mark("M1.vote")
-            self._unsaved = self._unsaved or self.voted_for != sender
-            self.voted_for = sender
+            if not self.mutants.raft_vote_forgotten:
+                self.vote_for(sender)
             self._arm_election_timer()
             if self.mutants.raft_vote_before_sync:
                 self.effects.append(Send(sender, reply))
@@ -533,52 +465,8 @@ class Raft:
         elif sender != self.leader:
             self._set_leader(sender)
         self._leader_tick = self.ticks
-        log = self.raft_log
-        prev_index = request.prev_index
-        # I2: the reply says whether this disk's word counts.
-        if log.term_at(prev_index) != request.prev_term:
-            self.mark("M1.mismatch")
-            hint = log.retry_hint(prev_index, self.commit)
-            reply = AppendReply(self.term, self.node, False, hint, request.round, self.may_vote)
-            self._answer(sender, reply)
-            return
-        entries = request.entries
-        matched = prev_index + len(entries)
-        if entries:
-            self._merge(entries)
-            acknowledged = matched
-        else:
-            # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
-            acknowledged = min(matched, log.durable_index)
-            if acknowledged < matched:
-                self.mark("M1.ack-synced")
-        # M1g: never above what will be durable when the reply leaves.
-        after = log.ticket_for(acknowledged)
-        if after != NO_TICKET:
-            self.mark("M1.held-back")
-        if self.mutants.raft_ack_before_sync:
-            acknowledged, after = matched, NO_TICKET
-        # Beyond `matched` this log may differ from the leader's, whatever the leader has committed.
-        commit = min(request.commit, matched if not self.mutants.raft_commit_unclamped else log.last_index)
-        if min(request.commit, log.last_index) > max(commit, self.commit):
-            self.mark("M1.commit-beyond-match")
-        if commit > self.commit:
-            self.commit = commit
-        reply = AppendReply(self.term, self.node, True, acknowledged, request.round, self.may_vote)
+        reply, after = take_append(self, request)
         self._answer(sender, reply, after)
-
-    def _merge(self, entries: list[Entry]) -> None:
-        """M1f: take entries whose predecessor matches; what is already there is left alone."""
-        log = self.raft_log
-        for position, entry in enumerate(entries):
-            term = log.term_at(entry.index)
-            if term == entry.term:
-                continue
-            if term >= 0:
-                self.mark("M1.truncate")
-                log.truncate(entry.index - 1)
-            log.append(entries[position:])
-            return
 
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
         if reply.term > self.term:

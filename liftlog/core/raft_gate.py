@@ -17,13 +17,9 @@ Whoever claims otherwise is refused: our own state is not in doubt, so that noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from liftlog.core.raft_state import RaftState
 from liftlog.messages import AppendRequest, PeerMessage, ReadIndexReply, VoteRequest
 from liftlog.types import NO_NODE, NUMBER_MAX, LiftlogError
-
-if TYPE_CHECKING:
-    from liftlog.core.raft import Raft
 
 TERM_ALLOWANCE = 1 << 24
 """By how much the term may rise in one run through what others say, beyond one for each tick."""
@@ -31,23 +27,22 @@ INDEX_JUMP_MAX = 1 << 32
 """How far another log may go beyond this one."""
 
 
-def believable_start(node: int, term: int) -> int:
-    """The term that a run begins with. Raises LiftlogError if a group can never have come so far."""
+def check_start(node: int, term: int) -> None:
+    """Raises LiftlogError if a group can never have come to the term that a run begins with."""
     if term > NUMBER_MAX - TERM_ALLOWANCE:
         raise LiftlogError(
             f"node {node}: its disk holds term {term} of the metadata group, which no group gets to; "
             "if the other voters are whole, empty this node's data folder"
         )
-    return term
 
 
-def jump(raft: Raft, message: PeerMessage) -> str:
+def jump(state: RaftState, message: PeerMessage) -> str:
     """V4: why no honest peer can be so far ahead of this node; empty if one can."""
-    if raft.mutants.term_jump_believed:
+    if state.mutants.term_jump_believed:
         return ""
     term = getattr(message, "term", 0)
-    if term > raft.term_at_start + raft.ticks + TERM_ALLOWANCE:
-        return f"term {term}, when this run began with {raft.term_at_start}"
+    if term > state.term_at_start + state.ticks + TERM_ALLOWANCE:
+        return f"term {term}, when this run began with {state.term_at_start}"
     match message:
         case VoteRequest():
             index = message.last_index
@@ -57,20 +52,20 @@ def jump(raft: Raft, message: PeerMessage) -> str:
             index = message.index
         case _:
             return ""
-    last_index = raft.raft_log.last_index
+    last_index = state.raft_log.last_index
     return f"index {index}, when ours end at {last_index}" if index > last_index + INDEX_JUMP_MAX else ""
 
 
-def usurpation(raft: Raft, sender: int, request: AppendRequest) -> str:
+def usurpation(state: RaftState, sender: int, request: AppendRequest) -> str:
     """V3: why this is not from the leader of our term or a later one, by what we know; empty if it may be."""
-    if sender not in raft.other_voters:
+    if sender not in state.other_voters:
         return f"node {sender} is no voter"
-    if request.term == raft.term and raft.leader not in (NO_NODE, sender):
-        return f"node {raft.leader} leads term {raft.term}"
-    log = raft.raft_log
+    if request.term == state.term and state.leader not in (NO_NODE, sender):
+        return f"node {state.leader} leads term {state.term}"
+    log = state.raft_log
     if log.term_at(request.prev_index) == request.prev_term:
         for entry in request.entries:
-            if entry.index > raft.commit:
+            if entry.index > state.commit:
                 break
             if log.term_at(entry.index) != entry.term:
                 return f"it would remove the committed entry {entry.index}"

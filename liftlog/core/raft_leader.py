@@ -6,15 +6,11 @@ leak into another. The rules are numbered in `liftlog.core.raft`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from liftlog.core.progress import Progress
+from liftlog.core.raft_state import RaftState
 from liftlog.core.readindex import LeaderReads, WaitingRead
 from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
 from liftlog.types import NO_NODE, Entry
-
-if TYPE_CHECKING:
-    from liftlog.core.raft import Raft
 
 
 class LeaderTerm:
@@ -23,10 +19,10 @@ class LeaderTerm:
     __slots__ = (
         "_config",
         "_log",
-        "_raft",
         "_reads",
         "_round",
         "_round_ms",
+        "_state",
         "_term_start",
         "_transfer_deadline_tick",
         "_voters",
@@ -34,14 +30,14 @@ class LeaderTerm:
         "transferee",
     )
 
-    def __init__(self, raft: Raft) -> None:
-        config = raft.config
-        self._raft = raft
+    def __init__(self, state: RaftState) -> None:
+        config = state.config
+        self._state = state
         self._config = config
-        self._log = raft.raft_log
+        self._log = state.raft_log
         self._reads = LeaderReads(config.parked_reads_max)
         self._round = 0
-        self._round_ms = {0: raft.now_ms}
+        self._round_ms = {0: state.now_ms}
         """When each recent round began."""
         self._term_start = self._log.last_index + 1
         self._transfer_deadline_tick = 0
@@ -52,7 +48,7 @@ class LeaderTerm:
             if node != config.node:
                 # M1m: learners are replicated to like everybody, and appear in no count.
                 is_voter = node in config.voters
-                self.progress[node] = Progress(node, is_voter, next_index, raft.now_ms)
+                self.progress[node] = Progress(node, is_voter, next_index, state.now_ms)
         self._voters = [progress for progress in self.progress.values() if progress.voter]
 
     # -- log ----------------------------------------------------------------------------------------------
@@ -63,14 +59,14 @@ class LeaderTerm:
 
     def propose(self, data: bytes) -> int | None:
         """Append a command. None while leadership is being handed over or too much is uncommitted (M1l)."""
-        uncommitted = self._log.last_index - self._raft.commit
+        uncommitted = self._log.last_index - self._state.commit
         if self.transferee or uncommitted >= self._config.raft_inflight_proposals_max:
             return None
         return self._append(data)
 
     def _append(self, data: bytes) -> int:
         index = self._log.last_index + 1
-        self._log.append([Entry(index, self._raft.term, data)])
+        self._state.append([Entry(index, self._state.term, data)])
         for progress in self.progress.values():
             self._fill(progress)
         return index
@@ -87,14 +83,14 @@ class LeaderTerm:
     def _send_append(self, progress: Progress, entries: list[Entry]) -> None:
         # The leader's own sync may still be under way: followers need not wait for it, since the leader
         # counts itself only up to its durable index (M1g).
-        raft = self._raft
+        state = self._state
         prev_index = progress.next_index - 1
         prev_term = self._log.term_at(prev_index)
-        progress.sent_index = max(progress.sent_index, prev_index + len(entries))
+        progress.reached(prev_index + len(entries))
         request = AppendRequest(
-            raft.term, raft.node, prev_index, prev_term, raft.commit, self._round, entries
+            state.term, state.node, prev_index, prev_term, state.commit, self._round, entries
         )
-        raft.effects.append(Send(progress.node, request))
+        state.effects.append(Send(progress.node, request))
 
     # -- replies ------------------------------------------------------------------------------------------
 
@@ -106,29 +102,22 @@ class LeaderTerm:
         # an answer to a leader of the past, this node perhaps, with a round of then (M1n).
         ahead = reply.counts and reply.round > self._round
         beyond = ahead or (reply.success and reply.match > progress.sent_index)
-        if beyond and not self._raft.mutants.contradiction_believed:
+        if beyond and not self._state.mutants.contradiction_believed:
             text = f"index {reply.match} or round {reply.round} was never sent to it"
-            self._raft.refuse("V3", sender, reply, text)
+            self._state.refuse("V3", sender, reply, text)
             return
-        progress.counts = reply.counts
-        if reply.counts:
-            # The follower followed this leader when the round reached it, so surely when the round began.
-            heard_ms = self._round_ms.get(reply.round, 0.0)
-            if heard_ms > progress.contact_ms:
-                progress.contact_ms = heard_ms
-            if reply.round > progress.acked_round:
-                progress.acked_round = reply.round
-                if self._reads.rounds:
-                    self._confirm_reads()
-        else:
+        # The follower followed this leader when the round reached it, so surely when the round began.
+        newer = progress.heard(reply.counts, self._round_ms.get(reply.round, 0.0), reply.round)
+        if newer and self._reads.rounds:
+            self._confirm_reads()
+        if not reply.counts:
             # I2: a disk that must not vote counts for nothing, yet it is kept up to date.
-            self._raft.mark("I2.uncounted")
+            self._state.mark("I2.uncounted")
             if reply.success and reply.match > progress.counted_index:
-                self._raft.mark("I2.uncounted-ack")
+                self._state.mark("I2.uncounted-ack")
         if reply.success:
             progress.accepted(reply.match)
-            if reply.counts and reply.match > progress.counted_index:
-                progress.counted_index = reply.match
+            if reply.counts and progress.counted(reply.match):
                 self.advance_commit()
                 if sender == self.transferee:
                     self._hand_over()
@@ -140,26 +129,26 @@ class LeaderTerm:
 
     def advance_commit(self) -> None:
         """M1h: commit what a quorum holds durably, if its last entry is of this term."""
-        raft = self._raft
+        state = self._state
         # M1g: the leader is one of the quorum only as far as its own log is synced.
         own_index = self._log.durable_index
-        if raft.mutants.raft_ack_before_sync:
+        if state.mutants.raft_ack_before_sync:
             own_index = self._log.last_index
         indexes = [own_index, *(progress.counted_index for progress in self._voters)]
         indexes.sort(reverse=True)
-        index = indexes[raft.quorum - 1]
-        if index <= raft.commit:
+        index = indexes[state.quorum - 1]
+        if index <= state.commit:
             indexes = [self._log.last_index, *(progress.counted_index for progress in self._voters)]
-            unsynced = sorted(indexes, reverse=True)[raft.quorum - 1]
-            if unsynced > raft.commit and self._log.term_at(unsynced) == raft.term:
-                raft.mark("M1.own-sync")
+            unsynced = sorted(indexes, reverse=True)[state.quorum - 1]
+            if unsynced > state.commit and self._log.term_at(unsynced) == state.term:
+                state.mark("M1.own-sync")
             return
-        if self._log.term_at(index) != raft.term and not raft.mutants.raft_commit_old_term:
+        if self._log.term_at(index) != state.term and not state.mutants.raft_commit_old_term:
             # Figure 8 of the paper: an entry of an older term on a quorum may still be overwritten.
-            raft.mark("M1.old-term")
+            state.mark("M1.old-term")
             return
-        raft.commit = index
-        raft.mark("M1.commit")
+        state.commit_to(index)
+        state.mark("M1.commit")
         self._start_reads()
         # Followers act on what is committed (epochs, ISR), so they are told at once.
         for progress in self.progress.values():
@@ -168,19 +157,20 @@ class LeaderTerm:
 
     # -- time ---------------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        raft = self._raft
+    def tick(self) -> bool:
+        """Once per tick. False: this node has to step down (M1e)."""
+        state = self._state
         if not self.has_contact(self._config.election_max_ms):
-            raft.mark("M1.checkquorum")
-            raft.step_down()
-            return
-        if raft.ticks % self._config.heartbeat_ticks == 0:
+            state.mark("M1.checkquorum")
+            return False
+        if state.ticks % self._config.heartbeat_ticks == 0:
             self._begin_round()
         if self.transferee:
-            if raft.ticks >= self._transfer_deadline_tick:
+            if state.ticks >= self._transfer_deadline_tick:
                 self.transferee = NO_NODE
             else:
                 self._hand_over()
+        return True
 
     @property
     def in_office(self) -> bool:
@@ -189,25 +179,25 @@ class LeaderTerm:
 
     def has_contact(self, within_ms: float) -> bool:
         """M1e: whether a quorum, this node included, has answered a message of the last so many ms."""
-        return self._raft.now_ms - self.contact_ms() <= within_ms
+        return self._state.now_ms - self.contact_ms() <= within_ms
 
     def contact_ms(self) -> float:
         """When the newest message was sent that a quorum, this node included, has answered."""
-        contacts = [self._raft.now_ms, *(progress.contact_ms for progress in self._voters)]
+        contacts = [self._state.now_ms, *(progress.contact_ms for progress in self._voters)]
         contacts.sort(reverse=True)
-        return contacts[self._raft.quorum - 1]
+        return contacts[self._state.quorum - 1]
 
     def _begin_round(self) -> None:
         """A heartbeat to everybody, with a new round number that reads may wait for."""
-        raft = self._raft
+        state = self._state
         self._round += 1
-        self._round_ms[self._round] = raft.now_ms
+        self._round_ms[self._round] = state.now_ms
         oldest = next(iter(self._round_ms))
-        while self._round_ms[oldest] < raft.now_ms - self._config.election_max_ms:
+        while self._round_ms[oldest] < state.now_ms - self._config.election_max_ms:
             del self._round_ms[oldest]
             oldest = next(iter(self._round_ms))
         if self._term_is_committed():
-            self._reads.begin_round(self._round, raft.commit)
+            self._reads.begin_round(self._round, state.commit)
         for progress in self.progress.values():
             self._send_append(progress, [])
         if self._reads.rounds:
@@ -216,8 +206,8 @@ class LeaderTerm:
     # -- reads (M1j) --------------------------------------------------------------------------------------
 
     def read(self, read: WaitingRead) -> None:
-        if self._raft.mutants.readindex_without_round:
-            self._answer_read(read, self._raft.commit)
+        if self._state.mutants.readindex_without_round:
+            self._answer_read(read, self._state.commit)
             return
         if not self._reads.add(read):
             self._fail_read(read)
@@ -225,43 +215,43 @@ class LeaderTerm:
         self._start_reads()
 
     def _term_is_committed(self) -> bool:
-        return self._raft.commit >= self._term_start or self._raft.mutants.readindex_of_earlier_terms
+        return self._state.commit >= self._term_start or self._state.mutants.readindex_of_earlier_terms
 
     def _start_reads(self) -> None:
         """Begin a round for the reads that wait, unless one is under way or no entry of the term is
         committed yet."""
         due = bool(self._reads.waiting) and not self._reads.rounds
-        if due and self._raft.decides(("M1.read-wait", self._term_is_committed())):
+        if due and self._state.decides(("M1.read-wait", self._term_is_committed())):
             self._begin_round()
 
     def _confirm_reads(self) -> None:
-        raft = self._raft
+        state = self._state
         rounds = [self._round, *(progress.acked_round for progress in self._voters)]
         rounds.sort(reverse=True)
-        needed = 1 if raft.mutants.readindex_of_one else raft.quorum
+        needed = 1 if state.mutants.readindex_of_one else state.quorum
         for done in self._reads.confirmed(rounds[needed - 1]):
-            raft.mark("M1.readindex")
+            state.mark("M1.readindex")
             for read in done.reads:
                 self._answer_read(read, done.commit_index)
         self._start_reads()
 
     def _answer_read(self, read: WaitingRead, commit_index: int) -> None:
         if read.node == NO_NODE:
-            self._raft.reads_ready.append((read.request, commit_index))
+            self._state.reads_ready.append((read.request, commit_index))
         else:
-            self._raft.effects.append(Send(read.node, ReadIndexReply(read.request, commit_index)))
+            self._state.effects.append(Send(read.node, ReadIndexReply(read.request, commit_index)))
 
     def _fail_read(self, read: WaitingRead) -> None:
         if read.node == NO_NODE:
-            self._raft.reads_failed.append(read.request)
+            self._state.reads_failed.append(read.request)
         else:
-            self._raft.effects.append(Send(read.node, ReadIndexReply(read.request, -1)))
+            self._state.effects.append(Send(read.node, ReadIndexReply(read.request, -1)))
 
     # -- end ----------------------------------------------------------------------------------------------
 
     def successors(self) -> list[int]:
         """Voters whose word counts and who were heard lately, the one with most of the log first."""
-        since_ms = self._raft.now_ms - self._config.election_min_ms
+        since_ms = self._state.now_ms - self._config.election_min_ms
         heard = [known for known in self._voters if known.counts and known.contact_ms >= since_ms]
         heard.sort(key=lambda known: (-known.counted_index, known.node))
         return [known.node for known in heard]
@@ -272,15 +262,15 @@ class LeaderTerm:
         if progress is None or not progress.voter or not progress.counts:
             return False
         self.transferee = to
-        self._transfer_deadline_tick = self._raft.ticks + self._raft.election_max_ticks
+        self._transfer_deadline_tick = self._state.ticks + self._state.election_max_ticks
         self._hand_over()
         return True
 
     def _hand_over(self) -> None:
         # Said again on each tick until it works or the deadline passes: the message may be lost.
         if self.progress[self.transferee].counted_index == self._log.last_index:
-            self._raft.mark("M1.transfer")
-            self._raft.effects.append(Send(self.transferee, TimeoutNow(self._raft.term)))
+            self._state.mark("M1.transfer")
+            self._state.effects.append(Send(self.transferee, TimeoutNow(self._state.term)))
 
     def end(self) -> None:
         """The node steps down: reads that wait cannot be answered any more."""

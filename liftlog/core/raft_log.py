@@ -71,13 +71,20 @@ class RaftLog:
             return self.entries[index - 1].term
         return 0 if index == 0 else -1
 
-    def append(self, entries: list[Entry]) -> None:
-        """Add entries that continue the log, and submit their write."""
+    def append(self, entries: list[Entry]) -> int:
+        """Add entries that continue the log, and submit their write. Returns the last one's term."""
         self._note_change(len(self.entries) + 1)
+        index, term = len(self.entries), self.last_term
+        for entry in entries:
+            index += 1
+            invariant(entry.index == index, f"Raft entry {index} has index {entry.index}")
+            invariant(entry.term >= term, f"Raft entry {index} goes back from term {term}")
+            term = entry.term
         self.entries.extend(entries)
         ticket = self._new_ticket()
         self._writing[ticket] = len(self.entries)
         self._effects.append(AppendLog(RAFT_LOG, batches_of(entries), ticket))
+        return term
 
     def truncate(self, keep: int) -> None:
         """Remove every entry above index `keep`, and submit the truncation."""
@@ -103,6 +110,7 @@ class RaftLog:
             reached = max(reached, self._writing.pop(earlier))
             if earlier == ticket:
                 break
+        invariant(reached <= len(self.entries), f"Raft entry {reached} is durable of {len(self.entries)}")
         moved = reached > self.durable_index
         self.durable_index = reached
         return moved

@@ -22,7 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft import Raft, Role
+from liftlog.core.raft import Raft
+from liftlog.core.raft_state import Role
 from liftlog.messages import (
     TIMER_ELECTION,
     TIMER_TICK,

@@ -12,7 +12,8 @@ from liftlog_sim.invariants import COMPACTION_INVARIANTS, STEP_INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "spec" / "README.md").read_text()
-MODULES = ("raft", "raft_votes", "raft_leader", "raft_log", "readindex", "progress", "birth")
+RAFT = ("raft", "raft_state", "raft_votes", "raft_follower", "raft_leader", "raft_log")
+MODULES = (*RAFT, "readindex", "progress", "birth")
 
 RULES = [
     *("I1", "I2"),

@@ -1,0 +1,54 @@
+"""How a follower takes in what its leader appends (M1f, M1g). Rules are numbered in `liftlog.core.raft`."""
+
+from __future__ import annotations
+
+from liftlog.core.raft_state import RaftState
+from liftlog.messages import AppendReply, AppendRequest
+from liftlog.types import NO_TICKET, Entry, Ticket
+
+
+def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, Ticket]:
+    """Take in a request of the term's leader; the answer, and the ticket that it has to wait for."""
+    log = state.raft_log
+    prev_index = request.prev_index
+    # I2: the reply says whether this disk's word counts.
+    if log.term_at(prev_index) != request.prev_term:
+        state.mark("M1.mismatch")
+        hint = log.retry_hint(prev_index, state.commit)
+        return AppendReply(state.term, state.node, False, hint, request.round, state.may_vote), NO_TICKET
+    matched = prev_index + len(request.entries)
+    if request.entries:
+        _merge(state, request.entries)
+        acknowledged = matched
+    else:
+        # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
+        acknowledged = min(matched, log.durable_index)
+        if acknowledged < matched:
+            state.mark("M1.ack-synced")
+    # M1g: never above what will be durable when the reply leaves.
+    after = log.ticket_for(acknowledged)
+    if after != NO_TICKET:
+        state.mark("M1.held-back")
+    if state.mutants.raft_ack_before_sync:
+        acknowledged, after = matched, NO_TICKET
+    # Beyond `matched` this log may differ from the leader's, whatever the leader has committed.
+    commit = min(request.commit, matched if not state.mutants.raft_commit_unclamped else log.last_index)
+    if min(request.commit, log.last_index) > max(commit, state.commit):
+        state.mark("M1.commit-beyond-match")
+    if commit > state.commit:
+        state.commit_to(commit)
+    return AppendReply(state.term, state.node, True, acknowledged, request.round, state.may_vote), after
+
+
+def _merge(state: RaftState, entries: list[Entry]) -> None:
+    """M1f: take entries whose predecessor matches; what is already there is left alone."""
+    log = state.raft_log
+    for position, entry in enumerate(entries):
+        term = log.term_at(entry.index)
+        if term == entry.term:
+            continue
+        if term >= 0:
+            state.mark("M1.truncate")
+            state.truncate(entry.index - 1)
+        state.append(entries[position:])
+        return

@@ -1,0 +1,151 @@
+"""What a member of the metadata group knows, and what of it can change how (M1).
+
+`RaftState` is read by every part of Raft and written by its own moves only, which check what Raft rests on
+where it is written. A violation means that the log of commands is in doubt: the process stops.
+
+    term       never falls; no entry is of a later one (M1n)
+    vote       changes with the term, or from nobody to somebody (M1a)
+    role       a candidate alone becomes leader; who leads is known as leader to itself
+    log        entries follow each other, terms never fall; a leader's only grows; what is committed stays
+               (M1f)
+    commit     never falls, never passes the log's end (M1h)
+    durable    never passes the log's end (M1g, `liftlog.core.raft_log`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from liftlog.core.guards import Guards
+from liftlog.core.raft_log import RaftLog
+from liftlog.messages import Effect, PeerMessage
+from liftlog.types import NO_NODE, Entry, HardState, NodeConfig, Ticket, invariant
+
+Refuse = Callable[[str, int, PeerMessage, str], None]
+"""Told the rule, the sender, the message and the reason."""
+
+
+class Role(Enum):
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+# Looking up a member of an Enum class costs more than a global, and heartbeats are the most frequent event.
+FOLLOWER, PRE_CANDIDATE, CANDIDATE, LEADER = Role
+
+
+class RaftState:
+    """See the module. Parts append to `effects`, `reads_ready` and `reads_failed` what is to be done."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        hard_state: HardState,
+        entries: list[Entry],
+        effects: list[Effect],
+        new_ticket: Callable[[], Ticket],
+        guards: Guards,
+        refuse: Refuse | None = None,
+    ) -> None:
+        self.config = config
+        self.node = config.node
+        self.effects = effects
+        self.mark = guards.mark
+        self.decides = guards.decides
+        self.mutants = guards.mutants
+        self.refuse = refuse if refuse is not None else lambda rule, *_: guards.mark(rule)
+        voter_count = len(config.voters)
+        self.quorum = voter_count // 2 if self.mutants.raft_quorum_half else voter_count // 2 + 1
+        self.other_voters = [voter for voter in config.voters if voter != config.node]
+        self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
+        self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
+        self.term = hard_state.term
+        self.voted_for = hard_state.voted_for
+        self.raft_log = RaftLog(entries, effects, new_ticket)
+        if self.raft_log.last_term > self.term:
+            # A power loss in the middle of a group of writes may keep entries of a term and lose the record
+            # of the term. No answer of that term has left this node, since answers wait for both.
+            self.term = self.raft_log.last_term
+            self.voted_for = NO_NODE
+        self.term_at_start = self.term
+        self.role = FOLLOWER
+        self.leader: int = NO_NODE
+        self.commit = 0
+        self.may_vote = False
+        """Whether the word of this disk counts (I2)."""
+        self.unsaved = False
+        """Term or vote are not written yet as they are now."""
+        self.ticks = 0
+        self.now_ms = 0.0
+        self.reads_ready: list[tuple[int, int]] = []
+        """(key, index): the read may be answered once the state machine has applied up to index."""
+        self.reads_failed: list[int] = []
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role is LEADER
+
+    @property
+    def log(self) -> list[Entry]:
+        """All entries, index i at position i - 1. Not to be changed."""
+        return self.raft_log.entries
+
+    @property
+    def durable_index(self) -> int:
+        return self.raft_log.durable_index
+
+    # -- moves ------------------------------------------------------------------------------------
+
+    def enter_term(self, term: int, vote: int = NO_NODE) -> None:
+        """A later term; `vote` as the one that stands for election in it."""
+        invariant(term > self.term, f"term {self.term}, then {term}")
+        self.term = term
+        self.voted_for = vote
+        self.unsaved = True
+
+    def vote_for(self, node: int) -> None:
+        if self.voted_for != node:
+            invariant(self.voted_for == NO_NODE, f"votes in term {self.term}: {self.voted_for}, then {node}")
+            self.voted_for = node
+            self.unsaved = True
+
+    def saved(self) -> None:
+        """Term and vote have been handed to storage."""
+        self.unsaved = False
+
+    def allow_vote(self, may_vote: bool) -> None:
+        self.may_vote = may_vote
+
+    def take_role(self, role: Role) -> None:
+        if role is LEADER:
+            invariant(self.role is CANDIDATE, f"a {self.role.value} becomes leader of term {self.term}")
+            invariant(self.voted_for == self.node, f"leader of term {self.term} with the votes of others")
+        self.role = role
+
+    def follow(self, leader: int) -> None:
+        """Whoever leads the term as far as this node knows; 0 = not known."""
+        invariant(self.role is not LEADER or leader == self.node, f"a leader follows node {leader}")
+        self.leader = leader
+
+    def append(self, entries: list[Entry]) -> None:
+        term = self.raft_log.append(entries)
+        invariant(term <= self.term, f"an entry of term {term} in term {self.term}")
+
+    def truncate(self, keep: int) -> None:
+        """Remove every entry above index `keep`."""
+        invariant(keep >= self.commit, f"Raft log cut to {keep}, committed up to {self.commit}")
+        invariant(self.role is not LEADER, f"the leader of term {self.term} cuts its log to {keep}")
+        self.raft_log.truncate(keep)
+
+    def commit_to(self, index: int) -> None:
+        last_index = self.raft_log.last_index
+        invariant(self.commit <= index <= last_index, f"commit {self.commit}, then {index} of {last_index}")
+        self.commit = index
+
+    def pass_time(self, now_ms: float, ticks: int) -> None:
+        """`ticks` have passed; the monotonic clock says `now_ms`."""
+        self.ticks += ticks
+        self.now_ms = now_ms
