@@ -8,7 +8,7 @@
     listen = "0.0.0.0:4701"          # for clients
     address = "10.0.0.1:4701"        # what clients are told; the default is `listen`
     peer_listen = "0.0.0.0:4801"     # for the other nodes; the default is this node's line in [peers]
-    trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/tracing.py
+    trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/trace/file.py
     log_format = "text"              # or "json": one object a line, see docs/operating.md
 
     [nats]

@@ -12,12 +12,11 @@ import time
 from collections.abc import Sequence
 from logging import ERROR, INFO, WARNING
 
-from liftlog.core.commands import Command
 from liftlog.core.node import Node
-from liftlog.core.records import EXPIRED, LEFT, LIVE, Result
+from liftlog.core.records import EXPIRED, LEFT, LIVE
 from liftlog.core.replica import FAILED, READY
 from liftlog.eventlog import Sparing, say
-from liftlog.messages import Effect, Event, LogOpened, MetadataStalled, StorageFailed, TimerFired
+from liftlog.messages import Event, LogOpened, MetadataStalled, Outcome, StorageFailed, TimerFired
 from liftlog.types import RAFT_LOG, PartitionId
 
 TELL_EVERY_TICKS = 10
@@ -44,10 +43,11 @@ class Watcher:
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
         self._touched: dict[PartitionId, None] = {}
         self._names: dict[int, str] = {}
-        node.on_applied.append(self._on_applied)
 
-    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, event: Event | None, outcome: Outcome) -> None:
         kind = type(event)
+        for partition in outcome.touched:
+            self._touched[partition] = None
         if kind is TimerFired:
             self._look()
             self._ticks += 1
@@ -60,9 +60,6 @@ class Watcher:
             self._look()
         elif event is None or kind is LogOpened or self._node.metadata.applied != self._applied:
             self._look()
-
-    def _on_applied(self, index: int, command: Command, result: Result) -> None:
-        self._touched.update(self._node.metadata.changed)
 
     # -- looking ---------------------------------------------------------------------------------------------
 

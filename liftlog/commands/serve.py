@@ -24,14 +24,13 @@ from liftlog.commands.common import (
     print_json,
 )
 from liftlog.core.node import Node
-from liftlog.driver.interpreter import Observer
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import Built, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
-from liftlog.tracing import TraceFile, TraceWriter
+from liftlog.trace.file import TraceFile, TraceWriter
 from liftlog.types import LiftlogError, Recovered, TailState
 from liftlog.version import VERSION
 from liftlog.watching import Watcher
@@ -107,13 +106,13 @@ def _serve(args: argparse.Namespace) -> int:
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
         tell_start(config, recovered)
-        node = Node(config.node_config(), recovered)
-        observers: list[Observer] = []
-        if config.trace is not None:
-            disk_id = recovered.identity.disk_id
-            observers.append(TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace)).stepped)
-        observers.append(Watcher(node, sparing).stepped)
-        return Built(node, engine, observers)
+        if config.trace is None:
+            node = Node(config.node_config(), recovered)
+            return Built(node, engine, [Watcher(node, sparing).stepped])
+        node = Node(config.node_config(), recovered, applied=lambda *what: trace.applied(*what))
+        disk_id = recovered.identity.disk_id
+        trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
+        return Built(node, engine, [trace.stepped, Watcher(node, sparing).stepped])
 
     def announce(line: dict[str, object]) -> None:
         if args.json:

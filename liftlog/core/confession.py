@@ -33,6 +33,7 @@ class Confession:
     def say(self, epoch: int, leo: int, shortfall: bool) -> None:
         """From now on tell the group: what this copy still has ends at `leo`, with a record of `epoch`."""
         ctx = self.ctx
+        self.replica.touch()
         self.number += 1
         self.said = ReplicaFailed(
             UNSENT, self.replica.id, ctx.node, ctx.incarnation, self.number, epoch, leo, shortfall

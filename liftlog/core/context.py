@@ -85,7 +85,7 @@ class Context:
         self.ticket = 0
         self.owners: dict[int, PartitionId] = {}
         self.touched: dict[PartitionId, None] = {}
-        """Replicas that the present step has changed, made or removed, for those who watch."""
+        """Replicas that the present step has changed, made or removed (`Outcome.touched`)."""
         self.request_counter = 0
         self.submit: Callable[[Command], bool] = lambda command: False
         """A client's command on its way to the group; False if there is no room."""

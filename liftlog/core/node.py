@@ -1,4 +1,4 @@
-r"""One node of the cluster: `step(event) -> effects`, composed of Raft, metadata and replicas.
+r"""One node of the cluster: `step(event) -> outcome`, composed of Raft, metadata and replicas.
 
     Received ----> raft ----> committed commands ----> metadata ----> roles of the replicas
              \--> replicas (fetch, reply)                              |
@@ -10,7 +10,7 @@ R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from liftlog.core.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
@@ -38,7 +38,6 @@ from liftlog.messages import (
     Compacted,
     Drained,
     Durable,
-    Effect,
     Event,
     Fetch,
     FetchProgress,
@@ -51,6 +50,7 @@ from liftlog.messages import (
     LogRepaired,
     LogStartMoved,
     MetadataStalled,
+    Outcome,
     PeerMessage,
     Published,
     RangeFetch,
@@ -99,6 +99,10 @@ def foreign_command(sender: int, message: PeerMessage) -> str:
     return ""
 
 
+def _unheard(index: int, command: Command, result: Result) -> None:
+    pass
+
+
 class Node:
     """The whole protocol core of one process. Pure: equal events in equal order give equal effects.
 
@@ -106,7 +110,16 @@ class Node:
     then stop.
     """
 
-    def __init__(self, config: NodeConfig, recovered: Recovered, mutants: Mutants = NO_MUTANTS) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        recovered: Recovered,
+        mutants: Mutants = NO_MUTANTS,
+        applied: Callable[[int, Command, Result], None] = _unheard,
+    ) -> None:
+        """`applied`: told of each command of the group, by its index, the moment it has been applied, since
+        one step may apply several and the metadata between two of them is not seen again.
+        """
         self.config = config
         self.metadata = Metadata(Guards(mutants))
         guards = Guards(mutants)
@@ -133,8 +146,7 @@ class Node:
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
-        self.on_applied: list[Callable[[int, Command, Result], None]] = []
-        """Called after each applied command, for those who record what happens (`steps.py`)."""
+        self._applied = applied
         self._handlers: dict[type, Callable[[Any], None]] = {
             Received: self._on_received,
             TimerFired: self._on_timer,
@@ -177,27 +189,31 @@ class Node:
 
     # -- the one entry ----------------------------------------------------------------------------
 
-    def start(self, now_ms: float) -> list[Effect]:
-        """First effects of this run: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
+    def start(self, now_ms: float) -> Outcome:
+        """What this run begins with: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
         self.ctx.now_ms = now_ms
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.start(now_ms)
         self._apply_committed()
         return self._drain()
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event) -> Outcome:
         """Take in one event; the effects are to be carried out in order."""
-        self.ctx.touched.clear()
         self._handlers[type(event)](event)
         if self.ctx.leaving:
             self.leaving.advance()
             self._after_raft()
         return self._drain()
 
-    def _drain(self) -> list[Effect]:
-        effects = self.ctx.effects[:]
-        self.ctx.effects.clear()
-        return effects
+    def _drain(self) -> Outcome:
+        ctx = self.ctx
+        effects = ctx.effects[:]
+        ctx.effects.clear()
+        touched: Sequence[PartitionId] = ()
+        if ctx.touched:
+            touched = tuple(ctx.touched)
+            ctx.touched.clear()
+        return Outcome(effects, touched, self.raft.raft_log.take_changed())
 
     # -- peers ------------------------------------------------------------------------------------
 
@@ -351,8 +367,7 @@ class Node:
         result = self.metadata.apply(entry.index, command)
         self.proposals.applied(command, result)
         self.requests.applied(command, result)
-        for record in self.on_applied:
-            record(entry.index, command, result)
+        self._applied(entry.index, command, result)
         if isinstance(command, RegisterNode) and command.node == self.config.node:
             self.session.registered()
 

@@ -40,7 +40,7 @@ def batches_of(entries: list[Entry]) -> list[Batch]:
 class RaftLog:
     """Entries 1 to `last_index`, of which those up to `durable_index` are known to be synced."""
 
-    __slots__ = ("_effects", "_new_ticket", "_writing", "changed_from", "durable_index", "entries")
+    __slots__ = ("_changed_from", "_effects", "_new_ticket", "_writing", "durable_index", "entries")
 
     def __init__(self, entries: list[Entry], effects: list[Effect], new_ticket: Callable[[], Ticket]) -> None:
         """`entries` came from the disk and are durable. Raises InvariantViolation if they are no Raft log."""
@@ -51,8 +51,7 @@ class RaftLog:
             term = entry.term
         self.entries = entries
         self.durable_index = len(entries)
-        self.changed_from = 0
-        """The lowest index that was written or cut since a recorder has set this back to 0."""
+        self._changed_from = 0
         self._effects = effects
         self._new_ticket = new_ticket
         self._writing: dict[Ticket, int] = {}
@@ -99,7 +98,12 @@ class RaftLog:
         self._effects.append(TruncateLog(RAFT_LOG, keep, ticket))
 
     def _note_change(self, index: int) -> None:
-        self.changed_from = min(self.changed_from or index, index)
+        self._changed_from = min(self._changed_from or index, index)
+
+    def take_changed(self) -> int:
+        """The lowest index that was written or cut since this was last called; 0: none was."""
+        changed_from, self._changed_from = self._changed_from, 0
+        return changed_from
 
     def on_durable(self, ticket: Ticket) -> bool:
         """Note that a write is synced; True if `durable_index` moved. Foreign tickets are ignored."""

@@ -281,6 +281,7 @@ class Replica:
 
     def adopt(self) -> None:
         """Follow what the metadata says now: lead, follow, or neither. Called after every applied change."""
+        self.touch()
         record = self.record
         ctx = self.ctx
         if record is None or self.state != READY or not ctx.incarnation:

@@ -36,6 +36,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    Outcome,
     RefusePublishes,
     ReplyClient,
     Send,
@@ -57,12 +58,12 @@ class NodeStopped(Exception):
 class StepNode(Protocol):
     """What is needed of `liftlog.core.node.Node`."""
 
-    def start(self, now_ms: float) -> list[Effect]: ...
+    def start(self, now_ms: float) -> Outcome: ...
 
-    def step(self, event: Event) -> list[Effect]: ...
+    def step(self, event: Event) -> Outcome: ...
 
 
-Observer = Callable[[Event | None, list[Effect]], None]
+Observer = Callable[[Event | None, Outcome], None]
 """Sees each step, the start as None, before anything of it is carried out."""
 
 
@@ -184,13 +185,13 @@ class Interpreter:
         self._in_step = True
         try:
             try:
-                effects = self._node.step(event) if event is not None else self._node.start(self._now_ms)
+                outcome = self._node.step(event) if event is not None else self._node.start(self._now_ms)
             except Exception as error:
                 if self._raised is not None:
                     self._raised(event, error)
                 raise
             for observe in self._observers:
-                observe(event, effects)
+                observe(event, outcome)
             kind = type(event)
             if kind is Durable:
                 for send in self._outbox.durable(event.ticket):  # type: ignore[union-attr]
@@ -199,7 +200,7 @@ class Interpreter:
             elif kind is StorageFailed:
                 self._outbox.failed(event.ticket)  # type: ignore[union-attr]
             carry_out = self._carry_out
-            for effect in effects:
+            for effect in outcome.effects:
                 if self.ended:
                     break
                 carry_out[type(effect)](effect)

@@ -1,6 +1,6 @@
 """Every event, effect and peer message: the vocabulary of the core on one page.
 
-    event  ->  Node.step(event)  ->  list of effects
+    event  ->  Node.step(event)  ->  outcome: the effects, and what was touched
 
 *Events* tell the core what happened; *effects* tell the driver what to do. Nothing in the core waits: an
 effect that takes time answers with a later event. The contract of each effect stands on its class.
@@ -8,7 +8,7 @@ effect that takes time answers with a later event. The contract of each effect s
 *Peer messages* travel between nodes (`Send` -> network -> `Received`). The network may lose, delay, duplicate
 and reorder them; no message is needed for safety.
 
-One module each: `peers`, `clients`, `effects` (with the storage jobs), `events`.
+One module each: `peers`, `clients`, `effects` (with the storage jobs), `events`, `outcome`.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ from liftlog.messages.events import (
     TimeFound,
     TimerFired,
 )
+from liftlog.messages.outcome import Outcome
 from liftlog.messages.peers import (
     FETCH_BELOW_START,
     FETCH_DAMAGED,
@@ -229,6 +230,7 @@ __all__ = [
     "OffsetReply",
     "OffsetRequest",
     "OpenLog",
+    "Outcome",
     "PartitionInfo",
     "PeerMessage",
     "Published",

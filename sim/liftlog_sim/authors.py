@@ -25,8 +25,6 @@ from liftlog.core.commands import (
     ReplicaFailed,
 )
 from liftlog.core.metadata import Metadata
-from liftlog.core.node import Node
-from liftlog.core.records import Result
 from liftlog.messages import (
     ClientMessage,
     CreateStreamRequest,
@@ -134,15 +132,11 @@ class Authors:
         self._authors.setdefault(wanted, []).append(author)
         return author
 
-    def watch(self, node: Node) -> None:
-        """Look at every command that this process applies."""
-
-        def applied(index: int, command: Command, result: Result) -> None:
-            if index > self._index and self.violation is None:
-                self._index = index
-                self._judge(index, command, node.metadata)
-
-        node.on_applied.append(applied)
+    def applied(self, index: int, command: Command, metadata: Metadata) -> None:
+        """A node has applied a command; `metadata` is what it has now."""
+        if index > self._index and self.violation is None:
+            self._index = index
+            self._judge(index, command, metadata)
 
     # -- judging -------------------------------------------------------------------------------------------
 

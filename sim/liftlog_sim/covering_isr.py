@@ -32,7 +32,6 @@ from liftlog.core.commands import (
 from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
 from liftlog.core.records import PartitionState, Result
-from liftlog.core.steps import Office, ReplicaState
 from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_OK,
@@ -45,6 +44,7 @@ from liftlog.messages import (
     Published,
     Received,
 )
+from liftlog.trace.replica_lines import Office, ReplicaState
 from liftlog.types import Entry, Message, Mutants, NodeConfig, PartitionId, StreamConfig
 from liftlog_sim.puppet import NotDriven, Puppet
 from liftlog_spec.cover.scenario import Head, ScenarioStep

@@ -29,8 +29,8 @@ from liftlog.messages import (
     TIMER_TICK,
     AppendReply,
     AppendRequest,
-    Effect,
     Event,
+    Outcome,
     PeerMessage,
     Received,
     SaveHardState,
@@ -120,8 +120,8 @@ class Voter:
         """What waits for a write."""
         return [self._letter(send.to, send.message) for send in self.process.held]
 
-    def _stepped(self, event: Event | None, effects: list[Effect]) -> None:
-        for effect in effects:
+    def _stepped(self, event: Event | None, outcome: Outcome) -> None:
+        for effect in outcome.effects:
             if (
                 isinstance(effect, Send)
                 and isinstance(effect.message, AppendReply)

@@ -19,9 +19,16 @@ from functools import partial
 from typing import Any, Protocol
 
 from liftlog.api.spans import materialize
+from liftlog.core.commands import Command
 from liftlog.core.node import Node
+from liftlog.core.records import Result
 from liftlog.driver.interpreter import Ports
-from liftlog.messages import Effect, Event, SpannedRead, StopRequested
+from liftlog.messages import (
+    Event,
+    Outcome,
+    SpannedRead,
+    StopRequested,
+)
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import Sealer
@@ -78,7 +85,11 @@ class MachineHooks(Protocol):
         """It has its node, which is not started yet."""
         ...
 
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+        """The node has applied a command of the metadata group, in the middle of a step."""
+        ...
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         """The node has stepped; nothing has come of it yet. Raises Violation."""
         ...
 
@@ -269,7 +280,8 @@ class Machine:
             partial(self.raised, None),
             knobs.tune,
         )
-        self.node = Node(knobs.node_config(self.number), recovered, around.mutants)
+        applied = partial(hooks.applied, self)
+        self.node = Node(knobs.node_config(self.number), recovered, around.mutants, applied)
         hooks.created(self)
         self.process = around.gear(self)
         around.network.started(self.number)
@@ -305,9 +317,9 @@ class Machine:
         assert self.storage is not None and self.clients is not None
         return Ports(self.network, self.bus, self.storage, self.clients, self.clock, self.timer_random, alarm)
 
-    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, event: Event | None, outcome: Outcome) -> None:
         """The node has stepped: it is checked before anything comes of it. Raises Violation."""
-        self.hooks.stepped(self, event, effects)
+        self.hooks.stepped(self, event, outcome)
 
     def raised(self, event: Event | None, error: Exception) -> None:
         """The node raised over this event, or its storage did. Raises Violation."""

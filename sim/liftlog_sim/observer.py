@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from liftlog.core.commands import Command
+from liftlog.core.records import Result
 from liftlog.core.replica import Replica
 from liftlog.messages import (
     AckPublishes,
@@ -28,6 +30,7 @@ from liftlog.messages import (
     LogStartMoved,
     LookupTime,
     MoveLogStart,
+    Outcome,
     ReadLog,
     RebuildLog,
     Received,
@@ -63,30 +66,11 @@ from liftlog_sim.raft_truth import RaftTruth
 from liftlog_sim.retaining import Retaining
 from liftlog_sim.sessions import WholeSessions
 from liftlog_sim.silence import Contacts
+from liftlog_sim.step_watcher import StepWatcher
 from liftlog_sim.waiting import WaitingReads
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
-
-
-class StepWatcher(Protocol):
-    """Who holds each step against a model while the world runs (`liftlog_sim/refining.py`)."""
-
-    def created(self, machine: Machine) -> None:
-        """A process has its node, which is not started yet. Raises Violation."""
-        ...
-
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
-        """After each step. Raises Violation."""
-        ...
-
-    def check(self) -> None:
-        """Explain what was only noted so far. Raises Violation."""
-        ...
-
-    def counters(self) -> dict[str, int]:
-        """What was done, for the run's result."""
-        ...
 
 
 class _Seen:
@@ -211,14 +195,19 @@ class Observer:
 
     def created(self, machine: Machine) -> None:
         """The process has its node, which is not started yet."""
-        assert machine.node is not None
-        self._account.authors.watch(machine.node)
-        self._sessions.watch(machine)
+        self._sessions.created(machine)
         if self.refining is not None:
             try:
                 self.refining.created(machine)
             except Violation as violation:
                 self.fail(violation)
+
+    def command_applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+        """The node has applied a command of the metadata group, in the middle of a step."""
+        self._account.authors.applied(index, command, machine.running.metadata)
+        self._sessions.applied(machine, index, command, result)
+        if self.refining is not None:
+            self.refining.applied(machine, index, command, result)
 
     def _summary(self, machine: Machine, summary: LogSummary) -> None:
         """Storage says what it found when it opened a log."""
@@ -297,9 +286,10 @@ class Observer:
 
     # -- each step -----------------------------------------------------------------------------------------
 
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         """Check what this step touched. Raises `Violation`."""
         self.steps += 1
+        effects = outcome.effects
         if self.on_step is not None:
             self.on_step(machine, event, effects)
         try:
@@ -323,7 +313,7 @@ class Observer:
                 self.refining.check()
                 self.refining = None
             if self.refining is not None and not nothing_done:
-                self.refining.stepped(machine, event, effects)
+                self.refining.stepped(machine, event, outcome)
         except Violation as violation:
             self.fail(violation)
 

@@ -11,17 +11,17 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from liftlog.core.commands import Command
 from liftlog.core.node import Node
-from liftlog.core.recorder import Recorder
-from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep
+from liftlog.core.records import Result
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
     TIMER_TICK,
     AppendLog,
     BusUp,
     CheckpointHw,
-    Effect,
     Event,
+    Outcome,
     PeerMessage,
     ResetLog,
     StorageFailed,
@@ -30,6 +30,8 @@ from liftlog.messages import (
     TruncateLog,
 )
 from liftlog.storage.engine import StorageEngine
+from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep
+from liftlog.trace.replica_recorder import Recorder
 from liftlog.types import LiftlogError, Mutants, NodeConfig, PartitionId, Recovered
 from liftlog_sim.copies import places, segment_paths
 from liftlog_sim.disk import SimDisk
@@ -83,7 +85,7 @@ class Puppet:
         self._held_log = held_log
         self._engine = StorageEngine(self.disk, None, self._mutants)
         recovered = self._engine.recover(self.number, self.disk_id, self.nonce)
-        self.node = Node(config, recovered, self._mutants)
+        self.node = Node(config, recovered, self._mutants, self._applied)
         self._recorder = Recorder(self.node)
         self._now_ms = 0.0
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
@@ -142,8 +144,11 @@ class Puppet:
         finally:
             self._busy = False
 
-    def _stepped(self, event: Event | None, effects: list[Effect]) -> None:
-        for line in self._recorder.stepped(event, effects):
+    def _applied(self, index: int, command: Command, result: Result) -> None:
+        self._recorder.applied(index, command, result)
+
+    def _stepped(self, event: Event | None, outcome: Outcome) -> None:
+        for line in self._recorder.stepped(event, outcome):
             if line.partition == self._held_log:
                 if isinstance(line, ReplicaStep):
                     self.state = line.after

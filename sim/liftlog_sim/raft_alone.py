@@ -19,6 +19,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    Outcome,
     PeerMessage,
     Received,
     SaveHardState,
@@ -70,11 +71,11 @@ class RaftSteps:
         self._raft = raft
         self._effects = effects
 
-    def start(self, now_ms: float) -> list[Effect]:
+    def start(self, now_ms: float) -> Outcome:
         self._raft.start(now_ms)
         return self._drain()
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event) -> Outcome:
         raft = self._raft
         match event:
             case Received():
@@ -89,13 +90,13 @@ class RaftSteps:
                 raise TypeError(f"Raft does not know {event!r}")
         return self._drain()
 
-    def _drain(self) -> list[Effect]:
+    def _drain(self) -> Outcome:
         effects = self._effects[:]
         self._effects.clear()
         strange = [effect for effect in effects if not isinstance(effect, Send | SetTimer | StorageJob)]
         if strange:
             raise TypeError(f"Raft asked for {strange}")
-        return effects
+        return Outcome(effects, group_log_from=self._raft.raft_log.take_changed())
 
 
 class RaftProcess:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from liftlog.core.recorder import Told
-from liftlog.messages import Effect, Event
+from liftlog.core.commands import Command
+from liftlog.core.records import Result
+from liftlog.messages import Event, Outcome
+from liftlog.trace.replica_recorder import Told
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.refining_raft import (
@@ -82,7 +84,7 @@ class Refining:
         self.raft = RaftRefining(checks)
         self._processes: dict[int, RefinedProcess] = {}
         self._told = Told()
-        self._looked_at = 0
+        self._replica_steps = 0
         self._waiting: list[Waiting] = []
 
     def created(self, machine: Machine) -> None:
@@ -95,15 +97,20 @@ class Refining:
         self.raft.created(machine.number, machine.node.config.voters, struck)
         former = self._processes.get(machine.number)
         if former is not None:
-            self._looked_at += former.replicas.looked_at
+            self._replica_steps += former.replicas.replica_steps
         self._processes[machine.number] = RefinedProcess(machine, self._told)
 
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+        """A node has applied a command, in the middle of a step."""
+        self._processes[machine.number].replicas.applied(index, command, result)
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         """After each `Node.step`. Raises Violation."""
         process = self._processes[machine.number]
         waiting = self._waiting
-        seen = process.replicas.seen(event, effects)
-        waiting.append((self._kernel.now_us, process, process.raft.seen(), seen))
+        seen = process.replicas.seen(event, outcome)
+        remembers = process.raft.seen(outcome.group_log_from)
+        waiting.append((self._kernel.now_us, process, event, outcome.effects, remembers, seen))
         if len(waiting) >= AT_ONCE:
             self.check()
 
@@ -121,8 +128,8 @@ class Refining:
     def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
         """The first step that the ISR model does not explain: its place, and why."""
         take, checks = self.refinement.take, self._checks
-        for place, (_, process, _, seen) in enumerate(waiting):
-            if seen[4] is None:
+        for place, (_, process, _, _, _, seen) in enumerate(waiting):
+            if seen is None:
                 continue
             for line in process.replicas.lines(seen):
                 checks[NAME] += 1
@@ -133,13 +140,14 @@ class Refining:
         return None
 
     def counters(self) -> dict[str, int]:
-        """For the run's result: replicas looked at, actions by name, and what the model does not contain."""
+        """For the run's result: steps of replicas, actions by name, and what the model does not contain."""
         refinement = self.refinement
-        looked_at = self._looked_at + sum(each.replicas.looked_at for each in self._processes.values())
+        running = self._processes.values()
+        replica_steps = self._replica_steps + sum(each.replicas.replica_steps for each in running)
         found = {
-            STEPS: looked_at,
+            STEPS: replica_steps,
             ACTIONS: refinement.actions,
-            STUTTERS: looked_at - refinement.lines + refinement.stutters,
+            STUTTERS: replica_steps - refinement.lines + refinement.stutters,
             COMMANDS: refinement.commands,
         }
         found.update({f"{OUTSIDE}{name}": number for name, number in refinement.outside.items()})

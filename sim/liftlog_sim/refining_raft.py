@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.core.raft_steps import RaftRecorder, RaftState, echo_of
-from liftlog.core.recorder import Recorder, Seen, Told
+from liftlog.messages import Effect, Event
+from liftlog.trace.raft_lines import RaftState
+from liftlog.trace.raft_recorder import RaftRecorder, echo_of
+from liftlog.trace.replica_recorder import Recorder, Seen, Told
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
 
 if TYPE_CHECKING:
@@ -57,8 +59,9 @@ class RefinedProcess:
         self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
 
 
-Waiting = tuple[int, RefinedProcess, RaftState, Seen]
-"""A step: when, by whom, what it remembered afterwards of the group's log, and all else."""
+Waiting = tuple[int, RefinedProcess, Event | None, Sequence[Effect], RaftState, Seen | None]
+"""A step: when, by whom, over what, with which effects, what the process remembered afterwards of the group's
+log, and what it did about replicas."""
 
 
 class RaftRefining:
@@ -89,13 +92,13 @@ class RaftRefining:
         checker, checks = self.checker, self._checks
         assert checker is not None
         self._steps += len(waiting)
-        for place, (_, process, state, seen) in enumerate(waiting):
-            echo = echo_of(seen[0], seen[1])
+        for place, (_, process, event, effects, state, _) in enumerate(waiting):
+            echo = echo_of(event, effects)
             if echo is not None and checker.again(process.number, state, echo):
                 checks[NAME] += 1
                 process.raft.passed()
                 continue
-            line = process.raft.line(seen[0], seen[1], state)
+            line = process.raft.line(event, effects, state)
             if line is not None:
                 checks[NAME] += 1
                 try:

@@ -45,24 +45,23 @@ class WholeSessions:
         self.violation: Violation | None = None
         """The first one; a node is in the middle of its step then."""
 
-    def watch(self, machine: Machine) -> None:
-        """Look at every command that this new process applies."""
-        assert machine.node is not None
-        nonce = machine.node.ctx.nonce
-        sessions = self._sessions[machine.number] = {}
+    def created(self, machine: Machine) -> None:
+        """A new process knows of no session."""
+        self._sessions[machine.number] = {}
 
-        def applied(index: int, command: Command, result: Result) -> None:
-            if result.code:
-                return
-            if isinstance(command, RegisterNode | ConfirmNode):
-                sessions[command.node] = WatchedSession(index, machine.clock.monotonic_ms())
-            elif isinstance(command, ExpireNode) and command.node in sessions and self.violation is None:
-                session = sessions[command.node]
-                # Others may have heard late that it began.
-                if session.since == command.since and (session.answered or command.request.start == nonce):
-                    self._judge(machine, command.node, session)
-
-        machine.node.on_applied.append(applied)
+    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+        """A process has applied a command."""
+        if result.code:
+            return
+        sessions = self._sessions[machine.number]
+        if isinstance(command, RegisterNode | ConfirmNode):
+            sessions[command.node] = WatchedSession(index, machine.clock.monotonic_ms())
+        elif isinstance(command, ExpireNode) and command.node in sessions and self.violation is None:
+            session = sessions[command.node]
+            # Others may have heard late that it began.
+            own = command.request.start == machine.running.ctx.nonce
+            if session.since == command.since and (session.answered or own):
+                self._judge(machine, command.node, session)
 
     def sent(self, machine: Machine, effect: Send) -> None:
         """An answered heartbeat renews."""

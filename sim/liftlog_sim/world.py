@@ -56,6 +56,7 @@ class Wiring:
         self.starting = observer.starting
         self.recovered = observer.recovered
         self.created = observer.created
+        self.applied = observer.command_applied
         self.stepped = observer.stepped
         self.reply = clients.replied
         self.stopping = observer.stopped

@@ -12,6 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from liftlog.core.commands import (
+    Command,
+)
+from liftlog.core.metadata import (
+    Result,
+)
 from liftlog.core.node import Node
 from liftlog.core.replica import Replica
 from liftlog.driver.interpreter import Interpreter, Ports
@@ -28,12 +34,12 @@ from liftlog.messages import (
     CreateStreamRequest,
     Drained,
     Durable,
-    Effect,
     Event,
     LogOpened,
     LookupTime,
     MoveLogStart,
     OpenLog,
+    Outcome,
     PeerMessage,
     Published,
     ReadLog,
@@ -189,9 +195,7 @@ class World:
         self.held.pop(node, None)
         for log in self.disks[node].logs.values():
             log.lose_unsynced()
-        self.subscriptions = {
-            key: value for key, value in self.subscriptions.items() if value[0] != node
-        }
+        self.subscriptions = {key: value for key, value in self.subscriptions.items() if value[0] != node}
 
     def restart(self, node: int, tail: TailState = TailState.INTACT) -> None:
         disk = self.disks[node]
@@ -202,7 +206,7 @@ class World:
         nonce = node * 1000 + self.runs[node]
         recovered = Recovered(disk.identity, disk.hard_state, entries, logs, False, nonce)
         config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
-        self.nodes[node] = Node(config, recovered, self.mutants)
+        self.nodes[node] = Node(config, recovered, self.mutants, partial(self.learned, node))
         ports = NodePorts(self, node)
         self.interpreters[node] = Interpreter(
             self.nodes[node],
@@ -212,7 +216,10 @@ class World:
         self.interpreters[node].start()
         self.post(node, BusUp())
 
-    def observed(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+    def learned(self, node: int, index: int, command: Command, result: Result) -> None:
+        """A node has applied a command, in the middle of a step: for worlds that look on."""
+
+    def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:
         """A node has stepped, and nothing of it is carried out yet: for worlds that look on."""
 
     def replica(self, node: int, partition: PartitionId) -> Replica:

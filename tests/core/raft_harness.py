@@ -24,8 +24,8 @@ from liftlog.messages import (
     TIMER_TICK,
     AppendReply,
     AppendRequest,
-    Effect,
     Event,
+    Outcome,
     PeerMessage,
     Received,
     SetTimer,
@@ -147,9 +147,9 @@ class Group:
         self.machines[node].take(event)
         self.check(node)
 
-    def stepped(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, node: int, event: Event | None, outcome: Outcome) -> None:
         """A step is done, and nothing of it carried out yet."""
-        timers = (effect for effect in effects if isinstance(effect, SetTimer))
+        timers = (effect for effect in outcome.effects if isinstance(effect, SetTimer))
         self.machines[node].timers.extend(timers)
 
     def sync(self, node: int, count: int | None = None) -> None:

@@ -52,6 +52,7 @@ from liftlog.messages import (
     FetchReply,
     Heartbeat,
     HeartbeatReply,
+    Outcome,
     ReadIndexReply,
     ReadIndexRequest,
     ReadRequest,
@@ -68,7 +69,7 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import RAFT_LOG, Batch, Entry, LiftlogError, Message, PartitionId, TailState
+from liftlog.types import RAFT_LOG, Batch, Entry, LiftlogError, Message, PartitionId
 from tests.core.node_harness import World
 
 SEPARATOR = "----"
@@ -144,16 +145,12 @@ class WatchedWorld(World):
         """What the node has applied in the step under way."""
         super().__init__(count)
 
-    def restart(self, node: int, tail: TailState = TailState.INTACT) -> None:
-        super().restart(node, tail)
-        self.nodes[node].on_applied.append(self._on_applied)
-
-    def _on_applied(self, index: int, command: Command, result: Result) -> None:
+    def learned(self, node: int, index: int, command: Command, result: Result) -> None:
         self.applied.append((index, command, result))
 
-    def observed(self, node: int, event: Event | None, effects: list[Effect]) -> None:
+    def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:
         if event is not None:
-            self.stepped(node, event, effects)
+            self.stepped(node, event, outcome.effects)
         self.applied.clear()
 
 

@@ -40,7 +40,7 @@ def ready(**limits: int) -> tuple[World, PartitionId, int]:
 
 def stepped(world: World, node: int, event: Any) -> list[Effect]:
     """The effects, not carried out: storage does not answer."""
-    return world.nodes[node].step(event)
+    return world.nodes[node].step(event).effects
 
 
 def test_L3_clients_reads_of_a_stalled_disk_are_refused_at_the_limit_and_go_on_after_it() -> None:

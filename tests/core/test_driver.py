@@ -18,6 +18,7 @@ from liftlog.messages import (
     Effect,
     Event,
     Heartbeat,
+    Outcome,
     PeerMessage,
     Received,
     RefusePublishes,
@@ -90,12 +91,12 @@ class ScriptedNode:
         self.answers: list[list[Effect]] = []
         self.events: list[tuple[float, Event]] = []
 
-    def start(self, now_ms: float) -> list[Effect]:
-        return self.first
+    def start(self, now_ms: float) -> Outcome:
+        return Outcome(self.first)
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event) -> Outcome:
         self.events.append((trio.current_time(), event))
-        return self.answers.pop(0) if self.answers else []
+        return Outcome(self.answers.pop(0) if self.answers else [])
 
 
 def make(node: ScriptedNode, inbox_limit: int = 1024) -> tuple[NodeDriver, World]:
@@ -198,10 +199,10 @@ async def test_N2_after_a_pause_the_clock_comes_first_then_what_waited_then_othe
     stopped_ms = world.monotonic_ms()
     node.answers = [[SetTimer("tick", 50, 50)]]
 
-    def start(now_ms: float) -> list[Effect]:
+    def start(now_ms: float) -> Outcome:
         # The process is stopped for ten seconds while its first events wait.
         autojump_clock.jump(10.0)
-        return node.first
+        return Outcome(node.first)
 
     node.start = start  # type: ignore[method-assign]
     await run_for(driver, 0.01)
@@ -222,13 +223,13 @@ async def test_a_pause_within_a_step_does_not_delay_the_next_tick(
     driver, world = make(node)
     begun_ms = world.monotonic_ms()
 
-    def step(event: Event) -> list[Effect]:
+    def step(event: Event) -> Outcome:
         node.events.append((trio.current_time(), event))
         if len(node.events) == 1:
             autojump_clock.jump(10.0)
             driver.post(BusUp())
-            return [SetTimer("tick", 50, 50)]
-        return []
+            return Outcome([SetTimer("tick", 50, 50)])
+        return Outcome([])
 
     node.step = step  # type: ignore[method-assign]
     await run_for(driver, 20)

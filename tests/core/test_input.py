@@ -155,7 +155,7 @@ def refused(world: World, node: int, sender: int, message: PeerMessage, mark: st
     """The node takes the message, does nothing about it, and counts it."""
     one = world.nodes[node]
     before, count = state_of(world, node), one.marks.get(mark, 0)
-    effects = one.step(Received(sender, message))
+    effects = one.step(Received(sender, message)).effects
     assert not any(isinstance(effect, (SaveHardState, Send)) for effect in effects)
     assert state_of(world, node) == before
     assert one.marks.get(mark, 0) == count + 1, (mark, one.marks)

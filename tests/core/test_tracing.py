@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from liftlog.tracing import TraceFile
+from liftlog.trace.file import TraceFile
 from liftlog.types import LiftlogError
 
 

@@ -31,6 +31,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    Outcome,
     RefusePublishes,
     ReplyClient,
     Send,
@@ -86,17 +87,17 @@ class Scripted:
         self._answers = list(script.answers)
         self._port_fails = script.port_fails
 
-    def _next(self) -> list[Effect]:
+    def _next(self) -> Outcome:
         answer = self._answers.pop(0) if self._answers else []
         if isinstance(answer, Broken):
             raise Broken(str(answer))
-        return answer
+        return Outcome(answer)
 
-    def start(self, now_ms: float) -> list[Effect]:
+    def start(self, now_ms: float) -> Outcome:
         self.calls.append("start")
         return self._next()
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event) -> Outcome:
         self.calls.append(("step", shown(event)))
         return self._next()
 
@@ -292,7 +293,7 @@ class Machine:
     def ports(self, alarm: Callable[[float], None] = lambda next_ms: None) -> Ports:
         return self.running.ports(self.clock, alarm)
 
-    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, event: Event | None, outcome: Outcome) -> None:
         pass
 
     def raised(self, event: Event | None, error: Exception) -> None:

@@ -23,6 +23,7 @@ from liftlog.messages import (
     Effect,
     Event,
     Heartbeat,
+    Outcome,
     Received,
     RefusePublishes,
     ReplyClient,
@@ -175,8 +176,8 @@ def make(answers: list[Any], **more: Any) -> tuple[Interpreter, Scripted]:
 def test_observers_see_a_step_before_anything_of_it_is_carried_out_or_leaves() -> None:
     told: list[Any] = []
 
-    def observer(name: str) -> Callable[[Event | None, list[Effect]], None]:
-        return lambda event, effects: told.append((name, event, len(effects), len(node.calls)))
+    def observer(name: str) -> Callable[[Event | None, Outcome], None]:
+        return lambda event, outcome: told.append((name, event, len(outcome.effects), len(node.calls)))
 
     waits = Send(2, heartbeat(1), Ticket(1))
     interpreter, node = make([[waits], [Drain(PARTITION)]], observers=[observer("first"), observer("then")])
@@ -194,7 +195,7 @@ def test_observers_see_a_step_before_anything_of_it_is_carried_out_or_leaves() -
 
 
 def test_an_observer_that_raises_ends_the_run_and_nothing_of_the_step_leaves() -> None:
-    def refuse(event: Event | None, effects: list[Effect]) -> None:
+    def refuse(event: Event | None, outcome: Outcome) -> None:
         if event is not None:
             raise Broken("the observer")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from liftlog.core.steps import GroupStep
+from liftlog.trace.replica_lines import GroupStep
 from liftlog.types import StreamConfig
 from liftlog_spec.refine.traces import read_lines
 from tests.integration.cluster import Harness, Writer, until, with_cluster

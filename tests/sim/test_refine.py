@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from liftlog.cli import main
 from liftlog.core.metadata import Metadata
-from liftlog.messages import ElectLeaderRequest
+from liftlog.messages import ElectLeaderRequest, Event, Outcome
+from liftlog.trace.replica_lines import Step
+from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.refining import BASIC_ACTIONS, required_actions, summary
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.world import World
+from liftlog_spec.refine.checker import Refinement
 
 pytestmark = pytest.mark.slow
 
@@ -78,14 +83,39 @@ def test_a_sweep_refines_every_seed_unless_told_otherwise(capsys: pytest.Capture
     assert summary(msgspec.json.decode(capsys.readouterr().out)["refined"]) == []
 
 
-def test_a_message_of_the_group_leaves_replicas_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorder does not look at any then: whoever looks always must see the same."""
-    options = RunOptions(seed=5, profile="elections", duration_s=30, refine=True)
-    seldom = run_seed(options)
-    monkeypatch.setattr("liftlog.core.recorder.OF_THE_GROUP", frozenset())
-    always = run_seed(options)
-    assert seldom.good
-    assert (seldom.refined, seldom.trace_hash) == (always.refined, always.trace_hash)
+@pytest.mark.parametrize("profile", ["elections", "disk", "failures", "retention"])
+def test_an_outcome_names_every_replica_that_its_step_changed(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorder looks at no other: whoever looks at all of them must see the same."""
+    lines: list[list[Step]] = [[], []]
+    options = RunOptions(seed=5, profile=profile, duration_s=30, refine=True)
+    take = Refinement.take
+
+    def noted(place: int) -> Callable[[Refinement, Step], None]:
+        def note(self: Refinement, line: Step) -> None:
+            # They may be looked at in another order.
+            lines[place].append(msgspec.structs.replace(line, number=0))
+            take(self, line)
+
+        return note
+
+    monkeypatch.setattr(Refinement, "take", noted(0))
+    named = run_seed(options)
+    seen = Recorder.seen
+
+    def look_at_all(self: Recorder, event: Event | None, outcome: Outcome) -> object:
+        everybody = tuple(dict.fromkeys((*outcome.touched, *self._node.replicas)))
+        return seen(self, event, Outcome(outcome.effects, everybody, outcome.group_log_from))
+
+    monkeypatch.setattr(Refinement, "take", noted(1))
+    monkeypatch.setattr(Recorder, "seen", look_at_all)
+    everybody = run_seed(options)
+    assert named.good and named.refined["actions"] > 0
+    assert (named.refined, named.trace_hash) == (everybody.refined, everybody.trace_hash)
+    assert len(lines[0]) == len(lines[1])
+    for one, other in zip(*lines, strict=True):
+        assert one == other
 
 
 def test_what_is_noted_is_checked_in_order_and_by_the_end(

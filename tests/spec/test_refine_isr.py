@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.recorder import Recorder
-from liftlog.core.steps import GroupStep, ReplicaState, ReplicaStep, Step
-from liftlog.messages import Effect, Event
+from liftlog.core.commands import (
+    Command,
+)
+from liftlog.core.metadata import (
+    Result,
+)
+from liftlog.messages import (
+    Event,
+    Outcome,
+)
+from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Step
+from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.machine import Machine
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions
@@ -29,14 +38,17 @@ class Lines:
         self.recorders: dict[int, Recorder] = {}
 
     def watch(self, world: World) -> None:
-        world.observer.refining = self  # type: ignore[assignment]
+        world.observer.refining = self
 
     def created(self, machine: Machine) -> None:
         assert machine.node is not None
         self.recorders[machine.number] = Recorder(machine.node)
 
-    def stepped(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
-        self.found += self.recorders[machine.number].stepped(event, effects)
+    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+        self.recorders[machine.number].applied(index, command, result)
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
+        self.found += self.recorders[machine.number].stepped(event, outcome)
 
     def check(self) -> None:
         """Nothing is noted for later."""

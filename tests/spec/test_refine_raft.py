@@ -13,16 +13,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from liftlog.core.raft_steps import (
-    RaftCause,
-    RaftJob,
-    RaftLetter,
-    RaftRecorder,
-    RaftState,
-    RaftStep,
-    letter_of,
+from liftlog.messages import (
+    AppendRequest,
+    Event,
+    Outcome,
+    VoteReply,
 )
-from liftlog.messages import AppendRequest, Effect, Event, VoteReply
+from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, RaftStep
+from liftlog.trace.raft_recorder import RaftRecorder, letter_of
 from liftlog.types import NO_MUTANTS, Mutants
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement, _stepper
@@ -65,9 +63,9 @@ class RefinedGroup(Group):
                 return Packet(packet.sender, packet.to, message)
         return packet
 
-    def stepped(self, node: int, event: Event | None, effects: list[Effect]) -> None:
-        super().stepped(node, event, effects)
-        line = self._recorders[node].stepped(event, effects)
+    def stepped(self, node: int, event: Event | None, outcome: Outcome) -> None:
+        super().stepped(node, event, outcome)
+        line = self._recorders[node].stepped(event, outcome)
         if line is not None:
             self.lines.append(line)
             self.checker.step(line)

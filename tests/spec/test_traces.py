@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from liftlog.core.raft_steps import RaftRecorder
-from liftlog.core.recorder import Recorder
-from liftlog.core.steps import GroupStep, ReplicaStep
-from liftlog.tracing import Header, Line
+from liftlog.trace.file import Header, Line
+from liftlog.trace.raft_recorder import RaftRecorder
+from liftlog.trace.replica_lines import GroupStep, ReplicaStep
+from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions
 from liftlog_sim.world import World
@@ -41,10 +41,13 @@ class Writing:
         self._recorders[number] = RaftRecorder(node.raft, node.ctx.nonce, disk), Recorder(node)
         self._add(number, [Header(1, "sim", number, node.ctx.nonce, node.config.voters)])
 
-    def stepped(self, machine: Any, event: Any, effects: Any) -> None:
+    def applied(self, machine: Any, *command: Any) -> None:
+        self._recorders[machine.number][1].applied(*command)
+
+    def stepped(self, machine: Any, event: Any, outcome: Any) -> None:
         raft, log = self._recorders[machine.number]
-        line = raft.stepped(event, effects)
-        self._add(machine.number, ([line] if line is not None else []) + list(log.stepped(event, effects)))
+        line = raft.stepped(event, outcome)
+        self._add(machine.number, ([line] if line is not None else []) + list(log.stepped(event, outcome)))
 
     def _add(self, number: int, lines: list[Any]) -> None:
         now = self._world.kernel.now_us + self._skew.get(number, 0)
@@ -63,7 +66,7 @@ def traced(seed: int = SEED, skew_us: dict[int, int] | None = None, **options: A
 
     def watch(world: World) -> None:
         writing.append(Writing(world, skew_us or {}))
-        world.observer.refining = writing[0]  # type: ignore[assignment]
+        world.observer.refining = writing[0]
 
     assert run_seed(RunOptions(seed=seed, profile="mixed", duration_s=12, **options), watch).good
     return writing[0].lines

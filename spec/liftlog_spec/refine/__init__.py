@@ -1,1 +1,1 @@
-"""Is every step of the program a step of the model? Reads protocol traces (liftlog/core/steps.py)."""
+"""Is every step of the program a step of the model? Reads protocol traces (liftlog/trace)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from liftlog.core.steps import ReplicaState
+from liftlog.trace.replica_lines import ReplicaState
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.models.isr_steps import IsrSteps
 from liftlog_spec.refine.runs import Runs

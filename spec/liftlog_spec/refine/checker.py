@@ -1,8 +1,8 @@
 """Checks a whole run: every step of every replica of every partition, in one order.
 
     refinement = Refinement()
-    for step in steps:                 # liftlog.core.steps, in an order that keeps causes before effects
-        refinement.take(step)          # raises Mismatch
+    for step in steps:            # liftlog.trace.replica_lines, in an order that keeps causes before effects
+        refinement.take(step)     # raises Mismatch
 
 After the first mismatch of a partition nothing more is said about it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from liftlog.core.steps import GroupStep, ReplicaStep, Step
+from liftlog.trace.replica_lines import GroupStep, ReplicaStep, Step
 from liftlog.types import PartitionId
 from liftlog_spec.refine.abstract import Abstract, Disagreement
 from liftlog_spec.refine.group import GroupPart

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from liftlog.core.steps import ReplicaState
+from liftlog.trace.replica_lines import ReplicaState
 from liftlog_spec.refine.abstract import (
     APPLIED,
     FIRST,

@@ -7,7 +7,7 @@ actions; the record after it is compared with the model's.
 
 from __future__ import annotations
 
-from liftlog.core.steps import Found, Group, GroupStep
+from liftlog.trace.replica_lines import Found, Group, GroupStep
 from liftlog_spec.refine.abstract import (
     CHANGE,
     ELIGIBLE,

@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from liftlog.core.raft_steps import RaftLetter, RaftStep
-from liftlog.core.steps import GroupStep, ReplicaStep
 from liftlog.messages import FETCH_BELOW_START, FETCH_DIVERGED, FETCH_OK
-from liftlog.tracing import Header, Line
+from liftlog.trace.file import Header, Line
+from liftlog.trace.raft_lines import RaftLetter, RaftStep
+from liftlog.trace.replica_lines import GroupStep, ReplicaStep
 from liftlog.types import PartitionId
 
 RAFT = "raft"

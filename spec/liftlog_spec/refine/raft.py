@@ -35,7 +35,7 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from liftlog.core.raft_steps import RaftJob, RaftLetter, RaftState, RaftStep, Runs
+from liftlog.trace.raft_lines import RaftJob, RaftLetter, RaftState, RaftStep, Runs
 from liftlog_spec.lang.types import Record, Sort
 from liftlog_spec.models.raft import Raft
 from liftlog_spec.refine.raft_logs import expanded, log_of, runs_text
@@ -151,7 +151,7 @@ class RaftChecker:
         self._struck[node] = what
 
     def step(self, line: RaftStep, echo: Hashable = None) -> None:
-        """Explain one line. `echo`: that of its step (`raft_steps.echo_of`). Raises Disagreement."""
+        """Explain one line. `echo`: that of its step (`raft_recorder.echo_of`). Raises Disagreement."""
         node = self._node.get(line.node, -1)
         if node < 0:
             self._count_outside("step of a learner")

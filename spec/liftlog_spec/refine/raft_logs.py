@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from liftlog.core.raft_steps import RaftState
+from liftlog.trace.raft_lines import RaftState
 
 
 def expanded(runs: Sequence[tuple[int, int]]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.steps import Letter, Pending, ReplicaState, ReplicaStep
+from liftlog.trace.replica_lines import Letter, Pending, ReplicaState, ReplicaStep
 from liftlog_spec.refine.abstract import (
     APPLIED,
     CUT,

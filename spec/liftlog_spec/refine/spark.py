@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from liftlog.core.raft_steps import RaftStep
-from liftlog.core.steps import ReplicaStep
-from liftlog.tracing import Header, Line
+from liftlog.trace.file import Header, Line
+from liftlog.trace.raft_lines import RaftStep
+from liftlog.trace.replica_lines import ReplicaStep
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.order import CausalOrder
 from liftlog_spec.refine.traces import Checkers, TraceReport, check_headers

@@ -1,4 +1,4 @@
-"""Traces of a real cluster, read from the files that its nodes have written (liftlog/tracing.py).
+"""Traces of a real cluster, read from the files that its nodes have written (liftlog/trace/file.py).
 
     report = check_traces([Path("node-1.jsonl"), ...])
 
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from liftlog.core.raft_steps import RaftStep
-from liftlog.core.steps import ReplicaStep
-from liftlog.tracing import VERSION, Header, Line
+from liftlog.trace.file import VERSION, Header, Line
+from liftlog.trace.raft_lines import RaftStep
+from liftlog.trace.replica_lines import ReplicaStep
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.checker import Mismatch, Refinement
 from liftlog_spec.refine.order import CausalOrder, Incomplete

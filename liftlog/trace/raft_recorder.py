@@ -1,28 +1,6 @@
-"""What one step of a node did to its part of the metadata group, as plain data: lines of the protocol trace.
+"""Makes the Raft lines of one process's trace (`raft_lines.py`): looks at its Raft after each step.
 
-Refinement checking (docs/spec-refinement.md) reads these beside the lines of `liftlog.core.steps`: each has
-to be explained by actions of the model in `liftlog_spec/models/raft.py`. The field `type` of a line is
-"raft".
-
-A line is made for each step that changes the node's Raft state, submits a write of it, completes one, takes
-in a vote or append message (request or reply), or sends one. It says
-
-`cause`   the event of the step, with the message that came or the ticket that became durable;
-`jobs`    the writes that the step submits, in order, with what they write;
-`sent`    the vote and append messages that the step sends, in order. `after` of a message is the ticket of
-          the write that has to be durable before it may leave; 0: it leaves with the step. What is held back
-          leaves when its ticket is durable, with the step of that `Durable`;
-`state`   what the node remembers after the step.
-
-The first line of a process has the cause "Start" and says what was found on the disk and which disk it is.
-
-Order. The lines of one process (`node`, `start`) are numbered from 1 on without gaps. Lines of different
-processes are ordered by their messages: one that leaves with a step is received after it; one that is held
-back is received after the line in which its ticket becomes durable, or, where clocks cannot tell, at most
-shortly before.
-
-What is not in a trace: what entries contain ((index, term) names an entry), pre-votes beyond their terms,
-reads, births. Indexes are from 1 on, 0 is before the first. Node 0 is nobody.
+A recorder changes nothing, and Raft does not know of it.
 """
 
 from __future__ import annotations
@@ -39,6 +17,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    Outcome,
     Received,
     SaveHardState,
     Send,
@@ -46,98 +25,16 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
+from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, RaftStep, Runs
 from liftlog.types import RAFT_LOG, Entry
-
-Runs = tuple[tuple[int, int], ...]
-
-
-class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message. `kind`: ask and vote (request and reply), append and ack (request and reply).
-
-    `index`, `index_term`: the candidate's last entry, the entry before those that are carried, or the index
-    that an ack names. `terms`: (term, number) of each run of carried entries. `yes`: granted, or accepted.
-    `pre`: a pre-vote. `counts`: false from a disk that must not vote (I2). `after`: see the module.
-    """
-
-    kind: str
-    term: int
-    sender: int
-    receiver: int
-    index: int = 0
-    index_term: int = 0
-    terms: Runs = ()
-    commit: int = 0
-    yes: bool = False
-    pre: bool = False
-    counts: bool = True
-    after: int = 0
-
-
-class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The event's class by name, "Start" for a process's first; the message that came; the ticket."""
-
-    event: str
-    letter: RaftLetter | None = None
-    ticket: int = 0
-
-
-class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A write. `kind`: "state" writes term, vote and whether the vote is withheld; "cut" leaves the first
-    `index` entries; "append" adds entries behind the first `index`: (term, number) of each run in `terms`.
-    """
-
-    ticket: int
-    kind: str
-    term: int = 0
-    vote: int = 0
-    withheld: bool = False
-    index: int = 0
-    terms: Runs = ()
-
-
-class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a node remembers. `role`: that of `liftlog.core.raft.Role`.
-
-    `history`: (term, first index) of each run of terms in the log; `last`: its last index; `durable`: the
-    last index that the node knows to be synced.
-    """
-
-    term: int
-    vote: int
-    role: str
-    history: Runs
-    last: int
-    durable: int
-    commit: int
-    may_vote: bool
-    withheld: bool = False
-    """It was told to keep its vote for good (I2)."""
-
-
-class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type", gc=False):
-    """See the module. `start`: the process's nonce.
-
-    `disk`, `found`: the disk's id and what was found on it, in the first line of a process.
-    """
-
-    node: int
-    start: int
-    number: int
-    cause: RaftCause
-    state: RaftState
-    jobs: tuple[RaftJob, ...] = ()
-    sent: tuple[RaftLetter, ...] = ()
-    disk: str = ""
-    found: RaftState | None = None
-    at_us: int = 0
 
 
 class RaftRecorder:
     """Makes the Raft lines of one process.
 
-    Create it before the node is started, since it looks at what was found; call `stepped` after `start` (with
-    event None) and after each `step`, before anything else is done with the node. Who has no use for the line
-    yet calls `seen` in its place, and later, in the same order, `line`.
+    Create it before the node is started, since it looks at what was found; call `stepped` with each outcome
+    (that of the start with event None), before anything else is done with the node. Who has no use for the
+    line yet calls `seen` in its place, and later, in the same order, `line`.
     """
 
     def __init__(self, raft: Raft, start: int, disk: str) -> None:
@@ -145,20 +42,21 @@ class RaftRecorder:
         self._start = start
         self._disk = disk
         self._number = 0
-        raft.raft_log.changed_from = 1
         self._history: Runs = ()
         self._role = raft.role
         self._seen: RaftState | None = None
-        self._found = self.seen()
+        self._found = self.seen(1)
         self._told: RaftState | None = None
         self._open: dict[int, None] = {}
 
-    def stepped(self, event: Event | None, effects: Sequence[Effect]) -> RaftStep | None:
+    def stepped(self, event: Event | None, outcome: Outcome) -> RaftStep | None:
         """The line of the step that has just been done, if there is one."""
-        return self.line(event, effects, self.seen())
+        return self.line(event, outcome.effects, self.seen(outcome.group_log_from))
 
-    def seen(self) -> RaftState:
-        """What the node remembers now; the same object as long as it is the same."""
+    def seen(self, log_from: int) -> RaftState:
+        """What the node remembers now; the same object as long as it is the same. `log_from`: the lowest
+        index that the step has written or cut, or 0.
+        """
         raft = self._raft
         log = raft.raft_log
         before = self._seen
@@ -166,27 +64,26 @@ class RaftRecorder:
             before.term == raft.term
             and before.commit == raft.commit
             and before.durable == log.durable_index
-            and not log.changed_from
+            and not log_from
             and self._role is raft.role
             and before.vote == raft.voted_for
             and before.may_vote == raft.may_vote
             and (raft.may_vote or before.withheld == (raft.standing == "withheld"))
         ):
             return before
-        if log.changed_from:
-            self._history = history_of(self._history, log.entries, log.changed_from)
-            log.changed_from = 0
+        if log_from:
+            self._history = history_of(self._history, log.entries, log_from)
         self._role = raft.role
         self._seen = RaftState(
-            raft.term,
-            raft.voted_for,
-            raft.role.value,
-            self._history,
-            log.last_index,
-            log.durable_index,
-            raft.commit,
-            raft.may_vote,
-            raft.standing == "withheld",
+            term=raft.term,
+            vote=raft.voted_for,
+            role=raft.role.value,
+            history=self._history,
+            last=log.last_index,
+            durable=log.durable_index,
+            commit=raft.commit,
+            may_vote=raft.may_vote,
+            withheld=raft.standing == "withheld",
         )
         return self._seen
 
@@ -218,7 +115,15 @@ class RaftRecorder:
         self._number += 1
         name = type(event).__name__ if event is not None else "Start"
         cause = RaftCause(name, letter, ticket)
-        line = RaftStep(self._raft.node, self._start, self._number, cause, state, jobs, sent)
+        line = RaftStep(
+            node=self._raft.node,
+            start=self._start,
+            number=self._number,
+            cause=cause,
+            state=state,
+            jobs=jobs,
+            sent=sent,
+        )
         if event is None:
             line = msgspec.structs.replace(line, disk=self._disk, found=self._found)
         return line
@@ -274,11 +179,11 @@ def _job(effect: Effect) -> RaftJob | None:
     return None
 
 
-def history_of(before: Runs, log: Sequence[Entry], changed_from: int) -> Runs:
-    """(term, first index) of each run of a log whose first `changed_from` - 1 entries are as they were."""
-    runs = [run for run in before if run[1] < changed_from]
+def history_of(before: Runs, log: Sequence[Entry], log_from: int) -> Runs:
+    """(term, first index) of each run of a log whose first `log_from` - 1 entries are as they were."""
+    runs = [run for run in before if run[1] < log_from]
     term = runs[-1][0] if runs else -1
-    for entry in log[changed_from - 1 :]:
+    for entry in log[log_from - 1 :]:
         if entry.term != term:
             term = entry.term
             runs.append((term, entry.index))
@@ -308,10 +213,10 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 message.term,
                 sender,
                 receiver,
-                message.prev_index,
-                message.prev_term,
-                _runs(message.entries) if message.entries else (),
-                message.commit,
+                index=message.prev_index,
+                index_term=message.prev_term,
+                terms=_runs(message.entries) if message.entries else (),
+                commit=message.commit,
                 after=after,
             )
         case AppendReply():
@@ -320,7 +225,7 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 message.term,
                 sender,
                 receiver,
-                message.match,
+                index=message.match,
                 yes=message.success,
                 counts=message.counts,
                 after=after,
@@ -331,8 +236,8 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 message.term,
                 sender,
                 receiver,
-                message.last_index,
-                message.last_term,
+                index=message.last_index,
+                index_term=message.last_term,
                 pre=message.pre_vote,
                 after=after,
             )

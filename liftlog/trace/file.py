@@ -1,10 +1,10 @@
 """The protocol trace of a real node: what `liftlog serve --trace FILE` writes.
 
-One line of JSON for each thing that a step did (`liftlog/core/steps.py` says what stands in it), written
-before any effect of the step is carried out. So whatever another process has heard from this one is in the
-file, also after a SIGKILL; a power loss may take the end of it. A process adds to the file that it finds,
-behind a first line that names it. `liftlog spec refine` reads the files of all nodes and holds them against
-the specification.
+One line of JSON for each thing that a step did (`replica_lines.py` and `raft_lines.py` say what is in it),
+written before any effect of the step is carried out. So whatever another process has heard from this one is
+in the file, also after a SIGKILL; a power loss may take the end of it. A process adds to the file that it
+finds, behind a first line that names it. `liftlog spec refine` reads the files of all nodes and holds them
+against the specification.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pathlib import Path
 import msgspec
 
 from liftlog.core.node import Node
-from liftlog.core.raft_steps import RaftRecorder, RaftStep
-from liftlog.core.recorder import Recorder
-from liftlog.core.steps import GroupStep, ReplicaStep
-from liftlog.messages import Effect, Event
+from liftlog.messages import Event, Outcome
+from liftlog.trace.raft_lines import RaftStep
+from liftlog.trace.raft_recorder import RaftRecorder
+from liftlog.trace.replica_lines import GroupStep, ReplicaStep
+from liftlog.trace.replica_recorder import Recorder
 from liftlog.types import LiftlogError
 
 VERSION = 1
@@ -85,27 +86,37 @@ class TraceFile:
 
 
 class TraceWriter:
-    """Writes the steps of a node down. Create it before the node is started; `stepped` observes it."""
+    """Writes the steps of a node down. Create it before the node is started; `applied` is the node's hook of
+    that name, `stepped` observes it.
+    """
 
     def __init__(self, node: Node, cluster: str, disk_id: str, file: TraceFile) -> None:
         self._node = node
         self._file = file
         self._recorder = Recorder(node)
+        self.applied = self._recorder.applied
         self._raft = RaftRecorder(node.raft, node.ctx.nonce, disk_id)
         self._refused = node.ctx.refused
         self._last_us = 0
-        header = Header(VERSION, cluster, node.config.node, node.ctx.nonce, node.config.voters, now_us())
+        header = Header(
+            version=VERSION,
+            cluster=cluster,
+            node=node.config.node,
+            start=node.ctx.nonce,
+            voters=node.config.voters,
+            at_us=now_us(),
+        )
         file.add([header])
 
-    def stepped(self, event: Event | None, effects: list[Effect]) -> None:
+    def stepped(self, event: Event | None, outcome: Outcome) -> None:
         before, self._refused = self._refused, self._node.ctx.refused
-        if self._refused != before and not effects:
+        if self._refused != before and not outcome.effects:
             return  # V3: a message that is refused is as good as lost.
         lines: list[msgspec.Struct] = []
-        raft = self._raft.stepped(event, effects)
+        raft = self._raft.stepped(event, outcome)
         if raft is not None:
             lines.append(raft)
-        lines += self._recorder.stepped(event, effects)
+        lines += self._recorder.stepped(event, outcome)
         if lines:
             # A clock that is set back must not change the order of our own lines.
             now = self._last_us = max(self._last_us, now_us())

@@ -1,15 +1,14 @@
-"""Makes the protocol trace of one process: looks at a node after each step, and says what the step did.
+"""Makes the lines of one process's trace about replicas and their group (`replica_lines.py`).
 
-The lines themselves are in `liftlog/core/steps.py`. A recorder changes nothing. What only the moment shows is
-noted at once (`seen`), and the lines can be made of it later, so that whoever watches many steps pays for
-little while they happen.
+A recorder looks after each step at the replicas that the outcome names, and changes nothing. What only the
+moment shows is noted at once (`seen`), and the lines can be made of it later, so that whoever watches many
+steps pays for little while they happen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 import msgspec
 
@@ -25,13 +24,24 @@ from liftlog.core.commands import (
     Rebalance,
     RegisterNode,
     ReplicaFailed,
-    RequestId,
 )
 from liftlog.core.metadata import Metadata
 from liftlog.core.node import Node
 from liftlog.core.records import LIVE, PartitionState, Result
 from liftlog.core.replica import Replica
-from liftlog.core.steps import (
+from liftlog.format import CorruptBatch, read_header
+from liftlog.messages import (
+    AppendLog,
+    Effect,
+    Event,
+    Fetch,
+    FetchProgress,
+    FetchReply,
+    Outcome,
+    Received,
+    Send,
+)
+from liftlog.trace.replica_lines import (
     Cause,
     Copy,
     Found,
@@ -47,33 +57,10 @@ from liftlog.core.steps import (
     Step,
     View,
 )
-from liftlog.format import CorruptBatch, read_header
-from liftlog.messages import (
-    AppendLog,
-    AppendReply,
-    AppendRequest,
-    Effect,
-    Event,
-    Fetch,
-    FetchProgress,
-    FetchReply,
-    LogOpened,
-    Published,
-    Received,
-    Send,
-    StorageFailed,
-    VoteReply,
-    VoteRequest,
-)
 from liftlog.types import RAFT_LOG, LiftlogError, PartitionId
 
-SPOKEN = (Fetch, FetchProgress, FetchReply)
-OF_THE_GROUP = frozenset((AppendRequest, AppendReply, VoteRequest, VoteReply))
-"""Messages that leave every replica as it is, as long as they let the node apply nothing."""
-
-
-Quick = tuple[Any, ...]
-"""What a replica's state is made of, beside the metadata."""
+SPOKEN = frozenset((Fetch, FetchProgress, FetchReply))
+"""Messages of replication, of which each line says what came and what was sent."""
 
 
 class Told:
@@ -86,15 +73,26 @@ class Told:
         self.index = 0
         self.records: dict[PartitionId, Group] = {}
 
+    def begin(self, index: int) -> bool:
+        """The command at `index` is to be told; False if it was."""
+        if index <= self.index:
+            return False
+        self.index = index
+        return True
+
+    def put(self, partition: PartitionId, record: Group | None) -> None:
+        if record is None:
+            self.records.pop(partition, None)
+        else:
+            self.records[partition] = record
+
 
 States = Sequence[tuple[PartitionId, ReplicaState | None]]
-"""Replicas that are not as they were, `None` for those that are gone."""
-Asides = tuple[Sequence[GroupStep], Sequence[PartitionId], Sequence[tuple[PartitionId, Report]]]
-"""What seldom happens in a step: lines about the group, partitions that they touch, reports of failures."""
-Seen = tuple[Event | None, Sequence[Effect], int, States, Asides | None]
-"""What a step leaves that only it can tell; lines are made of it at once, or later. The number is the
-incarnation. No asides, not even `NOTHING`: a glance shows that there is no line."""
-NOTHING: Asides = ((), (), ())
+"""Replicas that were touched, as they are now; `None` for those that are gone."""
+Reports = Sequence[tuple[PartitionId, Report]]
+Seen = tuple[Event | None, Sequence[Effect], int, int, States, Sequence[GroupStep], Reports]
+"""What a step leaves that only it can tell; lines are made of it at once, or later. The numbers are the
+incarnation and the index of the last command that was applied."""
 
 
 class _Deeds:
@@ -110,91 +108,72 @@ class _Deeds:
 
 NO_DEEDS: dict[PartitionId, _Deeds] = {}
 NO_LINES: Sequence[Step] = ()
+NO_STATES: States = ()
+NO_GROUPS: Sequence[GroupStep] = ()
 
 
 class Recorder:
     """Makes the trace of one process.
 
-    Create it before `Node.start`, and call `stepped` after `start` (with event None) and after each `step`,
-    before anything else is done with the node. Who has no use for the lines yet calls `seen` in its place,
-    and later, in the same order, `lines`.
+    Create it before `Node.start`. `applied` is the node's hook of that name; call `stepped` with each outcome
+    (that of the start with event None), before anything else is done with the node. Who has no use for the
+    lines yet calls `seen` in its place, and later, in the same order, `lines`.
     """
 
     def __init__(self, node: Node, told: Told | None = None) -> None:
-        self.node = node
+        self._node = node
+        self._me = node.config.node
         self._told = told if told is not None else Told()
         self._number = 0
-        self._applied = 0
-        self._quick: dict[PartitionId, Quick] = {}
         self._groups: list[GroupStep] = []
-        self._touched: dict[PartitionId, None] = {}
-        self._reports: list[tuple[PartitionId, Report]] = []
         self._last: dict[PartitionId, ReplicaState] = {}
         """Of each replica: as it was after the last step of which lines were made ..."""
         self._last_told: dict[PartitionId, ReplicaState] = {}
         """... and in the last line about it."""
-        self.looked_at = 0
-        """How many times a replica was looked at after a step, whether or not a line came of it."""
-        node.on_applied.append(self._on_applied)
-        self._want = node.ctx.want
-        node.ctx.want = self._wanted
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
+        self.replica_steps = 0
+        """Steps of replicas: each of the node's is one of every replica, whether or not it did anything."""
 
-    def stepped(self, event: Event | None, effects: Sequence[Effect]) -> Sequence[Step]:
+    def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
         """The lines of the step that has just been done."""
-        return self.lines(self.seen(event, effects))
+        seen = self.seen(event, outcome)
+        return self.lines(seen) if seen is not None else NO_LINES
 
-    def seen(self, event: Event | None, effects: Sequence[Effect]) -> Seen:
-        """What has to be kept of the step that has just been done."""
-        node = self.node
-        replicas = node.replicas
-        self.looked_at += len(replicas)
-        applied = node.metadata.applied
-        learned = self._applied != applied
-        if learned:
-            self._applied = applied
-        elif type(event) is Received and type(event.message) in OF_THE_GROUP and not self._reports:
-            return event, effects, node.ctx.incarnation, (), NOTHING if effects else None
-        known = self._quick
-        states: list[tuple[PartitionId, ReplicaState | None]] = []
-        for partition, replica in replicas.items():
-            last = known.get(partition)
-            if learned or last is None or _moved(replica, last):
-                known[partition] = _quick(replica)
-                states.append((partition, _state(replica, node)))
-        if len(known) > len(replicas):
-            for partition in [partition for partition in known if partition not in replicas]:
-                del known[partition]
-                states.append((partition, None))
-        asides = NOTHING
-        if self._groups or self._touched or self._reports:
-            asides = (self._groups, tuple(self._touched), self._reports)
-            self._groups, self._reports = [], []
-            self._touched.clear()
-        return event, effects, node.ctx.incarnation, states, asides
+    def seen(self, event: Event | None, outcome: Outcome) -> Seen | None:
+        """What has to be kept of the step that has just been done; None if there is no line of it."""
+        node = self._node
+        self.replica_steps += len(node.replicas)
+        effects, touched, groups = outcome.effects, outcome.touched, self._groups
+        if not (effects or touched or groups or _about(event) is not None):
+            return None
+        states: States = NO_STATES
+        reports: Reports = ()
+        if touched:
+            states = [(each, _state(node.replicas.get(each), node)) for each in touched]
+            reports = [(each, report) for each in touched if (report := self._report(each)) is not None]
+        self._groups = [] if groups else groups
+        told = groups or NO_GROUPS
+        return event, effects, node.ctx.incarnation, node.metadata.applied, states, told, reports
 
     def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
-        event, effects, _, states, asides = seen
-        if asides is None:
-            return NO_LINES
+        event, effects, _, _, states, groups, reports = seen
         deeds = self._deeds(effects) if effects else NO_DEEDS
-        about = _partition_of(event)
-        if about is None and not deeds and not states and asides is NOTHING:
+        about = _about(event)
+        if not (deeds or states or groups or about is not None):
             return NO_LINES
-        if asides[2]:
+        if reports:
             deeds = {**deeds}
+            for partition, report in reports:
+                _deeds_of(deeds, partition).reports.append(report)
         lines: list[Step] = []
-        groups, touched, reports = asides
         for line in groups:
             self._number += 1
             msgspec.structs.force_setattr(line, "number", self._number)
             lines.append(line)
-        for partition, report in reports:
-            _deeds_of(deeds, partition).reports.append(report)
         last = self._last
-        looked_at = dict.fromkeys((*deeds, *touched))
+        looked_at = dict.fromkeys(deeds)
         if about is not None:
             looked_at[about] = None
         gone: list[PartitionId] = []
@@ -218,10 +197,10 @@ class Recorder:
         for effect in effects:
             if type(effect) is Send:
                 message = effect.message
-                if isinstance(message, SPOKEN):
+                if type(message) in SPOKEN:
                     deeds = deeds or {}
-                    letter = _letter(message, self.node.config.node, effect.to)
-                    _deeds_of(deeds, message.partition).sent.append(letter)
+                    letter = _letter(message, self._me, effect.to)
+                    _deeds_of(deeds, message.partition).sent.append(letter)  # type: ignore[union-attr]
             elif type(effect) is AppendLog and effect.log != RAFT_LOG:
                 deeds = deeds or {}
                 ends = [(batch.epoch, batch.end_offset) for batch in effect.batches]
@@ -230,25 +209,29 @@ class Recorder:
 
     # -- replicas ---------------------------------------------------------------------------------
 
-    def _wanted(self, command: Command) -> RequestId | None:
-        """In the place of `Context.want`: what a replica says of itself is a message, too."""
-        if isinstance(command, ReplicaFailed) and command.failure != self._failures.get(command.partition):
-            self._failures[command.partition] = command.failure
-            report = Report(command.epoch, command.leo, command.shortfall)
-            self._reports.append((command.partition, report))
-        return self._want(command)
+    def _report(self, partition: PartitionId) -> Report | None:
+        """What a replica says of itself to the group, when it begins to: that is a message, too."""
+        replica = self._node.replicas.get(partition)
+        said = replica.confession.said if replica is not None else None
+        if said is None or said.failure == self._failures.get(partition):
+            return None
+        self._failures[partition] = said.failure
+        return Report(said.epoch, said.leo, said.shortfall)
 
     def _look(
         self, lines: list[Step], seen: Seen, partition: PartitionId, deeds: _Deeds | None, about: bool
     ) -> None:
+        event, applied = seen[0], seen[3]
         letter = None
-        event = seen[0]
-        if about and isinstance(event, Received) and isinstance(event.message, SPOKEN):
-            letter = _letter(event.message, event.sender, self.node.config.node)
+        if about and type(event) is Received:
+            letter = _letter(event.message, event.sender, self._me)
         after = self._last[partition]
         before = self._last_told.get(partition)
         if letter is None and deeds is None and before is not None and _same(before, after):
             return
+        if after.view.applied != applied:
+            # What was applied since did not touch it.
+            after = self._last[partition] = _as_of(after, applied)
         self._last_told[partition] = after
         self._add_replica(lines, seen, partition, _cause(event, letter), after, deeds)
 
@@ -261,35 +244,32 @@ class Recorder:
         after: ReplicaState | None,
         deeds: _Deeds | None,
     ) -> None:
-        ctx = self.node.ctx
+        ctx = self._node.ctx
         self._number += 1
         lines.append(
             ReplicaStep(
-                ctx.node,
-                ctx.nonce,
-                self._number,
-                seen[2],
-                partition,
-                cause,
-                tuple(deeds.sent) if deeds is not None else (),
-                after,
-                tuple(deeds.appended) if deeds is not None else (),
-                tuple(deeds.reports) if deeds is not None else (),
+                node=ctx.node,
+                start=ctx.nonce,
+                number=self._number,
+                incarnation=seen[2],
+                partition=partition,
+                cause=cause,
+                sent=tuple(deeds.sent) if deeds is not None else (),
+                after=after,
+                appended=tuple(deeds.appended) if deeds is not None else (),
+                reports=tuple(deeds.reports) if deeds is not None else (),
             )
         )
 
     # -- the metadata group -----------------------------------------------------------------------
 
-    def _on_applied(self, index: int, command: Command, result: Result) -> None:
-        """Called by the node after each command that it applies."""
-        metadata = self.node.metadata
+    def applied(self, index: int, command: Command, result: Result) -> None:
+        """The node has applied a command; another of the same step may follow."""
+        metadata = self._node.metadata
         told = self._told
-        candidates = self._candidates(command, metadata, result)
-        if index <= told.index:
-            self._touched.update(dict.fromkeys(candidates))
+        if not told.begin(index):
             return
-        told.index = index
-        for partition in candidates:
+        for partition in self._candidates(command, metadata, result):
             state = metadata.partitions.get(partition)
             after = _group(state, metadata) if state is not None else None
             before = told.records.get(partition)
@@ -298,11 +278,7 @@ class Recorder:
             )
             if after == before and not registers:
                 continue
-            if after is None:
-                told.records.pop(partition, None)
-            else:
-                told.records[partition] = after
-            self._touched[partition] = None
+            told.put(partition, after)
             self._add_group(index, command, result, partition, after)
 
     def _candidates(self, command: Command, metadata: Metadata, result: Result) -> list[PartitionId]:
@@ -321,12 +297,21 @@ class Recorder:
     def _add_group(
         self, index: int, command: Command, result: Result, partition: PartitionId, after: Group | None
     ) -> None:
-        ctx = self.node.ctx
-        line = GroupStep(ctx.node, ctx.nonce, 0, partition, index, type(command).__name__, after, result.code)
-        state = self.node.metadata.partitions.get(partition)
+        ctx = self._node.ctx
+        line = GroupStep(
+            node=ctx.node,
+            start=ctx.nonce,
+            number=0,
+            partition=partition,
+            index=index,
+            command=type(command).__name__,
+            after=after,
+            code=result.code,
+        )
+        state = self._node.metadata.partitions.get(partition)
         match command:
             case RegisterNode():
-                found = _found(command, partition, self.node.metadata)
+                found = _found(command, partition, self._node.metadata)
                 line = _with(line, about=command.node, incarnation=index, found=found)
             case ConfirmNode() | ExpireNode() | LeaveNode():
                 line = _with(line, about=command.node, incarnation=command.incarnation)
@@ -369,62 +354,9 @@ def _deeds_of(deeds: dict[PartitionId, _Deeds], partition: PartitionId) -> _Deed
     return found
 
 
-def _quick(replica: Replica) -> Quick:
-    leading, following = replica.leading, replica.following
-    entries = replica.history.entries
-    if leading is not None:
-        rest: object = [(known.incarnation, known.durable) for known in leading.followers.values()]
-    else:
-        rest = following.request if following is not None and following.outstanding else 0
-    return (
-        replica.leo,
-        replica.durable_leo,
-        replica.hw,
-        len(replica.pending),
-        leading,
-        following,
-        leading.pending if leading is not None else None,
-        rest,
-        replica.state,
-        replica.epoch,
-        replica.log_start,
-        len(entries),
-        entries[-1] if entries else None,
-        tuple(replica.repairs.ranges),
-    )
-
-
-def _moved(replica: Replica, last: Quick) -> bool:
-    """Whether `_quick` would say something else now; most often it would not."""
-    leo, durable, hw, pending, leading, following, change, rest, state, epoch, start, ends, end, ranges = last
-    if (
-        replica.leo != leo
-        or replica.durable_leo != durable
-        or replica.hw != hw
-        or len(replica.pending) != pending
-        or replica.leading is not leading
-        or replica.following is not following
-        or replica.state != state
-        or replica.epoch != epoch
-        or replica.log_start != start
-    ):
-        return True
-    entries = replica.history.entries
-    if len(entries) != ends or (entries and entries[-1] is not end):
-        return True
-    damage = replica.repairs.ranges
-    if (damage or ranges) and tuple(damage) != ranges:
-        return True
-    if leading is not None:
-        if leading.pending is not change:
-            return True
-        progress = [(known.incarnation, known.durable) for known in leading.followers.values()]
-        return progress != rest  # type: ignore[no-any-return]
-    question = following.request if following is not None and following.outstanding else 0
-    return question != rest  # type: ignore[no-any-return]
-
-
-def _state(replica: Replica, node: Node) -> ReplicaState:
+def _state(replica: Replica | None, node: Node) -> ReplicaState | None:
+    if replica is None:
+        return None
     leading, following = replica.leading, replica.following
     office = None
     if leading is not None:
@@ -444,28 +376,31 @@ def _state(replica: Replica, node: Node) -> ReplicaState:
         else View(applied, 0, 0, 0, ())
     )
     return ReplicaState(
-        replica.state,
-        replica.role,
-        replica.epoch,
-        replica.leo,
-        replica.durable_leo,
-        replica.hw,
-        replica.log_start,
-        tuple(replica.history.entries),
-        view,
-        len(replica.pending),
-        tuple(replica.repairs.ranges),
-        following.request if following is not None and following.outstanding else 0,
-        office,
+        state=replica.state,
+        role=replica.role,
+        epoch=replica.epoch,
+        leo=replica.leo,
+        durable=replica.durable_leo,
+        hw=replica.hw,
+        log_start=replica.log_start,
+        history=tuple(replica.history.entries),
+        view=view,
+        waiting=len(replica.pending),
+        damage=tuple(replica.repairs.ranges),
+        question=following.request if following is not None and following.outstanding else 0,
+        office=office,
     )
+
+
+def _as_of(state: ReplicaState, applied: int) -> ReplicaState:
+    """The same after more entries of the metadata, none of which touched the partition."""
+    view = msgspec.structs.replace(state.view, applied=applied)
+    return msgspec.structs.replace(state, view=view)
 
 
 def _same(before: ReplicaState, after: ReplicaState) -> bool:
     """Equal but for entries of the metadata that did not touch the partition."""
-    if before == after:
-        return True
-    view = msgspec.structs.replace(after.view, applied=before.view.applied)
-    return before == msgspec.structs.replace(after, view=view)
+    return before == after or before == _as_of(after, before.view.applied)
 
 
 def _group(state: PartitionState, metadata: Metadata) -> Group:
@@ -475,15 +410,15 @@ def _group(state: PartitionState, metadata: Metadata) -> Group:
         members[number] = Member(node.incarnation, node.state == LIVE) if node is not None else Member(0)
     known = {number: Copy(copy.epoch, copy.leo, copy.lost) for number, copy in state.last_known.items()}
     return Group(
-        state.leader,
-        state.leader_incarnation,
-        state.epoch,
-        state.version,
-        state.isr,
-        state.eligible,
-        known,
-        members,
-        len(state.unclean_epochs),
+        leader=state.leader,
+        leader_incarnation=state.leader_incarnation,
+        epoch=state.epoch,
+        version=state.version,
+        isr=state.isr,
+        eligible=state.eligible,
+        known=known,
+        members=members,
+        unclean=len(state.unclean_epochs),
     )
 
 
@@ -495,15 +430,11 @@ def _found(command: RegisterNode, partition: PartitionId, metadata: Metadata) ->
     return Found("none", reset=reset)
 
 
-def _partition_of(event: Event | None) -> PartitionId | None:
-    """The partition that an event names, where it matters here."""
-    if type(event) is Received:
-        return event.message.partition if isinstance(event.message, SPOKEN) else None
-    if type(event) is Published:
-        return event.partition
-    if type(event) is LogOpened:
-        return event.summary.log
-    return event.log if type(event) is StorageFailed else None
+def _about(event: Event | None) -> PartitionId | None:
+    """The partition to whose replica a message came."""
+    if type(event) is Received and type(event.message) in SPOKEN:
+        return event.message.partition  # type: ignore[union-attr]
+    return None
 
 
 def _cause(event: Event | None, letter: Letter | None) -> Cause:
@@ -521,26 +452,26 @@ def _letter(message: object, sender: int, receiver: int) -> Letter:
     match message:
         case Fetch() | FetchProgress():
             return Letter(
-                "fetch" if isinstance(message, Fetch) else "progress",
-                sender,
-                receiver,
-                message.epoch,
-                message.incarnation,
-                message.request if isinstance(message, Fetch) else 0,
-                message.offset,
-                message.durable_leo,
-                message.last_epoch,
+                kind="fetch" if isinstance(message, Fetch) else "progress",
+                sender=sender,
+                receiver=receiver,
+                epoch=message.epoch,
+                incarnation=message.incarnation,
+                request=message.request if isinstance(message, Fetch) else 0,
+                offset=message.offset,
+                durable=message.durable_leo,
+                last_epoch=message.last_epoch,
                 log_start=message.log_start,
             )
         case FetchReply():
             first, end = _run_of(message.batches)
             return Letter(
-                "answer",
-                sender,
-                receiver,
-                message.epoch,
-                message.incarnation,
-                message.request,
+                kind="answer",
+                sender=sender,
+                receiver=receiver,
+                epoch=message.epoch,
+                incarnation=message.incarnation,
+                request=message.request,
                 status=message.status,
                 hw=message.hw,
                 log_start=message.log_start,
