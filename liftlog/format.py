@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from google_crc32c import extend as crc32c_extend
@@ -92,6 +92,7 @@ _PREFIX = struct.Struct("<QII")
 _BODY = struct.Struct("<HBBQQIqqI")
 _HEADER = struct.Struct("<QIIIHBBQQIqqI")
 _LOG_AND_LENGTH = struct.Struct("<QII")
+"""What a batch's checksum begins with: its log, which is not in its bytes, and its length."""
 _RECORD = struct.Struct("<IiHHIii")
 _SPARSE_RECORD = struct.Struct("<IIiHHIii")
 _U32 = struct.Struct("<I")
@@ -105,9 +106,6 @@ _DELTA_LIMIT = 1 << 31
 _PACKED = CODEC_MASK | SEALED
 _OFFSET_OF, _TIMESTAMP_OF = operator.itemgetter(0), operator.itemgetter(1)
 """Of a `Record`."""
-
-_place: Callable[[int, int, int], bytes] = _LOG_AND_LENGTH.pack
-"""What a batch's checksum begins with: its log, which is not in its bytes, and its length."""
 
 
 class CorruptBatch(ValueError):
@@ -308,7 +306,7 @@ def build_batch(
 def _with_checksums(log: PartitionId, synced_below: int, body: bytes) -> bytes:
     """The frame around a body, the bytes from BODY_START to the end."""
     length = len(body) + LENGTH_FIELD_BYTES
-    crc = _U32.pack(crc32c_extend(crc32c(_place(log[0], log[1], length)), body))
+    crc = _U32.pack(crc32c_extend(crc32c(_LOG_AND_LENGTH.pack(log[0], log[1], length)), body))
     prefix = _PREFIX.pack(synced_below, crc32c(_U64.pack(synced_below) + crc), length)
     return b"".join((prefix, crc, body))
 
@@ -320,14 +318,9 @@ def replace_payload(log: PartitionId, data: bytes, version: int, attributes: int
     return _with_checksums(log, _U64.unpack_from(data)[0], head + payload)
 
 
-def forget_place(forgotten: bool) -> None:
-    """The planted bug `checksum_without_place`, for the simulator: checksums say nothing of the log."""
-    global _place
-    _place = _length_alone if forgotten else _LOG_AND_LENGTH.pack
-
-
-def _length_alone(_stream: int, _index: int, length: int) -> bytes:
-    return _LOG_AND_LENGTH.pack(0, 0, length)
+def moved_to(log: PartitionId, data: bytes) -> bytes:
+    """The good frame `data` of any log as one of `log` with the same payload."""
+    return replace_payload(log, data, data[VERSION_POSITION], data[ATTRIBUTES_POSITION], data[HEADER_BYTES:])
 
 
 def stamp(data: bytes, synced_below: int) -> bytes:
@@ -462,7 +455,7 @@ def verify_frame(log: PartitionId, data: bytes) -> Header:
 def _verify_bytes(log: PartitionId, data: bytes, expected_bytes: int) -> None:
     if expected_bytes != len(data):
         raise CorruptBatch(f"the batch is {expected_bytes} bytes long, {len(data)} are there")
-    seed = crc32c(_place(log[0], log[1], expected_bytes - PREFIX_BYTES))
+    seed = crc32c(_LOG_AND_LENGTH.pack(log[0], log[1], expected_bytes - PREFIX_BYTES))
     if crc32c_extend(seed, data[BODY_START:]) != _U32.unpack_from(data, CRC_START)[0]:
         raise CorruptBatch(f"the checksum does not match (batch of log {log[0]}/{log[1]})")
 

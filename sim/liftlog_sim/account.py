@@ -20,6 +20,7 @@ class Account:
 
     def __init__(self, kernel: Kernel, mutants: Mutants) -> None:
         self.checks = Checks()
+        self.mutants = mutants
         self.metadata = MetadataTruth(mutants)
         self.authors = Authors(self.checks.counts, kernel)
         self.partitions: dict[PartitionId, PartitionTruth] = {}

@@ -21,6 +21,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from liftlog.format import CorruptBatch, UnsupportedBatch, moved_to, verify_frame
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId
@@ -113,6 +114,8 @@ class DiskFaults:
         hidden = draws.random() < 0.3
         data = disk.content(written.path)[written.position : written.end]
         disk.overwrite(written.path, written.position, bytes(len(data)), platter_only=hidden)
+        if machine.mutants.checksum_without_place:
+            data = _without_place(log_of(written.path), log_of(path), data)
         disk.overwrite(path, at, data[:length], platter_only=hidden)
         self._strikes.done(
             fault,
@@ -268,3 +271,16 @@ class DiskFaults:
 
     def _evict(self, machine: Machine, second: object) -> None:
         machine.disk.evict()
+
+
+def _without_place(log: PartitionId | None, other: PartitionId | None, data: bytes) -> bytes:
+    """The planted bug `checksum_without_place`: a good batch of one log is as good in another. Played here,
+    where batches lose their place, since nothing else can tell a checksum without it from one for this log.
+    """
+    if log is None or other is None:
+        return data
+    try:
+        verify_frame(log, data)
+    except (CorruptBatch, UnsupportedBatch):
+        return data
+    return moved_to(other, data)

@@ -201,7 +201,8 @@ class Liars:
         self._account.count("frames flipped")
         frame = FrameSealer(WIRE_KEY).seal(message)[LENGTH_BYTES:]
         try:
-            opened = FrameOpener(WIRE_KEY).open(memoryview(lies.flipped(frame, draws)))
+            opener = FrameOpener(WIRE_KEY, any_tag=self._account.mutants.frame_tag_ignored)
+            opened = opener.open(memoryview(lies.flipped(frame, draws)))
         except wire.WireError:
             return []
         return [Lie(opened)]

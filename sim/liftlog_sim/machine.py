@@ -243,6 +243,10 @@ class Machine:
         """Whether a process runs here, paused or not."""
         return self.process is not None
 
+    @property
+    def mutants(self) -> Mutants:
+        return self._surroundings.mutants
+
     # -- starting ------------------------------------------------------------------------------------------
 
     def start(self) -> None:

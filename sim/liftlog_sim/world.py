@@ -20,9 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.api.tags import ignore_tags
 from liftlog.core.metadata import Metadata
-from liftlog.format import forget_place
 from liftlog.messages import Event
 from liftlog.ports import DiskError
 from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
@@ -103,8 +101,6 @@ class World:
         keep_values: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
-        forget_place(mutants.checksum_without_place)
-        ignore_tags(mutants.frame_tag_ignored)
         self.seed = seed
         self.knobs = knobs
         self.kernel = kernel if kernel is not None else Kernel()

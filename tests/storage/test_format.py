@@ -18,8 +18,8 @@ from liftlog.format import (
     encode_messages,
     encode_records,
     encode_values,
-    forget_place,
     last_timestamp_ms,
+    moved_to,
     parse_batch,
     read_header,
     split_frames,
@@ -118,17 +118,14 @@ def test_a_batch_of_another_log_is_detected(other: PartitionId) -> None:
         parse_batch(other, DENSE)
 
 
-def test_the_planted_bug_of_checksums_without_a_place_is_one_and_is_off() -> None:
-    """The simulator must catch what this lets through; nothing but the simulator may switch it on."""
-    forget_place(True)
-    try:
-        homeless = encode_values(LOG, 0, 1, 0, [b"a"]).data
-        assert parse_batch(PartitionId(8, 2), homeless).data == homeless
-    finally:
-        forget_place(False)
-    for log in (LOG, PartitionId(8, 2)):
-        with pytest.raises(CorruptBatch, match="checksum"):
-            parse_batch(log, homeless)
+def test_a_frame_that_moved_to_another_log_is_one_of_that_alone() -> None:
+    """What the simulator lets a disk do when it plants a checksum that says nothing of the log."""
+    other = PartitionId(8, 2)
+    moved = moved_to(other, DENSE)
+    assert parse_batch(other, moved).data == moved
+    assert decode_records(moved) == decode_records(DENSE)
+    with pytest.raises(CorruptBatch, match="checksum"):
+        parse_batch(LOG, moved)
 
 
 @pytest.mark.parametrize(
