@@ -52,7 +52,6 @@ from liftlog.types import (
     PartitionId,
     Recovered,
     TailState,
-    Ticket,
 )
 from liftlog_sim.account import Account
 from liftlog_sim.cluster import Cluster
@@ -61,6 +60,7 @@ from liftlog_sim.faults import Faults
 from liftlog_sim.hunter import Hunter
 from liftlog_sim.invariants import PartitionTruth, Violation, never_subscribed
 from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.log_starts import LogStarts
 from liftlog_sim.machine import Machine
 from liftlog_sim.raft_truth import RaftTruth
 from liftlog_sim.retaining import Retaining
@@ -89,7 +89,7 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "led_term", "marks", "registered", "replicas", "resets")
+    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
 
     def __init__(self) -> None:
         self.commit = 0
@@ -97,8 +97,6 @@ class _View:
         self.marks: dict[str, int] = {}
         self.registered = False
         self.replicas: dict[PartitionId, _Seen] = {}
-        self.resets: dict[Ticket, PartitionId] = {}
-        """The last reset of each log, until storage answers."""
 
 
 class Observer:
@@ -126,6 +124,7 @@ class Observer:
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions = WholeSessions(self.checks)
+        self._log_starts = LogStarts(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
             LogRepaired: self._repaired,
@@ -134,13 +133,12 @@ class Observer:
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
-            Durable: self._synced,
+            Durable: self._log_starts.synced,
             Received: self._contacts.heard,
         }
         self.refining: StepWatcher | None = None
         """Checks each step against the model, if this run is refined."""
         self._views: dict[int, _View] = {}
-        self._log_starts = account.log_starts
         self._dropped: dict[tuple[int, PartitionId], int] = {}
         self._retaining = Retaining(self.checks)
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
@@ -179,6 +177,7 @@ class Observer:
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
         self._views[machine.number] = _View()
+        self._log_starts.began(machine)
         self._contacts.began(machine)
         self._reads.began(machine)
         self.count("starts")
@@ -215,11 +214,7 @@ class Observer:
         if summary.damage:
             self.count("damaged opens")
             self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
-        key = (machine.number, summary.log)
-        if not self._exempt(machine):
-            self._log_start(machine, summary.log, summary.log_start)
-        else:
-            self._log_starts[key] = summary.log_start
+        self._log_starts.opened(machine, summary, self._exempt(machine))
         self._clean_point(machine, summary.log, summary.clean_point)
 
     def _check_recovered(self, machine: Machine) -> None:
@@ -549,30 +544,14 @@ class Observer:
         self.row("damage", f"node {machine.number} finds {damage} of {log} damaged, by {how}")
 
     def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
-        before = self._log_starts.get((machine.number, event.log), 0)
-        self._log_start(machine, event.log, event.log_start)
-        if event.log_start > before:
+        if self._log_starts.moved(machine, event.log, event.log_start):
             self.count("log starts moved")
         self._retaining.moved(machine, event, self.truth(event.log))
 
-    def _log_start(self, machine: Machine, log: PartitionId, start: int, anew: bool = False) -> None:
-        """A copy begins at `start`, durably; `anew`: by a reset, which may go back (R6)."""
-        key = (machine.number, log)
-        truth = self.truth(log)
-        newest = self._cluster.newest_metadata()
-        stream = newest.by_id.get(log[0]) if newest is not None else None
-        kept = stream is not None and stream.config.retention.unlimited
-        most = truth.purge_asked if kept else truth.hw
-        before = start if anew else self._log_starts.get(key, 0)
-        truth.log_start_moved(machine.number, start, before, most)
-        self._log_starts[key] = start
-
     def _opened(self, machine: Machine, event: LogOpened) -> None:
         summary = event.summary
-        key = (machine.number, summary.log)
         if summary.leo == summary.log_start == 0:
-            # A fresh log in place of what was there (I1, I2).
-            self._log_starts[key] = 0
+            self._log_starts.fresh(machine, summary.log)
         self._summary(machine, summary)
 
     # -- effects -------------------------------------------------------------------------------------------
@@ -618,20 +597,8 @@ class Observer:
     def _reset(self, machine: Machine, effect: ResetLog) -> None:
         self.count("log resets")
         self._lower_clean_point(machine, effect.log, 0)
-        # Until storage answers, a start may find the log as it was or as it is to be.
-        key = (machine.number, effect.log)
-        self._log_starts[key] = min(self._log_starts.get(key, 0), effect.start)
-        view = self._views[machine.number]
-        view.resets = {ticket: log for ticket, log in view.resets.items() if log != effect.log}
-        view.resets[effect.ticket] = effect.log
+        self._log_starts.reset(machine, effect)
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
-
-    def _synced(self, machine: Machine, event: Durable) -> None:
-        """A reset is done: no `LogStartMoved` tells where the log begins now."""
-        log = self._views[machine.number].resets.pop(event.ticket, None)
-        replica = machine.node.replicas.get(log) if machine.node is not None and log is not None else None
-        if replica is not None:
-            self._log_start(machine, replica.id, replica.log_start, anew=True)
 
     def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
         self.count("subscriptions")
