@@ -13,6 +13,7 @@ from typing import Protocol
 
 from liftlog.messages import (
     AckPublishes,
+    Event,
     PeerMessage,
     RefusePublishes,
     StorageJob,
@@ -107,6 +108,16 @@ class StorageRunner(Protocol):
     """Carries out storage jobs in order and delivers their completion events to the node's event sink."""
 
     def submit(self, job: StorageJob) -> None: ...
+
+
+class StorageGroups(Protocol):
+    """What a `StorageRunner` runs: `liftlog.storage.engine.StorageEngine`. A group of jobs, then its sync."""
+
+    def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
+
+    def sync(self) -> list[Event]: ...
+
+    def close(self, clean: bool) -> None: ...
 
 
 class Network(Protocol):

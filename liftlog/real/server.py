@@ -25,11 +25,12 @@ from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
+from liftlog.ports import StorageGroups
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
-from liftlog.real.storage_runner import Engine, ThreadStorageRunner
+from liftlog.real.storage_runner import ThreadStorageRunner
 from liftlog.types import LiftlogError
 
 log = logging.getLogger("liftlog.server")
@@ -49,7 +50,7 @@ class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
     node: StoppableNode
-    engine: Engine
+    engine: StorageGroups
     observers: Sequence[Observer]
 
 

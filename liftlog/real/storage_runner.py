@@ -18,8 +18,7 @@ the next one, where what it was told of the HW is no longer true.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 import trio
 
@@ -37,6 +36,7 @@ from liftlog.messages import (
     ScrubLog,
     StorageJob,
 )
+from liftlog.ports import StorageGroups
 
 CLOSE_TIMEOUT_S = 15.0
 BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog
@@ -44,16 +44,6 @@ OVERTAKING = (AppendLog, ReadLog, LookupTime, CheckpointHw, SaveHardState, SaveI
 """Jobs that may be carried out before background jobs of the same log that were submitted earlier."""
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""
-
-
-class Engine(Protocol):
-    """What the thread needs of `liftlog.storage.engine.StorageEngine`."""
-
-    def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
-
-    def sync(self) -> list[Event]: ...
-
-    def close(self, clean: bool) -> None: ...
 
 
 class ThreadStorageRunner:
@@ -64,7 +54,10 @@ class ThreadStorageRunner:
     """
 
     def __init__(
-        self, engine: Engine, deliver: Callable[[list[Event]], None], fail: Callable[[BaseException], None]
+        self,
+        engine: StorageGroups,
+        deliver: Callable[[list[Event]], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._engine = engine
         self._deliver = deliver

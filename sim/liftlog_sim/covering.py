@@ -18,7 +18,7 @@ import msgspec
 from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.covering_isr import IsrStage, Version
 from liftlog_sim.covering_raft import Many, Promises, RaftStage
-from liftlog_sim.puppet import NotDriven
+from liftlog_sim.manual_node import ScenarioRefused
 from liftlog_spec.cover.scenario import CoverScenario, Head, ScenarioStep, apply_changes, load
 from liftlog_spec.lang.types import SpecError
 
@@ -98,7 +98,7 @@ def play(head: Head, scenario: CoverScenario, path: str = "", mutants: Mutants =
                 return _with(played, finding=text, step=done, action=label, variable=variable)
     except InvariantViolation as error:
         return _with(played, finding=f"the node stops: {error}", step=done + 1, action=label)
-    except NotDriven as error:
+    except ScenarioRefused as error:
         return _with(played, finding=str(error), step=done + 1, action=label)
     return played
 

@@ -46,7 +46,7 @@ from liftlog.messages import (
 )
 from liftlog.trace.replica_lines import Office, ReplicaState
 from liftlog.types import Entry, Message, Mutants, NodeConfig, PartitionId, StreamConfig
-from liftlog_sim.puppet import NotDriven, Puppet
+from liftlog_sim.manual_node import ManualNode, ScenarioRefused
 from liftlog_spec.cover.scenario import Head, ScenarioStep
 
 CONTROLLER = 99
@@ -63,7 +63,7 @@ class IsrStage:
     def __init__(self, head: Head, mutants: Mutants) -> None:
         constants = head.constants
         self.size = constants["Replicas"]
-        self.puppets = {n: Puppet(n, self._spoken, mutants) for n in range(1, self.size + 1)}
+        self.nodes = {n: ManualNode(n, self._spoken, mutants) for n in range(1, self.size + 1)}
         self.metadata = Metadata(Guards(mutants))
         self._entries: list[Entry] = []
         self._ends = [0]
@@ -76,7 +76,7 @@ class IsrStage:
         self._heard: dict[tuple[int, int], Fetch | FetchProgress] = {}
         """(leader, follower) -> the last message that has told the leader how far the follower is."""
         self._late: list[tuple[str, int, int, PeerMessage]] = []
-        self._runs: dict[int, list[int]] = {n: [] for n in self.puppets}
+        self._runs: dict[int, list[int]] = {n: [] for n in self.nodes}
         self._offices: dict[int, tuple[int, int]] = {0: (0, 0)}
         """Real epoch -> the model's, and the run of its leader."""
         self._versions: dict[int, int] = {}
@@ -88,8 +88,8 @@ class IsrStage:
     # -- the beginning -------------------------------------------------------------------------------------
 
     def _begin(self, minimum: int) -> None:
-        for n, puppet in self.puppets.items():
-            puppet.start(self._config(n), None)
+        for n, manual in self.nodes.items():
+            manual.start(self._config(n), None)
             self._register(n)
         result = self._create(_stream("orders", 1, self.size, minimum))
         self.partition = PartitionId(result.stream, 0)
@@ -97,18 +97,18 @@ class IsrStage:
         spare = self._create(_stream("spare", self.size, self.size, 1))
         self._spare = [PartitionId(spare.stream, number) for number in range(self.size)]
         self._ends = [len(self._entries)]
-        for n, puppet in self.puppets.items():
-            puppet.hold(self.partition)
+        for n, manual in self.nodes.items():
+            manual.hold(self.partition)
             self._deliver(n)
             # Contact to the controller is noticed on a tick (N2).
-            puppet.tick()
+            manual.tick()
         self._note_office()
 
     def _config(self, n: int) -> NodeConfig:
         return NodeConfig(
             node=n,
             voters=(CONTROLLER,),
-            learners=tuple(self.puppets),
+            learners=tuple(self.nodes),
             address=f"node{n}:1",
             session_timeout_ms=NEVER_MS,
             leader_timeout_ms=NEVER_MS,
@@ -165,13 +165,13 @@ class IsrStage:
 
     def _deliver(self, n: int, up_to: int = -1) -> None:
         """Node n gets the group's log up to an index, all of it committed."""
-        puppet = self.puppets[n]
+        manual = self.nodes[n]
         end = len(self._entries) if up_to < 0 else up_to
-        have = puppet.running.raft.raft_log.last_index
-        term = puppet.running.raft.raft_log.last_term
+        have = manual.running.raft.raft_log.last_index
+        term = manual.running.raft.raft_log.last_term
         entries = self._entries[have:end]
         request = AppendRequest(1, CONTROLLER, have, term, end, 1, entries)
-        puppet.take(Received(CONTROLLER, request))
+        manual.take(Received(CONTROLLER, request))
 
     def _published(self) -> None:
         """A command of the model is over."""
@@ -181,36 +181,36 @@ class IsrStage:
         for command in reversed(self._proposals.values()):
             if isinstance(command, kind) and getattr(command, "node", n) == n:
                 return command
-        raise NotDriven(f"node {n} has proposed no {kind.__name__}")
+        raise ScenarioRefused(f"node {n} has proposed no {kind.__name__}")
 
     def _register(self, n: int) -> None:
         self._deliver(n)
         for _ in range(TICKS_TO_ASK_AGAIN):
-            self.puppets[n].tick()
+            self.nodes[n].tick()
             if self._registration(n) is not None:
                 break
         command = self._registration(n)
         if command is None:
-            raise NotDriven(f"node {n} has proposed no registration")
+            raise ScenarioRefused(f"node {n} has proposed no registration")
         self._command(command)
         incarnation = self.metadata.nodes[n].incarnation
         self._runs[n].append(incarnation)
         self._deliver(n)
         self._command(self._proposed(ConfirmNode, n))
         self._deliver(n)
-        self.puppets[n].tick()
+        self.nodes[n].tick()
 
     def _steer(self, chain: Sequence[ScenarioStep]) -> None:
         """Make everybody busier than the one who is to be elected."""
         wanted = next((number(step.given["to"]) for step in chain if step.action in ELECTIONS), 0)
         if not wanted:
             return
-        for n, spare in zip([n for n in self.puppets if n != wanted], self._spare, strict=False):
+        for n, spare in zip([n for n in self.nodes if n != wanted], self._spare, strict=False):
             if self.metadata.is_live(n):
                 self._elect_leader(spare, n, True)
         for spare in self._spare:
             if self.metadata.partitions[spare].leader == wanted:
-                busy = [n for n in self.puppets if n != wanted and self.metadata.is_live(n)]
+                busy = [n for n in self.nodes if n != wanted and self.metadata.is_live(n)]
                 if busy:
                     self._elect_leader(spare, busy[0], True)
 
@@ -220,7 +220,7 @@ class IsrStage:
     def _registration(self, n: int) -> RegisterNode | None:
         """That of the node's present run."""
         for command in self._proposals.values():
-            if isinstance(command, RegisterNode) and command.nonce == self.puppets[n].nonce:
+            if isinstance(command, RegisterNode) and command.nonce == self.nodes[n].nonce:
                 return command
         return None
 
@@ -248,12 +248,12 @@ class IsrStage:
     def play(self, chain: Sequence[ScenarioStep]) -> None:
         """One step of the core: the first action, and what follows from it in the same breath.
 
-        Raises NotDriven, or what the node raises.
+        Raises ScenarioRefused, or what the node raises.
         """
         first = chain[0]
         procedure = getattr(self, f"_do_{first.action}", None)
         if procedure is None:
-            raise NotDriven(
+            raise ScenarioRefused(
                 f"there is no procedure for {first.action}: add one to liftlog_sim/covering_isr.py"
             )
         counts = dict(self.metadata.counts)
@@ -267,11 +267,11 @@ class IsrStage:
 
     def _wait(self) -> None:
         """Some time passes for whoever waits for its proposal: that ends nothing (R2)."""
-        for puppet in self.puppets.values():
-            office = puppet.state.office if puppet.state is not None else None
+        for manual in self.nodes.values():
+            office = manual.state.office if manual.state is not None else None
             if office is not None and office.pending is not None:
                 for _ in range(WAITED_TICKS):
-                    puppet.tick()
+                    manual.tick()
 
     def _how(self, before: dict[str, int]) -> str:
         grown = {name for name, count in self.metadata.counts.items() if count > before.get(name, 0)}
@@ -294,15 +294,15 @@ class IsrStage:
     def _do_ApplyAddition(self) -> None:
         command = self._change()
         if command is None:
-            raise NotDriven("no change of the ISR for the present version was proposed")
+            raise ScenarioRefused("no change of the ISR for the present version was proposed")
         self._command(command)
         self._published()
 
     _do_ApplyRemoval = _do_RefuseAddition = _do_ApplyAddition
 
     def _do_Register(self, r: int) -> None:
-        puppet = self.puppets[r]
-        puppet.start(self._config(r), self.partition)
+        manual = self.nodes[r]
+        manual.start(self._config(r), self.partition)
         self._register(r)
         self._published()
 
@@ -315,16 +315,16 @@ class IsrStage:
 
     def _applied(self, n: int) -> int:
         """How many of the model's commands node n has applied."""
-        reached = self.puppets[n].running.metadata.applied
+        reached = self.nodes[n].running.metadata.applied
         return max(index for index, end in enumerate(self._ends) if end <= reached)
 
     def _do_Write(self, r: int) -> None:
         state = self._state(r)
         value = f"{r}-{state.epoch}-{state.leo}".encode()
-        self.puppets[r].take(Published(self.partition, state.epoch, [Message(b"orders", b"", b"", value)], 1))
+        self.nodes[r].take(Published(self.partition, state.epoch, [Message(b"orders", b"", b"", value)], 1))
 
     def _do_Sync(self, r: int) -> None:
-        self.puppets[r].sync()
+        self.nodes[r].sync()
 
     # -- fetches -------------------------------------------------------------------------------------------
 
@@ -343,8 +343,8 @@ class IsrStage:
                 if to == lead and fresh and self._asked.get(f) != fetch.request:
                     self._asked[f] = fetch.request
                     return fetch
-            self.puppets[f].tick()
-        raise NotDriven(f"node {f} does not ask node {lead} anything")
+            self.nodes[f].tick()
+        raise ScenarioRefused(f"node {f} does not ask node {lead} anything")
 
     def _answer(self, f: int, lead: int, status: int) -> FetchReply:
         question = self._question(f, lead)
@@ -352,19 +352,19 @@ class IsrStage:
         self._hears(lead, f, question)
         if (lead, f) not in self._answers:
             # A question that waits for news is answered on a tick.
-            self.puppets[lead].tick()
+            self.nodes[lead].tick()
         answer = self._answers.pop((lead, f), None)
         if answer is None or answer.request != question.request:
-            raise NotDriven(f"node {lead} does not answer node {f}")
+            raise ScenarioRefused(f"node {lead} does not answer node {f}")
         if answer.status != status:
-            raise NotDriven(f"node {lead} answers node {f} with status {answer.status}, not {status}")
+            raise ScenarioRefused(f"node {lead} answers node {f} with status {answer.status}, not {status}")
         return answer
 
     def _do_Fetch(self, f: int, lead: int) -> None:
-        self.puppets[f].take(Received(lead, self._answer(f, lead, FETCH_OK)))
+        self.nodes[f].take(Received(lead, self._answer(f, lead, FETCH_OK)))
 
     def _do_Truncate(self, f: int, lead: int) -> None:
-        self.puppets[f].take(Received(lead, self._answer(f, lead, FETCH_DIVERGED)))
+        self.nodes[f].take(Received(lead, self._answer(f, lead, FETCH_DIVERGED)))
 
     def _told(self, f: int, lead: int) -> Fetch | FetchProgress:
         """How far f is, as it tells without a question if it may."""
@@ -386,26 +386,26 @@ class IsrStage:
 
     def _hears(self, lead: int, f: int, message: Fetch | FetchProgress) -> None:
         self._heard[lead, f] = message
-        self.puppets[lead].take(Received(f, message))
+        self.nodes[lead].take(Received(f, message))
 
     def _do_ProposeAddition(self, lead: int, who: int) -> None:
         """A leader proposes when a message comes; if no new one may come, an old one comes again."""
-        leader, follower = self.puppets[lead].state, self.puppets[who].state
+        leader, follower = self.nodes[lead].state, self.nodes[who].state
         known = leader.office.progress.get(who) if leader is not None and leader.office is not None else None
         present = follower is not None and leader is not None and follower.view.epoch == leader.view.epoch
-        if present and known is not None and known[0] == self.puppets[who].running.incarnation:
+        if present and known is not None and known[0] == self.nodes[who].running.incarnation:
             self._hears(lead, who, self._question(who, lead))
         else:
             self._hears(lead, who, self._heard[lead, who])
 
     def _do_ProposeRemoval(self, lead: int, who: int) -> None:
-        puppet = self.puppets[lead]
+        manual = self.nodes[lead]
         for _ in range(LAG_TICKS + 5):
             state = self._state(lead)
             if state.office is None or state.office.pending is not None:
                 return
-            puppet.tick()
-        raise NotDriven(f"node {lead} does not propose to remove node {who}")
+            manual.tick()
+        raise ScenarioRefused(f"node {lead} does not propose to remove node {who}")
 
     # -- late messages -------------------------------------------------------------------------------------
 
@@ -424,15 +424,15 @@ class IsrStage:
             if late[:2] == (kind, f):
                 self._late.remove(late)
                 return late[2], late[3]
-        raise NotDriven(f"no late message '{kind}' of node {f} is on its way")
+        raise ScenarioRefused(f"no late message '{kind}' of node {f} is on its way")
 
     def _do_LateRecordsArrive(self, f: int) -> None:
         lead, answer = self._arrives("records", f)
-        self.puppets[f].take(Received(lead, answer))
+        self.nodes[f].take(Received(lead, answer))
 
     def _do_LateCutArrives(self, f: int) -> None:
         lead, answer = self._arrives("cut", f)
-        self.puppets[f].take(Received(lead, answer))
+        self.nodes[f].take(Received(lead, answer))
 
     def _do_LateReportArrives(self, lead: int, f: int) -> None:
         _, message = self._arrives("report", f)
@@ -445,46 +445,46 @@ class IsrStage:
     # -- crashes -------------------------------------------------------------------------------------------
 
     def _down(self, r: int) -> None:
-        puppet = self.puppets[r]
-        puppet.power_loss()
+        manual = self.nodes[r]
+        manual.power_loss()
         for store in (self._questions, self._progress, self._asked):
             store.pop(r, None)
 
     def _do_Crash(self, r: int, keep: int) -> None:
-        self.puppets[r].keep(keep)
+        self.nodes[r].keep(keep)
         self._down(r)
 
     def _do_CrashWithTornTail(self, r: int, keep: int) -> None:
-        self.puppets[r].keep(keep + 1, at_least=True)
-        self.puppets[r].spoil(keep)
+        self.nodes[r].keep(keep + 1, at_least=True)
+        self.nodes[r].spoil(keep)
         self._down(r)
 
     def _do_LoseDisk(self, r: int) -> None:
         self._down(r)
-        self.puppets[r].new_disk()
+        self.nodes[r].new_disk()
 
     # -- the state as the model's --------------------------------------------------------------------------
 
     def _state(self, n: int) -> ReplicaState:
-        state = self.puppets[n].state
+        state = self.nodes[n].state
         if state is None or state.state != "ready":
-            raise NotDriven(f"node {n} has no open replica")
+            raise ScenarioRefused(f"node {n} has no open replica")
         return state
 
     def shown(self) -> dict[str, Any]:
         """Variables of the model, as far as they are compared; replicas that are down are left out."""
         replicas: dict[str, dict[str, Any]] = {name: {} for name in PER_REPLICA}
-        for n, puppet in self.puppets.items():
-            replicas["up"][named(n)] = puppet.node is not None
+        for n, manual in self.nodes.items():
+            replicas["up"][named(n)] = manual.node is not None
             replicas["run"][named(n)] = len(self._runs[n]) - 1
-            if puppet.node is not None:
+            if manual.node is not None:
                 for name, value in self._replica(n).items():
                     replicas[name][named(n)] = value
         return {**self._group(), **replicas}
 
     def _group(self) -> dict[str, Any]:
         record = self.record
-        nodes = {n: self.metadata.nodes[n] for n in self.puppets}
+        nodes = {n: self.metadata.nodes[n] for n in self.nodes}
         change = self._change()
         present: dict[str, Any] | None = None
         if change is not None:
@@ -494,7 +494,7 @@ class IsrStage:
             if change.joiner:
                 # A removal means whoever is there by then, so that it names no run.
                 present["run"] = self._runs[who].index(change.joiner_incarnation)
-        known = {named(n): None for n in self.puppets} | {
+        known = {named(n): None for n in self.nodes} | {
             named(n): {"epoch": self._offices[copy.epoch][0], "leo": copy.leo, "lost": copy.lost}
             for n, copy in record.last_known.items()
         }
@@ -532,9 +532,9 @@ class IsrStage:
         }
 
     def _replica(self, n: int) -> dict[str, Any]:
-        puppet, state = self.puppets[n], self._state(n)
-        assert puppet.group is not None and puppet.group.after is not None
-        view, members = state.view, puppet.group.after.members
+        manual, state = self.nodes[n], self._state(n)
+        assert manual.group is not None and manual.group.after is not None
+        view, members = state.view, manual.group.after.members
         office = state.office
         found = {
             "log": self._log(state),
@@ -555,7 +555,7 @@ class IsrStage:
         return found
 
     def _office(self, n: int, office: Office) -> dict[str, Any]:
-        progress = {named(m): -1 for m in self.puppets} | {
+        progress = {named(m): -1 for m in self.nodes} | {
             named(m): durable for m, (_, durable) in office.progress.items() if m != n
         }
         pending = office.pending

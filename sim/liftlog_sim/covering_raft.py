@@ -41,7 +41,7 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.types import HardState, LiftlogError, Mutants, NodeConfig
-from liftlog_sim.puppet import NotDriven
+from liftlog_sim.manual_node import ScenarioRefused
 from liftlog_sim.raft_alone import Do, RaftDisk, RaftProcess
 from liftlog_spec.cover.scenario import Head, ScenarioStep
 
@@ -50,7 +50,7 @@ NEVER_MS = 1 << 40
 QUIET_TICKS = 3
 
 
-class Letter:
+class QueuedMessage:
     """A message that waits for a ticket, or has left. `index_term`: of an ack, the term of what it names."""
 
     def __init__(self, sender: int, to: int, message: PeerMessage, index_term: int) -> None:
@@ -100,7 +100,7 @@ class Voter:
         """A process on what the disk holds."""
         self.runs += 1
         self.writes: list[list[StorageJob]] = []
-        self.left: list[Letter] = []
+        self.left: list[QueuedMessage] = []
         self._written = 0
         self._terms: dict[int, tuple[AppendReply, int]] = {}
         """By identity: an ack, kept so that the identity is, and the term of what it named at first."""
@@ -116,9 +116,9 @@ class Voter:
         return self.process.raft
 
     @property
-    def held(self) -> list[Letter]:
+    def held(self) -> list[QueuedMessage]:
         """What waits for a write."""
-        return [self._letter(send.to, send.message) for send in self.process.held]
+        return [self._queued(send.to, send.message) for send in self.process.held]
 
     def _stepped(self, event: Event | None, outcome: Outcome) -> None:
         for effect in outcome.effects:
@@ -131,11 +131,11 @@ class Voter:
                 self._terms[id(effect.message)] = (effect.message, term)
 
     def _sent(self, sender: int, to: int, message: PeerMessage) -> None:
-        self.left.append(self._letter(to, message))
+        self.left.append(self._queued(to, message))
 
-    def _letter(self, to: int, message: PeerMessage) -> Letter:
+    def _queued(self, to: int, message: PeerMessage) -> QueuedMessage:
         _, term = self._terms.get(id(message), (None, 0))
-        return Letter(self.number, to, message, term)
+        return QueuedMessage(self.number, to, message, term)
 
     def take(self, event: Event) -> None:
         """One step: jobs are kept, messages leave or wait for their ticket."""
@@ -163,7 +163,7 @@ class Voter:
     def sync(self) -> None:
         """The oldest write is durable."""
         if not self.writes:
-            raise NotDriven(f"node {self.number} has nothing to sync")
+            raise ScenarioRefused(f"node {self.number} has nothing to sync")
         for job in self.writes.pop(0):
             self._written -= 1
             self.process.store(job)
@@ -187,7 +187,7 @@ class RaftStage:
         if head.constants["Writes"] < 1:
             raise LiftlogError("with --writes 0 nothing is ever synced: make the scenarios with --writes 1")
         self.voters = {n: Voter(n, size, mutants) for n in range(1, size + 1)}
-        self._letters: list[Letter] = []
+        self._messages: list[QueuedMessage] = []
         """Everything that has left a node, but append requests that the model knows nothing of."""
         self._appends: dict[str, AppendRequest] = {}
 
@@ -196,12 +196,12 @@ class RaftStage:
     def play(self, chain: Sequence[ScenarioStep]) -> None:
         """One step of the core: the first action, and what follows from it in the same breath.
 
-        Raises NotDriven, or what the node raises.
+        Raises ScenarioRefused, or what the node raises.
         """
         first = chain[0]
         procedure = getattr(self, f"_do_{first.action}", None)
         if procedure is None:
-            raise NotDriven(
+            raise ScenarioRefused(
                 f"there is no procedure for {first.action}: add one to liftlog_sim/covering_raft.py"
             )
         procedure(**{name: _number(value) for name, value in first.given.items()})
@@ -212,24 +212,24 @@ class RaftStage:
 
     def _collect(self) -> None:
         for voter in self.voters.values():
-            self._letters += voter.left
+            self._messages += voter.left
             voter.left = []
 
     def _acknowledge(self) -> None:
         """Acknowledgements reach their leader."""
-        for letter in self._letters:
-            leader = self.voters[letter.to].raft
-            if isinstance(letter.message, AppendReply) and not letter.delivered and leader.is_leader:
-                letter.delivered = True
-                if letter.shown() is not None and letter.message.term == leader.term:
-                    self.voters[letter.to].receive(letter.sender, letter.message)
-                    self.voters[letter.to].left = []
+        for queued in self._messages:
+            leader = self.voters[queued.to].raft
+            if isinstance(queued.message, AppendReply) and not queued.delivered and leader.is_leader:
+                queued.delivered = True
+                if queued.shown() is not None and queued.message.term == leader.term:
+                    self.voters[queued.to].receive(queued.sender, queued.message)
+                    self.voters[queued.to].left = []
 
-    def _found(self, n: int, fits: Callable[[Letter], bool]) -> Letter:
-        for letter in self._letters:
-            if letter.to == n and fits(letter):
-                return letter
-        raise NotDriven(f"no such message to node {n} has left its sender")
+    def _found(self, n: int, fits: Callable[[QueuedMessage], bool]) -> QueuedMessage:
+        for queued in self._messages:
+            if queued.to == n and fits(queued):
+                return queued
+        raise ScenarioRefused(f"no such message to node {n} has left its sender")
 
     def _be_quiet(self, n: int) -> None:
         """So much time passes that n hears no leader; what it says meanwhile is lost."""
@@ -242,38 +242,38 @@ class RaftStage:
         term = voter.raft.term + 1
         voter.take(TimerFired(TIMER_ELECTION, 0.0))
         asked, voter.left = voter.left, []
-        for letter in asked:
+        for queued in asked:
             if voter.raft.role is not Role.PRE_CANDIDATE:
                 break
-            other = self.voters[letter.to]
-            self._be_quiet(letter.to)
-            other.receive(n, letter.message)
+            other = self.voters[queued.to]
+            self._be_quiet(queued.to)
+            other.receive(n, queued.message)
             answers, other.left = other.left, []
             for answer in answers:
                 # A refusal is lost: it could tell of a newer term.
                 if isinstance(answer.message, VoteReply) and answer.message.granted:
                     voter.receive(answer.sender, answer.message)
         if voter.raft.role is Role.PRE_CANDIDATE or voter.raft.term != term:
-            raise NotDriven(f"node {n} does not stand: it gets no quorum of pre-votes")
+            raise ScenarioRefused(f"node {n} does not stand: it gets no quorum of pre-votes")
 
     def _do_GrantVote(self, n: int, request: dict[str, Any]) -> None:
         source = _number(request["source"])
 
-        def fits(letter: Letter) -> bool:
-            return letter.sender == source and letter.shown() == request
+        def fits(queued: QueuedMessage) -> bool:
+            return queued.sender == source and queued.shown() == request
 
         self._be_quiet(n)
         self.voters[n].receive(source, self._found(n, fits).message)
 
     def _do_BecomeLeader(self, n: int) -> None:
         voter = self.voters[n]
-        for letter in list(self._letters):
-            message = letter.message
-            votes = isinstance(message, VoteReply) and letter.shown() is not None
-            if letter.to == n and votes and message.term == voter.raft.term:  # type: ignore[union-attr]
-                voter.receive(letter.sender, message)
+        for queued in list(self._messages):
+            message = queued.message
+            votes = isinstance(message, VoteReply) and queued.shown() is not None
+            if queued.to == n and votes and message.term == voter.raft.term:  # type: ignore[union-attr]
+                voter.receive(queued.sender, message)
         if not voter.raft.is_leader:
-            raise NotDriven(f"node {n} is not elected by the votes that have left for it")
+            raise ScenarioRefused(f"node {n} is not elected by the votes that have left for it")
 
     def _do_StepDown(self, n: int, term: int) -> None:
         voter = self.voters[n]
@@ -303,22 +303,22 @@ class RaftStage:
         for success in replies:
             voter.left = []
             voter.receive(to, AppendReply(term, to, success, before, 0, False))
-        for letter in voter.left:
-            found = letter.message
+        for queued in voter.left:
+            found = queued.message
             if (
                 isinstance(found, AppendRequest)
-                and letter.to == to
+                and queued.to == to
                 and (found.prev_index, len(found.entries)) == (before, many)
             ):
                 self._appends[_key(_append(found, to))] = found
                 voter.left = []
                 return
-        raise NotDriven(f"node {n} does not send {many} entries after {before} to node {to}")
+        raise ScenarioRefused(f"node {n} does not send {many} entries after {before} to node {to}")
 
     def _do_Accept(self, n: int, acked: int, append: dict[str, Any]) -> None:
         found = self._appends.get(_key(append))
         if found is None:
-            raise NotDriven(f"node {n} was sent no such entries")
+            raise ScenarioRefused(f"node {n} was sent no such entries")
         self.voters[n].receive(found.leader, found)
 
     def _do_Sync(self, n: int) -> None:
@@ -353,10 +353,10 @@ class RaftStage:
             "disk": {_named(n): _image(voter) for n, voter in self.voters.items()},
             "writes": {_named(n): Many(len(voter.writes)) for n, voter in self.voters.items()},
             "held": {
-                _named(n): Promises([letter.shown() for letter in voter.held])
+                _named(n): Promises([queued.shown() for queued in voter.held])
                 for n, voter in self.voters.items()
             },
-            "messages": Promises([letter.shown() for letter in self._letters]),
+            "messages": Promises([queued.shown() for queued in self._messages]),
         }
 
 
@@ -368,11 +368,11 @@ class Promises:
     """Votes, requests for them and acknowledgements, each once; compared without append messages."""
 
     def __init__(self, letters: Sequence[dict[str, Any] | None]) -> None:
-        self.keys = sorted({_key(letter) for letter in letters if letter is not None})
+        self.keys = sorted({_key(queued) for queued in letters if queued is not None})
 
     def differs(self, wanted: list[dict[str, Any]]) -> str:
         """What is there too much or too little; empty if nothing is."""
-        expected = sorted({_key(letter) for letter in wanted if letter["kind"] != "append"})
+        expected = sorted({_key(queued) for queued in wanted if queued["kind"] != "append"})
         more = [key for key in self.keys if key not in expected]
         less = [key for key in expected if key not in self.keys]
         parts = [f"has {', '.join(more)}"] if more else []
@@ -429,9 +429,9 @@ def _append(found: AppendRequest, to: int) -> dict[str, Any]:
     )
 
 
-def _key(letter: dict[str, Any]) -> str:
+def _key(queued: dict[str, Any]) -> str:
     """A message in one line; equal for equal ones."""
-    said = {name: value for name, value in letter.items() if value not in (None, 0, [])}
+    said = {name: value for name, value in queued.items() if value not in (None, 0, [])}
     return "(" + ", ".join(f"{name}: {value}" for name, value in said.items()) + ")"
 
 

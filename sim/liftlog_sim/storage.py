@@ -11,8 +11,7 @@ The disk is fast or slow by the draw of each group; a *slow disk* fault multipli
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,6 +26,7 @@ from liftlog.messages import (
     StorageJob,
     TrashLog,
 )
+from liftlog.ports import StorageGroups
 from liftlog_sim.disk import SimulatedCrash
 from liftlog_sim.kernel import SECOND, Kernel
 
@@ -50,16 +50,6 @@ class StorageTimes(msgspec.Struct, frozen=True):
     stall: float = 0.0
     """Probability that a group's sync takes up to `stall_max_us` longer."""
     stall_max_us: int = 0
-
-
-class Engine(Protocol):
-    """What the runner needs of `liftlog.storage.engine.StorageEngine`."""
-
-    def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
-
-    def sync(self) -> list[Event]: ...
-
-    def close(self, clean: bool) -> None: ...
 
 
 class SimStorageRunner:
@@ -86,7 +76,7 @@ class SimStorageRunner:
         kernel: Kernel,
         draws: random.Random,
         times: StorageTimes,
-        engine: Engine,
+        engine: StorageGroups,
         post_all: PostAll,
         on_crash: Callable[[], None],
         on_error: Callable[[Exception], None],

@@ -17,7 +17,7 @@ import trio
 import trio.testing
 
 import liftlog_sim.fuzz_node
-import liftlog_sim.puppet
+import liftlog_sim.manual_node
 import liftlog_sim.raft_alone
 import tests.core.node_harness
 from liftlog.driver.driver import NodeDriver
@@ -47,7 +47,7 @@ from liftlog.types import NO_MUTANTS, NodeConfig
 from liftlog_sim.clock import STANDSTILL_MS, SimClock
 from liftlog_sim.covering_raft import Voter
 from liftlog_sim.kernel import Kernel
-from liftlog_sim.puppet import NotDriven, Puppet
+from liftlog_sim.manual_node import ManualNode, ScenarioRefused
 from liftlog_sim.step_gear import StepProcess
 from liftlog_sim.trio_gear import TrioProcess
 from tests.core.raft_harness import Group
@@ -426,11 +426,11 @@ Take = Callable[[Event], object]
 
 
 def _fed(node: Scripted, script: Script, start: Callable[[], object], take: Take) -> Calls:
-    with suppress(*ENDS, NotDriven):
+    with suppress(*ENDS, ScenarioRefused):
         start()
     for _, event in script.happenings:
         assert event is not None
-        with suppress(*ENDS, NotDriven):
+        with suppress(*ENDS, ScenarioRefused):
             take(event)
     return node.calls
 
@@ -443,12 +443,12 @@ def before_a_write_fails(script: Script) -> Script:
 
 def manual_node(script: Script) -> Calls:
     node = Scripted(script)
-    puppet = Puppet(1, lambda sender, to, message: None, NO_MUTANTS)
+    manual = ManualNode(1, lambda sender, to, message: None, NO_MUTANTS)
     # It brings BusUp by itself, with which every script begins.
     script = before_a_write_fails(script)
     script = script._replace(happenings=script.happenings[1:])
-    with node.behind(liftlog_sim.puppet):
-        return _fed(node, script, lambda: puppet.start(NodeConfig(1, (1,)), None), puppet.take)
+    with node.behind(liftlog_sim.manual_node):
+        return _fed(node, script, lambda: manual.start(NodeConfig(1, (1,)), None), manual.take)
 
 
 def fuzzed_node(script: Script) -> Calls:

@@ -41,11 +41,11 @@ HELD_JOBS = (AppendLog, TruncateLog, ResetLog)
 Spoken = Callable[[int, int, PeerMessage], None]
 
 
-class NotDriven(LiftlogError):
+class ScenarioRefused(LiftlogError):
     """The core did not do what the next step needs: there is nothing to deliver, or it refuses."""
 
 
-class Puppet:
+class ManualNode:
     """`spoken(sender, receiver, message)`: called for each message that has left the node."""
 
     def __init__(self, number: int, spoken: Spoken, mutants: Mutants) -> None:
@@ -68,9 +68,9 @@ class Puppet:
 
     @property
     def running(self) -> Node:
-        """Raises NotDriven if no process runs here."""
+        """Raises ScenarioRefused if no process runs here."""
         if self.node is None:
-            raise NotDriven(f"node {self.number} is down")
+            raise ScenarioRefused(f"node {self.number} is down")
         return self.node
 
     @property
@@ -117,10 +117,10 @@ class Puppet:
     def take(self, event: Event) -> None:
         """Hand over an event, and then whatever its writes that do not wait come back with.
 
-        Raises NotDriven, also if no process runs here.
+        Raises ScenarioRefused, also if no process runs here.
         """
         if self.node is None:
-            raise NotDriven(f"node {self.number} is down")
+            raise ScenarioRefused(f"node {self.number} is down")
         self._events.append(event)
         if not self._busy:
             self._carry_on()
@@ -137,10 +137,10 @@ class Puppet:
             while self._events:
                 event = self._events.popleft()
                 if isinstance(event, StorageFailed):
-                    raise NotDriven(f"node {self.number}: the disk failed: {event.error}")
+                    raise ScenarioRefused(f"node {self.number}: the disk failed: {event.error}")
                 self._interpreter.take(event)
         except NodeStopped as stopped:
-            raise NotDriven(f"node {self.number} stops: {stopped}") from None
+            raise ScenarioRefused(f"node {self.number} stops: {stopped}") from None
         finally:
             self._busy = False
 
@@ -178,7 +178,7 @@ class Puppet:
     def keep(self, length: int, at_least: bool = False) -> None:
         """Carry out as many of the waiting writes as leave the log with `length` records; tell nobody.
 
-        `at_least`: or with more. Raises NotDriven if no number of them does.
+        `at_least`: or with more. Raises ScenarioRefused if no number of them does.
         """
         lengths = [self.stored()]
         for job in self.held:
@@ -187,7 +187,9 @@ class Puppet:
             count for count, found in enumerate(lengths) if found == length or (at_least and found > length)
         ]
         if not fits:
-            raise NotDriven(f"node {self.number}: no prefix of the waiting writes leaves {length} records")
+            raise ScenarioRefused(
+                f"node {self.number}: no prefix of the waiting writes leaves {length} records"
+            )
         self._store(fits[-1])
 
     def stored(self) -> int:
@@ -201,7 +203,7 @@ class Puppet:
         content = self.disk.content(path)
         found = next((place for place in places(path, content) if place.base == offset), None)
         if found is None:
-            raise NotDriven(f"node {self.number}: no batch begins at offset {offset}")
+            raise ScenarioRefused(f"node {self.number}: no batch begins at offset {offset}")
         garbage = bytes(byte ^ 0x5A for byte in content[found.position :])
         self.disk.overwrite(path, found.position, garbage)
 
