@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -48,6 +49,18 @@ GROUPS: dict[str, Group] = {
     "spec": Group("liftlog_spec.command", "check models of the protocol, every state"),
     "jepsen": Group("liftlog_jepsen.command", "check histories on Spark"),
 }
+
+PACKAGES = ("liftlog_sim", "liftlog_spec", "liftlog_jepsen")
+"""What is installed with `liftlog`, and not imported before it is needed."""
+EXTRAS = {
+    "pyspark": "spark",
+    "pyarrow": "spark",
+    "pandas": "spark",
+    "numpy": "spark",
+    "z3": "spec",
+    "tla": "spec",
+}
+"""Libraries that only some commands need -> the extra that brings them."""
 
 EXAMPLES = """\
 try:
@@ -116,7 +129,7 @@ def _run_group(name: str, group: Group, arguments: list[str]) -> int:
 
 def _exit_code_of(error: BaseException) -> int | None:
     """The exit code for what ended a command, printing its one line; None for a bug, which has none."""
-    leaves = _leaves(error)
+    leaves = [_remedy(leaf) or leaf for leaf in _leaves(error)]
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return EXIT_INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
@@ -126,6 +139,19 @@ def _exit_code_of(error: BaseException) -> int | None:
     if all(isinstance(leaf, LiftlogError) for leaf in leaves):
         print(f"liftlog: {' '.join(str(leaves[0]).split())}", file=sys.stderr)
         return EXIT_USAGE
+    return None
+
+
+def _remedy(error: BaseException) -> LiftlogError | None:
+    """What to do about a library, or a part of ours, that is not installed; None for any other error."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if name in EXTRAS:
+        remedy = f"run `make venv`, or `pip install 'liftlog[{EXTRAS[name]}]'`"
+        return LiftlogError(f"this needs the Python package {name}: {remedy}")
+    if name in PACKAGES and importlib.util.find_spec(name) is None:
+        return LiftlogError(
+            f"{name} is not installed beside liftlog: install liftlog anew, in a checkout by `make venv`"
+        )
     return None
 
 

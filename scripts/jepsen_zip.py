@@ -1,5 +1,4 @@
-"""Packs the package liftlog_jepsen into one zip for Spark's workers: ``spark-submit --py-files
-build/jepsen.zip``.
+"""Packs liftlog_jepsen into one zip for Spark's workers: ``spark-submit --py-files build/jepsen.zip``.
 
 Entries are sorted and carry a fixed time, so that the same sources give the same bytes.
 """

@@ -143,6 +143,39 @@ def test_only_the_module_of_the_named_group_is_imported() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        (
+            "numpy.typing",
+            "needs the Python package numpy: run `make venv`, or `pip install 'liftlog[spark]'`",
+        ),
+        ("z3", "needs the Python package z3: run `make venv`, or `pip install 'liftlog[spec]'`"),
+        ("liftlog_sim.sweep", "liftlog_sim is not installed beside liftlog: install liftlog anew"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_one_line_with_the_remedy(
+    module: str, remedy: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(options: argparse.Namespace) -> int:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    group_that(lacks, monkeypatch)
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["demo"]) == 2
+    error = capsys.readouterr().err
+    assert remedy in error and error.count("\n") == 1
+
+
+def test_a_module_of_ours_that_is_named_wrongly_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(options: argparse.Namespace) -> int:
+        raise ModuleNotFoundError("No module named 'liftlog_sim.sweeep'", name="liftlog_sim.sweeep")
+
+    group_that(lacks, monkeypatch)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["demo"])
+
+
 @pytest.mark.parametrize("group", cli.GROUPS)
 def test_every_group_has_a_help(group: str) -> None:
     done = run(group, "--help", cwd=ROOT)

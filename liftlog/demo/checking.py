@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from liftlog.demo.display import Display
+from liftlog.real.nats_server import find_binary
 from liftlog.rooms import room_module
 from liftlog.types import LiftlogError
 
@@ -29,12 +30,16 @@ class SparkResult(msgspec.Struct):
     report: str
 
 
+def require_parts() -> None:
+    """Raise LiftlogError, with what to install, if something is missing without which there is no demo."""
+    find_binary()
+    room_module("liftlog_jepsen.spark.session").require_packages()
+
+
 def java_problem() -> str:
     """Why Spark cannot run here, with what to install; empty if it can."""
-    session = room_module("liftlog_jepsen.spark.session")
     try:
-        session.require_packages()
-        session.require_java()
+        room_module("liftlog_jepsen.spark.session").require_java()
     except LiftlogError as error:
         return str(error)
     return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from liftlog.demo.checking import SparkResult, check_on_spark, java_problem
+from liftlog.demo.checking import SparkResult, check_on_spark, java_problem, require_parts
 from liftlog.demo.display import Display
 from liftlog.demo.lines import input_lines
 from liftlog.demo.real import RealResult, run_real
@@ -44,6 +44,7 @@ class DemoSummary(msgspec.Struct):
 def run_demo(options: DemoOptions, display: Display) -> DemoSummary:
     """Run all parts. Raises LiftlogError when a part cannot do its work at all."""
     started_s = time.monotonic()
+    require_parts()
     lines = input_lines(options.source, options.messages)
     folder: Path = room_module("liftlog_jepsen.store").new_run(options.store, "demo")
     missing = java_problem()

@@ -66,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
     mutants.add_argument("--json", action="store_true", help="one JSON object instead of text")
     mutants.set_defaults(run=_mutants)
     scenario = verbs.add_parser("scenario", help="run directed fault scenarios")
-    scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all of liftlog_sim/scenarios")
+    scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all that come with liftlog")
     scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
     scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
     scenario.set_defaults(run=_scenario)
@@ -169,9 +169,11 @@ class _Rows:
 
 def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
-    from liftlog_sim.history import FaultLog, history_of, write
+    from liftlog_sim.history import FaultLog, check_writable, history_of, write
     from liftlog_sim.trace import WorldTraceWriter
 
+    if arguments.history is not None:
+        check_writable(arguments.history)
     seen: list[tuple[World, FaultLog]] = []
     with _trace(arguments.trace) as trace:
 

@@ -50,7 +50,12 @@ class Played(msgspec.Struct, frozen=True):
 
 
 def files_of(place: Path) -> list[Path]:
-    """The scenario files in and below a folder, or the file itself. Raises LiftlogError if there is none."""
+    """The scenario files in and below a folder, or the file itself; a name alone may be one of `FOLDER`.
+
+    Raises LiftlogError if there is none.
+    """
+    if not place.exists() and (FOLDER / place.name).is_file() and place.name == str(place):
+        place = FOLDER / place
     if place.is_file():
         return [place]
     found = sorted(place.rglob(f"*{SUFFIX}"))

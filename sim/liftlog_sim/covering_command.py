@@ -20,7 +20,11 @@ def add_cover(verbs: Any) -> None:
     """Add the verb `cover`."""
     parser = verbs.add_parser("cover", help="drive real nodes along paths of a model's state graph")
     parser.add_argument(
-        "place", nargs="?", default="", metavar="PLACE", help="a folder, a file, or FILE:NAME; default: all"
+        "place",
+        nargs="?",
+        default="",
+        metavar="PLACE",
+        help="a folder, a file, FILE:NAME, or a file that comes with liftlog; default: all of these",
     )
     parser.add_argument(
         "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"

@@ -7,6 +7,7 @@ order follows from them (`History.order_by_time`).
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 from liftlog.format import decode_records
@@ -105,6 +106,12 @@ def _final_polls(history: History, world: World) -> None:
                 mops or (Mop("poll", key),),
             )
             history.append(op)
+
+
+def check_writable(path: Path) -> None:
+    """Whether what `write` needs is installed, before a run is spent on it. Raises LiftlogError."""
+    if path.suffix != ".jsonl":
+        importlib.import_module("liftlog_jepsen.parquet")
 
 
 def write(history: History, path: Path) -> None:

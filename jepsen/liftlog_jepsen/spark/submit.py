@@ -1,8 +1,8 @@
 """A check for `spark-submit`: histories of other tools, in whatever session the cluster gives.
 
     make jepsen-zip
-    spark-submit --py-files build/jepsen.zip jepsen/liftlog_jepsen/spark/submit.py --model cas-register
-    'store/*/history.edn'
+    spark-submit --py-files build/jepsen.zip jepsen/liftlog_jepsen/spark/submit.py \\
+      --model cas-register 'store/*/history.edn'
 
 Files must be readable by the driver and by all workers under the same path. With `--out`, anomalies and
 verdicts are written there as Parquet; a JSON line per file goes to stdout either way.

@@ -36,8 +36,7 @@ AT_HOME = ("commands", "report", "generate", "bench")
 
 @lru_cache(maxsize=1)
 def bundle() -> bytes:
-    """The sources of `liftlog_jepsen` that workers need, as a zip in LZMA; the same bytes for the same
-    sources.
+    """The sources that workers need, as a zip in LZMA; the same bytes for the same sources.
 
     Empty if they are no folder: what was imported from a zip is on the workers in the same way.
     """

@@ -18,6 +18,7 @@ from liftlog_spec.tla.files import (
     TLC_VARIABLE,
     Comparison,
     compare,
+    default_folder,
     differences,
     files_of,
     kept_files,
@@ -31,7 +32,7 @@ def add_export(verbs: Any) -> None:
     parser.add_argument(
         "--variant", default="", metavar="NAME", help="a variant of the model, or all; needs --folder"
     )
-    parser.add_argument("--folder", type=Path, metavar="F", help=f"default: {FOLDER}")
+    parser.add_argument("--folder", type=Path, metavar="F", help=f"default: {default_folder()}")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a file is not up to date"
     )
@@ -43,11 +44,11 @@ def _export(arguments: argparse.Namespace) -> int:
         wanted = _wanted(arguments)
     except SpecError as error:
         raise LiftlogError(str(error)) from None
-    folder = arguments.folder or FOLDER
     if not arguments.check:
-        for path in write(wanted, folder):
+        for path in write(wanted, arguments.folder or default_folder()):
             print(path)
         return 0
+    folder = arguments.folder or FOLDER
     lines = differences(wanted, folder)
     print("\n".join(lines) or f"{folder} is up to date")
     return 1 if lines else 0

@@ -71,6 +71,11 @@ def kept_files() -> dict[str, str]:
     return {**kept, DIGESTS: "".join(lines)}
 
 
+def default_folder() -> Path:
+    """Where modules are written unless told otherwise: in a checkout where they are kept, else here."""
+    return FOLDER if (FOLDER.parents[3] / "pyproject.toml").is_file() else Path("tla")
+
+
 def write(files: dict[str, str], folder: Path) -> list[Path]:
     """Write files; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
