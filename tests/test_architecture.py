@@ -256,36 +256,17 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 # none may grow, and whoever cuts one writes down what is left of it.
 KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
     ("liftlog.core.node", "liftlog.core.requests"),
-    (
-        "liftlog.core.confession",
-        "liftlog.core.follower",
-        "liftlog.core.leader",
-        "liftlog.core.purge",
-        "liftlog.core.reader",
-        "liftlog.core.repair",
-        "liftlog.core.replica",
-        "liftlog.core.serving",
-        "liftlog.core.upkeep",
-    ),
 )
 
 # Who looks at a node without its knowing, and so changes nothing of it.
 WATCHERS = ("liftlog.trace", "liftlog.watching")
 # Modules of the core that write fields of other objects. None may be added; whoever cuts one takes it out.
 KNOWN_FOREIGN_WRITERS: tuple[str, ...] = (
-    "liftlog.core.follower",
-    "liftlog.core.leader",
     "liftlog.core.leaving",
     "liftlog.core.node",
     "liftlog.core.proposals",
-    "liftlog.core.purge",
-    "liftlog.core.reader",
-    "liftlog.core.repair",
-    "liftlog.core.replica",
     "liftlog.core.requests",
-    "liftlog.core.serving",
     "liftlog.core.session",
-    "liftlog.core.upkeep",
 )
 
 # Names that two classes may bear, and why. All others are borne by one class in all folders together, but for

@@ -9,22 +9,19 @@ a copy of an earlier report that arrives after that means nothing, and so does e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from liftlog.core.commands import UNSENT, ReplicaFailed, RequestId
-
-if TYPE_CHECKING:
-    from liftlog.core.replica import Replica
+from liftlog.core.context import Context
+from liftlog.types import PartitionId
 
 
 class Confession:
     """The last failure of one replica. `said` None: nothing, or the group has heard it."""
 
-    __slots__ = ("_answers_to", "ctx", "number", "replica", "said")
+    __slots__ = ("_answers_to", "_ctx", "_id", "number", "said")
 
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.ctx = replica.ctx
+    def __init__(self, ctx: Context, partition: PartitionId) -> None:
+        self._ctx = ctx
+        self._id = partition
         self.number = 0
         """Of the last failure in this run."""
         self.said: ReplicaFailed | None = None
@@ -32,11 +29,11 @@ class Confession:
 
     def say(self, epoch: int, leo: int, shortfall: bool) -> None:
         """From now on tell the group: what this copy still has ends at `leo`, with a record of `epoch`."""
-        ctx = self.ctx
-        self.replica.touch()
+        ctx = self._ctx
+        ctx.touch(self._id)
         self.number += 1
         self.said = ReplicaFailed(
-            UNSENT, self.replica.id, ctx.node, ctx.incarnation, self.number, epoch, leo, shortfall
+            UNSENT, self._id, ctx.node, ctx.incarnation, self.number, epoch, leo, shortfall
         )
         self._answers_to = None
         self.tick()
@@ -44,11 +41,12 @@ class Confession:
     @property
     def heard(self) -> bool:
         """Whether the group has heard the last failure."""
-        if self.ctx.mutants.repair_waits_for_answer and self._answers_to is not None:
-            return self._answers_to in self.ctx.metadata.results
-        record = self.replica.record
-        told = record.failures.get(self.ctx.node) if record is not None else None
-        return told is not None and told >= (self.ctx.incarnation, self.number)
+        ctx = self._ctx
+        if ctx.mutants.repair_waits_for_answer and self._answers_to is not None:
+            return self._answers_to in ctx.metadata.results
+        record = ctx.metadata.partitions.get(self._id)
+        told = record.failures.get(ctx.node) if record is not None else None
+        return told is not None and told >= (ctx.incarnation, self.number)
 
     def tick(self) -> None:
         """Say it again while it has not been heard."""
@@ -56,5 +54,5 @@ class Confession:
             if self.heard:
                 self.said = None
             else:
-                request = self.ctx.want(self.said)
+                request = self._ctx.want(self.said)
                 self._answers_to = self._answers_to or request

@@ -92,6 +92,10 @@ class Context:
         self.want: Callable[[Command], RequestId | None] = lambda command: None
         """What this node itself wants of the group, to be said on every tick; None while there is no room."""
 
+    def touch(self, partition: PartitionId) -> None:
+        """This step changes something of a replica."""
+        self.touched[partition] = None
+
     def new_ticket(self, owner: PartitionId | None = None) -> Ticket:
         """A fresh ticket; `owner` is the partition that wants to hear of it."""
         self.ticket += 1

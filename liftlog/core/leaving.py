@@ -52,8 +52,8 @@ class Leaving:
         ctx.leaving = True
         self._began_tick = ctx.ticks
         for replica in self._replicas.values():
-            if replica.leading is not None:
-                replica.leading.drain()
+            if replica.roles is not None:
+                replica.roles.leader.drain()
 
     def tick(self) -> None:
         """Once per tick; nobody is waited for whom nobody hears."""
@@ -92,7 +92,7 @@ class Leaving:
     def _drained(self) -> bool:
         if self._ctx.ticks - self._began_tick > self._ctx.ticks_of(DRAIN_MS):
             return True
-        return all(replica.leading is None or replica.leading.settled for replica in self._replicas.values())
+        return all(replica.settled for replica in self._replicas.values())
 
     def _in_session(self) -> bool:
         ctx = self._ctx

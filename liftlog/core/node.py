@@ -4,7 +4,7 @@ r"""One node of the cluster: `step(event) -> outcome`, composed of Raft, metadat
              \--> replicas (fetch, reply)                              |
     Published --> leader: sequence, append ----> AppendLog ----> Durable --> HW --> acks, readers
 
-This module only routes. What the parts promise stands in `replica.py` (R), `raft.py` (M1), `metadata.py` (I,
+This module only routes. What the parts promise stands in `logstate.py` (R), `raft.py` (M1), `metadata.py` (I,
 R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
 """
 
@@ -17,13 +17,16 @@ from liftlog.core.commands import CONTROLLERS, Command, RegisterNode, author, de
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
+from liftlog.core.leader import Leader
 from liftlog.core.leaving import Leaving
+from liftlog.core.logstate import OPENING
 from liftlog.core.metadata import Metadata
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft import Raft
 from liftlog.core.records import Result
-from liftlog.core.replica import OPENING, Replica, range_refusal, refusal
+from liftlog.core.replica import Replica
 from liftlog.core.requests import Requests
+from liftlog.core.serving import range_refusal, refusal
 from liftlog.core.session import Session
 from liftlog.core.standing import Standing
 from liftlog.messages import (
@@ -80,7 +83,6 @@ from liftlog.types import (
     NodeConfig,
     PartitionId,
     Recovered,
-    invariant,
 )
 
 
@@ -231,12 +233,12 @@ class Node:
                     self.ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
             case FetchProgress():
                 replica = self._ready_replica(message.partition)
-                if replica is not None and replica.leading is not None:
-                    replica.leading.serving.on_progress(sender, message)
+                if replica is not None:
+                    replica.on_progress(sender, message)
             case FetchReply():
                 replica = self._ready_replica(message.partition)
-                if replica is not None and replica.following is not None:
-                    replica.following.on_reply(sender, message)
+                if replica is not None:
+                    replica.on_reply(sender, message)
             case RangeFetch():
                 replica = self._ready_replica(message.partition)
                 if replica is not None:
@@ -246,7 +248,7 @@ class Node:
             case RangeReply():
                 replica = self._ready_replica(message.partition)
                 if replica is not None:
-                    replica.repairs.on_reply(sender, message)
+                    replica.on_range_reply(sender, message)
             case Forward():
                 self.proposals.on_forward(message.command)
                 self._after_raft()
@@ -321,8 +323,8 @@ class Node:
         if out and not self.ctx.fenced:
             self.ctx.fenced = True
             for replica in self.replicas.values():
-                if replica.leading is not None:
-                    replica.leading.fence()
+                if replica.roles is not None:
+                    replica.roles.leader.fence()
         elif not out:
             self.ctx.fenced = False
 
@@ -386,9 +388,7 @@ class Node:
         replica = self.replicas.get(partition)
         if record is None or self.config.node not in record.replicas:
             if replica is not None:
-                replica.step_aside()
-                replica.readers.close()
-                replica.touch()
+                replica.remove()
                 del self.replicas[partition]
                 self.ctx.effects.append(TrashLog(partition))
             return
@@ -451,73 +451,65 @@ class Node:
     def _on_log_opened(self, event: LogOpened) -> None:
         replica = self.replicas.get(event.summary.log)
         if replica is not None:
-            invariant(replica.state != "ready", f"{replica.id} was opened twice")
             replica.opened(event.summary)
 
     def _on_log_read(self, event: LogRead) -> None:
         self.ctx.reads.done(event.request)
         replica = self.replicas.get(event.log)
-        if replica is None:
-            return
-        if replica.leading is None or not replica.leading.serving.on_read(event):
-            replica.readers.on_read(event)
+        if replica is not None:
+            replica.on_read(event)
 
     def _on_time_found(self, event: TimeFound) -> None:
         self.ctx.reads.done(event.request)
         replica = self.replicas.get(event.log)
         if replica is not None:
-            replica.readers.on_time(event)
+            replica.on_time(event)
 
     def _on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
         replica = self.replicas.get(event.log)
-        if replica is None:
-            return
-        match event:
-            case LogStartMoved():
-                replica.upkeep.moved(event)
-            case Compacted():
-                replica.upkeep.compacted(event)
-            case Scrubbed():
-                replica.upkeep.scrubbed(event)
-            case LogRepaired():
-                replica.upkeep.repaired(event)
+        if replica is not None:
+            replica.on_upkeep(event)
 
     # -- NATS -------------------------------------------------------------------------------------
+
+    def _leader_of(self, partition: PartitionId, epoch: int) -> Leader | None:
+        replica = self.replicas.get(partition)
+        return replica.leader_of(epoch) if replica is not None else None
 
     def _on_bus_up(self, event: BusUp) -> None:
         self.ctx.bus_up = True
         for replica in self.replicas.values():
-            if replica.leading is not None:
-                replica.leading.bus_lost()
-                replica.leading.subscribe()
+            if replica.roles is not None:
+                replica.roles.leader.bus_lost()
+                replica.roles.leader.subscribe()
 
     def _on_bus_down(self, event: BusDown) -> None:
         self.ctx.bus_up = False
         for replica in self.replicas.values():
-            if replica.leading is not None:
-                replica.leading.bus_lost()
+            if replica.roles is not None:
+                replica.roles.leader.bus_lost()
 
     def _on_subscribed(self, event: Subscribed) -> None:
-        replica = self.replicas.get(event.partition)
-        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
-            replica.leading.on_subscribed()
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.on_subscribed()
             self._after_raft()
 
     def _on_drained(self, event: Drained) -> None:
-        replica = self.replicas.get(event.partition)
-        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
-            replica.leading.drained()
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.drained()
 
     def _on_subscription_refused(self, event: SubscriptionRefused) -> None:
-        replica = self.replicas.get(event.partition)
-        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
-            replica.leading.on_refused(event.reason)
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.on_refused(event.reason)
             self._after_raft()
 
     def _on_published(self, event: Published) -> None:
         replica = self.replicas.get(event.partition)
-        if replica is not None and replica.leading is not None and replica.leading.epoch == event.epoch:
-            replica.leading.publish(event)
+        if replica is not None:
+            replica.publish(event)
 
     # -- clients ----------------------------------------------------------------------------------
 

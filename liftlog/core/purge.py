@@ -8,8 +8,8 @@ retry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from liftlog.core.logstate import LogState
+from liftlog.core.role_state import LeaderState
 from liftlog.messages import (
     ERR_INVALID,
     ERR_NOT_LEADER,
@@ -25,9 +25,6 @@ from liftlog.messages import (
 )
 from liftlog.types import ClientRef
 
-if TYPE_CHECKING:
-    from liftlog.core.leader import Leadership
-
 PURGES_MAX = 64
 
 
@@ -39,49 +36,54 @@ class Purge:
         self.before = before
         self.ticks_left = ticks_left
 
+    def expires(self) -> bool:
+        """A tick has passed. Whether it was the last that this purge waits."""
+        self.ticks_left -= 1
+        return self.ticks_left <= 0
+
 
 class Purges:
     """The purges of one leadership that are not done yet. Bounded by `PURGES_MAX`."""
 
-    __slots__ = ("ctx", "leadership", "waiting")
+    __slots__ = ("ctx", "leading", "log", "waiting")
 
-    def __init__(self, leadership: Leadership) -> None:
-        self.leadership = leadership
-        self.ctx = leadership.ctx
+    def __init__(self, log: LogState, leading: LeaderState) -> None:
+        self.log = log
+        self.leading = leading
+        self.ctx = log.ctx
         self.waiting: list[Purge] = []
 
     def ask(self, client: ClientRef, request: PurgeRequest) -> None:
-        replica, before = self.leadership.replica, request.before
+        log, before = self.log, request.before
         if before < 0:
             self._fail(client, ERR_INVALID, f"offset {before} is negative", False)
         elif self.ctx.fenced:
             self._fail(client, ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
-        elif not self.ctx.decides(("C3.purge-above-hw", before <= replica.hw)):
-            text = f"offset {before} lies above {replica.hw}, the end of what is committed; purge up to that"
+        elif not self.ctx.decides(("C3.purge-above-hw", before <= log.hw)):
+            text = f"offset {before} lies above {log.hw}, the end of what is committed; purge up to that"
             self._fail(client, ERR_OFFSET_RANGE, text, False)
         elif len(self.waiting) >= PURGES_MAX:
             self._fail(client, ERR_OVERLOAD, "too many purges wait here; try again", True)
         else:
             ticks = self.ctx.ticks_of(self.ctx.config.request_timeout_ms)
             self.waiting.append(Purge(client, before, ticks))
-            replica.upkeep.want_start(before)
-            self.check()
+            log.want_start(before)
 
     def check(self) -> None:
-        """A log start, or the ISR, has moved: answer what is done."""
+        """A log start, or the ISR, has moved, or something was asked for: answer what is done."""
         if not self.waiting:
             return
-        record = self.leadership.record
+        record = self.leading.record
         if len(record.isr) < record.min_insync:
             return
-        reached = self.leadership.least_log_start()
+        reached = self.leading.least_log_start(self.log.log_start)
         still = []
         for purge in self.waiting:
             if purge.before <= reached:
                 self.ctx.mark("C3.purged")
                 self._reply(purge.client, DoneReply(f"the log begins at or above {purge.before}"))
             else:
-                if purge.before <= self.leadership.replica.log_start:
+                if purge.before <= self.log.log_start:
                     self.ctx.mark("C3.purge-waits")
                 still.append(purge)
         self.waiting = still
@@ -89,10 +91,9 @@ class Purges:
     def tick(self) -> None:
         waiting, self.waiting = self.waiting, []
         for purge in waiting:
-            purge.ticks_left -= 1
-            if purge.ticks_left > 0:
+            if not purge.expires():
                 self.waiting.append(purge)
-                self.leadership.replica.upkeep.want_start(purge.before)
+                self.log.want_start(purge.before)
             else:
                 text = "not every replica in sync has purged yet; it goes on, ask again"
                 self._fail(purge.client, ERR_TIMEOUT, text, True)

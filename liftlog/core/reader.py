@@ -16,8 +16,7 @@ replica. Such a batch is cut: nothing at or above the HW leaves here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from liftlog.core.logstate import READY, LogState
 from liftlog.core.tail import cut_batches
 from liftlog.messages import (
     ERR_COMPACTED,
@@ -42,9 +41,6 @@ from liftlog.messages import (
 )
 from liftlog.types import Batch, ClientRef
 
-if TYPE_CHECKING:
-    from liftlog.core.replica import Replica
-
 
 class Parked:
     """A reader that waits for the HW to move."""
@@ -55,6 +51,11 @@ class Parked:
         self.client = client
         self.request = request
         self.ticks_left = ticks_left
+
+    def expires(self) -> bool:
+        """A tick has passed. Whether it was the last that this reader waits."""
+        self.ticks_left -= 1
+        return self.ticks_left <= 0
 
 
 class Reading:
@@ -71,15 +72,19 @@ class Reading:
         self.dropped_below = dropped_below
         self.whole = whole
 
+    def take_whole(self) -> None:
+        """From now on for the whole batch, to be cut here."""
+        self.whole = True
+
 
 class Readers:
     """Reads of one replica that are parked or wait for storage. Bounded by `parked_reads_max`."""
 
-    __slots__ = ("ctx", "lookups", "parked", "reads", "replica")
+    __slots__ = ("ctx", "log", "lookups", "parked", "reads")
 
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.ctx = replica.ctx
+    def __init__(self, log: LogState) -> None:
+        self.log = log
+        self.ctx = log.ctx
         self.parked: list[Parked] = []
         self.reads: dict[int, Reading] = {}
         self.lookups: dict[int, ClientRef] = {}
@@ -87,17 +92,17 @@ class Readers:
     # -- records ----------------------------------------------------------------------------------
 
     def read(self, client: ClientRef, request: ReadRequest) -> None:
-        replica = self.replica
-        if request.offset < replica.log_start:
+        log = self.log
+        if request.offset < log.log_start:
             self._below_start(client, request)
             return
-        if replica.readable > request.offset and replica.readable >= request.seen_hw:
+        if log.readable > request.offset and log.readable >= request.seen_hw:
             self._serve(client, request)
             return
         if len(self.parked) >= self.ctx.config.parked_reads_max:
             self._reply(client, ErrorReply(ERR_OVERLOAD, "too many readers wait here; try again", True))
             return
-        if replica.leo > request.offset >= replica.hw:
+        if log.leo > request.offset >= log.hw:
             self.ctx.mark("R3.above-hw")
         wait = self.ctx.ticks_of(request.wait_ms) if request.wait_ms > 0 else 0
         parked = Parked(client, request, wait)
@@ -107,7 +112,7 @@ class Readers:
             self._expire(parked)
 
     def _below_start(self, client: ClientRef, request: ReadRequest) -> None:
-        start = self.replica.log_start
+        start = self.log.log_start
         text = f"offset {request.offset} is below the log's start {start}: read from {start} or 'earliest'"
         self._reply(client, ErrorReply(ERR_OFFSET_RANGE, text, False))
 
@@ -115,13 +120,13 @@ class Readers:
         """The HW has moved: serve whom it reaches."""
         if not self.parked:
             return
-        replica = self.replica
+        log = self.log
         still: list[Parked] = []
         for parked in self.parked:
             request = parked.request
-            if request.offset < replica.log_start:
+            if request.offset < log.log_start:
                 self._below_start(parked.client, request)
-            elif replica.hw > request.offset and replica.hw >= request.seen_hw:
+            elif log.hw > request.offset and log.hw >= request.seen_hw:
                 self._serve(parked.client, request)
             else:
                 still.append(parked)
@@ -132,8 +137,7 @@ class Readers:
             return
         still: list[Parked] = []
         for parked in self.parked:
-            parked.ticks_left -= 1
-            if parked.ticks_left <= 0:
+            if parked.expires():
                 self._expire(parked)
             else:
                 still.append(parked)
@@ -141,31 +145,31 @@ class Readers:
 
     def _expire(self, parked: Parked) -> None:
         """Nothing came in time: an empty answer, or "not ready" if the client has seen more than we have."""
-        replica = self.replica
-        if replica.hw < parked.request.seen_hw:
+        log = self.log
+        if log.hw < parked.request.seen_hw:
             self.ctx.mark("R3.behind")
-            text = f"this replica has HW {replica.hw}, the reader has seen {parked.request.seen_hw}"
+            text = f"this replica has HW {log.hw}, the reader has seen {parked.request.seen_hw}"
             self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
         else:
-            self._answer(parked.client, parked.request.offset, [], replica.hw, replica.dropped_below)
+            self._answer(parked.client, parked.request.offset, [], log.hw, log.dropped_below)
 
     def _serve(self, client: ClientRef, request: ReadRequest) -> None:
-        replica = self.replica
+        log = self.log
         if self._compacted_past(client, request):
             return
-        if replica.state != "ready":
+        if log.state != READY:
             self.ctx.mark("D5.read")
-        end = replica.readable
-        batches = replica.cached(request.offset, end, request.max_bytes)
+        end = log.readable
+        batches = log.cached(request.offset, end, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
-            self._answer(client, request.offset, batches, end, replica.dropped_below)
+            self._answer(client, request.offset, batches, end, log.dropped_below)
         else:
-            self._begin(Reading(client, request, end, replica.dropped_below, False), True)
+            self._begin(Reading(client, request, end, log.dropped_below, False), True)
 
     def _compacted_past(self, client: ClientRef, request: ReadRequest) -> bool:
         """C4: whether tombstones that this reader needs may be gone; then it is told."""
-        dropped = self.replica.dropped_below
+        dropped = self.log.dropped_below
         if not 0 <= request.seen_dropped < dropped or request.offset >= dropped:
             return False
         self.ctx.mark("C4.compacted-past")
@@ -178,19 +182,19 @@ class Readers:
 
     def _begin(self, reading: Reading, spans: bool) -> None:
         """Have storage read below the HW; a batch that the HW lies in, alone and whole, to be cut here."""
-        replica, request = self.replica, reading.request
+        log, request = self.log, reading.request
         if not self._has_place(reading.client):
             return
         number = self.ctx.new_ticket()
-        self.ctx.reads.begin(replica.id, number)
+        self.ctx.reads.begin(log.id, number)
         self.reads[number] = reading
-        limit, max_bytes = (replica.leo, 1) if reading.whole else (reading.hw, request.max_bytes)
+        limit, max_bytes = (log.leo, 1) if reading.whole else (reading.hw, request.max_bytes)
         spans = spans and not request.verify and not reading.whole
-        self.ctx.effects.append(ReadLog(replica.id, number, request.offset, limit, max_bytes, spans))
+        self.ctx.effects.append(ReadLog(log.id, number, request.offset, limit, max_bytes, spans))
 
     def _has_place(self, client: ClientRef) -> bool:
         """L3: whether storage may be asked; else the client is told to ask again."""
-        if self.ctx.reads.has_place(self.replica.id):
+        if self.ctx.reads.has_place(self.log.id):
             return True
         self.ctx.mark("L3.reads")
         text = "too many reads wait for the disk here; try again"
@@ -202,8 +206,7 @@ class Readers:
         if reading is None:
             return
         client, request = reading.client, reading.request
-        self.replica.repairs.note(event.damage)
-        if request.offset < self.replica.log_start:
+        if request.offset < self.log.log_start:
             self._below_start(client, request)
         elif event.error:
             code = ERR_FAILED if event.damage is None else ERR_DAMAGED
@@ -213,13 +216,13 @@ class Readers:
         elif event.spans:
             self._spanned(reading, event)
         else:
-            self._read(reading, cut_batches(self.replica.id, event.batches, reading.hw))
+            self._read(reading, cut_batches(self.log.id, event.batches, reading.hw))
 
     def _read(self, reading: Reading, batches: list[Batch]) -> None:
         request = reading.request
         if not batches and not reading.whole and request.offset < reading.hw:
             self.ctx.mark("C5.hw-inside")
-            reading.whole = True
+            reading.take_whole()
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
@@ -244,28 +247,27 @@ class Readers:
 
     def _read_reply(self, next_offset: int, frames: list[bytes], hw: int, dropped_below: int) -> ReadReply:
         """`hw`: the one that the read began with; a log that was rebuilt meanwhile may know a lower one."""
-        replica = self.replica
-        hw = max(hw, replica.hw)
-        return ReadReply(replica.id, replica.epoch, hw, replica.log_start, next_offset, frames, dropped_below)
+        log = self.log
+        hw = max(hw, log.hw)
+        return ReadReply(log.id, log.epoch, hw, log.log_start, next_offset, frames, dropped_below)
 
     # -- offsets ----------------------------------------------------------------------------------
 
     def lookup(self, client: ClientRef, request: OffsetRequest) -> None:
         """Earliest and by time: any replica. Latest and new: `answer_latest`, after the read-index round."""
-        replica = self.replica
+        log = self.log
         if request.what == "earliest":
-            self._reply(client, OffsetReply(replica.id, replica.log_start, replica.epoch))
+            self._reply(client, OffsetReply(log.id, log.log_start, log.epoch))
             return
         if not self._has_place(client):
             return
         number = self.ctx.new_ticket()
-        self.ctx.reads.begin(replica.id, number)
+        self.ctx.reads.begin(log.id, number)
         self.lookups[number] = client
-        self.ctx.effects.append(LookupTime(replica.id, number, request.timestamp_ms))
+        self.ctx.effects.append(LookupTime(log.id, number, request.timestamp_ms))
 
     def on_time(self, event: TimeFound) -> None:
-        replica = self.replica
-        replica.repairs.note(event.damage)
+        log = self.log
         client = self.lookups.pop(event.request, None)
         if client is None:
             return
@@ -273,25 +275,25 @@ class Readers:
             code = ERR_FAILED if event.damage is None else ERR_DAMAGED
             self._reply(client, ErrorReply(code, event.error, True))
         else:
-            offset = max(min(event.offset, replica.hw), replica.log_start)
-            self._reply(client, OffsetReply(replica.id, offset, replica.epoch))
+            offset = max(min(event.offset, log.hw), log.log_start)
+            self._reply(client, OffsetReply(log.id, offset, log.epoch))
 
     def answer_latest(self, client: ClientRef, request: OffsetRequest) -> None:
         """R3: our epoch has been confirmed by the metadata group since the request arrived."""
-        replica = self.replica
-        leading = replica.leading
+        log = self.log
+        leading = log.leading
         if leading is None:
             self.ctx.mark("R3.not-leader")
-            record = replica.record
+            record = log.record
             leader = record.leader if record is not None else 0
             self._reply(client, ErrorReply(ERR_NOT_LEADER, "ask the partition's leader", True, leader))
-        elif not self.ctx.decides(("R3.inherited", replica.hw >= leading.epoch_start)):
-            text = f"the new leader has committed {replica.hw} of {leading.epoch_start} records it inherited"
+        elif not self.ctx.decides(("R3.inherited", log.hw >= leading.epoch_start)):
+            text = f"the new leader has committed {log.hw} of {leading.epoch_start} records it inherited"
             self._reply(client, ErrorReply(ERR_NOT_READY, text, True, self.ctx.node))
         else:
             self.ctx.mark("R3.latest")
-            offset = replica.hw if request.what == "new" else max(replica.hw - 1, replica.log_start)
-            self._reply(client, OffsetReply(replica.id, offset, replica.epoch))
+            offset = log.hw if request.what == "new" else max(log.hw - 1, log.log_start)
+            self._reply(client, OffsetReply(log.id, offset, log.epoch))
 
     # -- ends -------------------------------------------------------------------------------------
 

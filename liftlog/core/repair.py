@@ -24,15 +24,12 @@ lies there was never committed, and is cut off like a follower's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from liftlog.core.logstate import LogState
 from liftlog.format import CorruptBatch, parse_batch, slice_batch
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRepaired, RangeFetch, RangeReply, Send
 from liftlog.types import Batch, LiftlogError, OffsetRange
-
-if TYPE_CHECKING:
-    from liftlog.core.replica import Replica
 
 ATTEMPTS_MAX = 5
 """After so many refusals of storage in a row the range is cut off and fetched again with all that follows."""
@@ -40,29 +37,29 @@ PAUSE_MS = 1000
 
 
 class Repairs:
-    """What this replica knows of its damage. `ranges` are ascending and do not touch."""
+    """What this replica does about its damage (`LogState.damage`).
+
+    What cannot be repaired is given up: some methods return the offset from which on it is, None for nothing.
+    """
 
     __slots__ = (
         "attempts",
         "ctx",
+        "generation",
         "handed_over",
-        "late",
+        "log",
         "outstanding",
         "pause_ticks",
         "position",
-        "ranges",
-        "replica",
         "request",
         "telling",
         "told",
         "waited_ticks",
     )
 
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.ctx = replica.ctx
-        self.ranges: list[OffsetRange] = []
-        self.late: tuple[int, ...] = ()
+    def __init__(self, log: LogState) -> None:
+        self.log = log
+        self.ctx = log.ctx
         self.told = False
         """The metadata group knows, and has taken this copy out of the ISR."""
         self.telling = False
@@ -71,7 +68,9 @@ class Repairs:
 
     def _begin_range(self) -> None:
         """Start with the first range."""
-        self.position = self.ranges[0].start if self.ranges else 0
+        damage = self.log.damage
+        self.generation = damage.generation
+        self.position = damage.ranges[0].start if damage.ranges else 0
         self.outstanding = False
         self.handed_over = False
         self.request = 0
@@ -79,149 +78,78 @@ class Repairs:
         self.pause_ticks = 0
         self.attempts = 0
 
+    def _follow_damage(self) -> None:
+        """Begin anew if the first range is another one now."""
+        if self.generation != self.log.damage.generation:
+            self._begin_range()
+
     @property
-    def first(self) -> int | None:
-        """The first damaged offset, None if the log is whole."""
-        return self.ranges[0].start if self.ranges else None
+    def ranges(self) -> list[OffsetRange]:
+        return self.log.damage.ranges
 
     # -- what is damaged --------------------------------------------------------------------------
 
-    def opened(self, ranges: Sequence[OffsetRange], late: Sequence[int], told: bool) -> None:
-        """The log was opened, or begun anew, with these ranges damaged; `late`: see `_blurred`."""
-        self.replica.touch()
-        self.ranges = list(ranges)
-        self.late = tuple(late)
-        self.told = told and bool(ranges)
+    def opened(self, damage: Sequence[OffsetRange], told: bool) -> None:
+        """The log was opened, or begun anew, with this damage."""
+        self.told = told and bool(self.ranges)
         self.telling = False
-        self.forget_below(self.replica.log_start)
         self._begin_range()
         if self.ranges:
             self.ctx.mark("D2.found-at-start")
+        elif damage:
+            self.ctx.mark("D2.whole")
 
     def note(self, found: OffsetRange | None) -> None:
         """Storage has found a range that cannot be read."""
         whole = not self.ranges
-        if found is not None and self._add(found) and whole:
+        if found is not None and self.log.damaged(found) and whole:
             self.told = False
             self._step()
 
-    def _add(self, found: OffsetRange) -> bool:
-        """Whether that is news which concerns this replica."""
-        replica = self.replica
-        if found.end <= replica.log_start or found.start >= replica.leo:
-            return False
-        # A range that begins below the log start would be asked for at an offset that no leader has any more.
-        found = OffsetRange(max(found.start, replica.log_start), found.end)
-        if any(known.start <= found.start and found.end <= known.end for known in self.ranges):
-            return False
-        self.ctx.mark("D2.found")
-        replica.touch()
-        before = self.ranges[:1]
-        merged: list[OffsetRange] = []
-        for one in sorted([*self.ranges, found]):
-            if merged and one.start <= merged[-1].end:
-                merged[-1] = OffsetRange(merged[-1].start, max(merged[-1].end, one.end))
-            else:
-                merged.append(one)
-        self.ranges = merged
-        if merged[:1] != before:
-            self._begin_range()
-        return True
-
-    def forget_below(self, log_start: int) -> None:
-        """What lies below the log start is nobody's concern any more (C3)."""
-        if self.ranges and self.ranges[0].start < log_start:
-            self.replica.touch()
-            kept = [one for one in self.ranges if one.end > log_start]
-            self.ranges = [OffsetRange(max(one.start, log_start), one.end) for one in kept]
-            self._begin_range()
-            self._whole_again()
-
-    def truncated(self, offset: int) -> None:
-        """The log was cut at `offset`, and the damage behind it with it."""
-        if self.ranges and self.ranges[-1].end > offset:
-            kept = [OffsetRange(one.start, min(one.end, offset)) for one in self.ranges if one.start < offset]
-            self.ranges = kept
-            self._begin_range()
-
-    def _whole_again(self) -> None:
-        if not self.ranges:
-            self.told = False
-            self.ctx.mark("D2.whole")
-            if self.replica.following is not None:
-                self.replica.following.durable_moved()
-
-    # -- epochs that begin inside damage (R6) -------------------------------------------------------
-
-    # Where storage had to read past a range without an index, the epoch of the first record behind it may
-    # have begun inside it, and so may epochs of which nothing else is left. Our history says then, at the
-    # latest possible place: "E up to here, F from here on", and storage names the place.
-
-    def _blurred(self, offset: int) -> Iterator[tuple[int, int, int]]:
-        """(place, E, F) of each such place whose range begins below `offset`."""
-        history = self.replica.history
-        for one in self.ranges:
-            if one.start >= offset:
-                return
-            for place in self.late:
-                if one.start < place <= one.end and (epoch := history.epoch_at(place)):
-                    yield place, history.epoch_before(one.start), epoch
-
-    def hides(self, offset: int, last_epoch: int) -> bool:
-        """Whether a log that ends at `offset` in `last_epoch` is a prefix of ours, although the history does
-        not say so: it ends inside the range in F itself, and we have what F wrote behind that.
-        """
-        if not self.late:
-            return False
-        return any(offset <= place and last_epoch == epoch for place, _, epoch in self._blurred(offset))
-
-    def blur(self, offset: int, last_epoch: int) -> bool:
-        """Whether we cannot say if such a log is a prefix of ours, or where it ceases to be one.
-
-        Saying where to cut would make somebody throw away what may be the last good copy, or keep what it
-        would have to cut again.
-        """
-        if not self.late:
-            return False
-        return any(before <= last_epoch < epoch for _, before, epoch in self._blurred(offset))
+    def whole(self) -> None:
+        """No damage is left."""
+        self.told = False
+        self.ctx.mark("D2.whole")
 
     # -- telling the group ------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        if self.ranges:
-            self.waited_ticks += 1
-            self.pause_ticks = max(0, self.pause_ticks - 1)
-            self._step()
+    def tick(self) -> int | None:
+        if not self.ranges:
+            return None
+        self._follow_damage()
+        self.waited_ticks += 1
+        self.pause_ticks = max(0, self.pause_ticks - 1)
+        return self._step()
 
-    def _step(self) -> None:
-        replica = self.replica
-        if replica.leading is not None:
+    def _step(self) -> int | None:
+        log = self.log
+        if log.leading is not None:
             if self._successors():
                 self.ctx.mark("D2.yield")
                 self._tell()
-            return
-        if self.ctx.node in replica.isr:
+            return None
+        if self.ctx.node in log.isr:
             self.told = False
         if not self.told:
             self._tell()
-        elif replica.following is not None and replica.following.verified:
-            self._mend()
+        elif log.following is not None and log.following.verified:
+            return self._mend()
+        return None
 
     def _successors(self) -> list[int]:
         """Who else is live and has everything committed."""
-        record = self.replica.record
+        record = self.log.record
         if record is None:
             return []
         others = [*record.isr, *record.eligible]
         return [node for node in others if node != self.ctx.node and self.ctx.metadata.is_live(node)]
 
-    def cut_lone_tail(self) -> bool:
-        """As a leader: cut off what begins with damage and nobody else has. True if that was done."""
+    def lone_tail(self) -> int | None:
+        """As a leader: give up what begins with damage and nobody else has."""
         if not self.ranges or not self._nobody_else_has(self.ranges[0].start):
-            return False
+            return None
         self.ctx.mark("D2.lone-tail")
-        self.replica.cut_damage(self.ranges[0].start)
-        return True
+        return self.ranges[0].start
 
     def _nobody_else_has(self, offset: int) -> bool:
         """Whether this leader's log alone goes on behind `offset`, and nothing there can be committed.
@@ -229,12 +157,12 @@ class Repairs:
         With a minimum of two, what is committed is on another copy: each of them has shown in this epoch how
         far it reaches, damaged or not, and none was lost. They can fetch nothing more from here.
         """
-        replica, record = self.replica, self.replica.record
-        if record is None or replica.leading is None or record.min_insync < 2 or offset < replica.hw:
+        log, record = self.log, self.log.record
+        if record is None or log.leading is None or record.min_insync < 2 or offset < log.hw:
             return False
         if any(known.lost for known in record.last_known.values()):
             return False
-        heard = replica.leading.followers
+        heard = log.leading.followers
         others = [heard.get(node) for node in record.replicas if node != self.ctx.node]
         return all(other is not None and 0 <= other.leo <= offset for other in others)
 
@@ -242,36 +170,37 @@ class Repairs:
         """Report once; when that has been heard, we count for nothing (or lead again, alone)."""
         if not self.telling:
             self.telling = True
-            self.replica.report_failure(self.replica.durable_leo, shortfall=True)
-        elif self.replica.confession.heard:
+            self.log.report_failure(self.log.durable_leo, shortfall=True)
+        elif self.log.confession.heard:
             self.telling = False
             self.told = True
 
     # -- repair -----------------------------------------------------------------------------------
 
-    def _mend(self) -> None:
+    def _mend(self) -> int | None:
         """Work on the first range, whichever way is right for it."""
-        replica, ctx = self.replica, self.ctx
+        self._follow_damage()
+        ctx = self.ctx
         damaged = self.ranges[0]
-        if damaged.start >= replica.hw:
-            replica.cut_damage(damaged.start)
-        elif not self.handed_over and not self.pause_ticks:
+        if damaged.start >= self.log.hw:
+            return damaged.start
+        if not self.handed_over and not self.pause_ticks:
             patience = ctx.ticks_of(ctx.config.fetch_wait_ms + 2 * ctx.config.tick_ms)
             if not self.outstanding or self.waited_ticks > patience:
                 self._ask(damaged)
+        return None
 
     def _ask(self, damaged: OffsetRange) -> None:
-        replica, ctx = self.replica, self.ctx
-        following = replica.following
+        log, ctx = self.log, self.ctx
+        following = log.following
         assert following is not None
         ctx.mark("D2.range-fetch")
         # Numbered like the other fetches: the leader must not take an older one for newer (C2).
-        replica.fetches += 1
-        self.request = replica.fetches
+        self.request = log.next_fetch()
         self.outstanding = True
         self.waited_ticks = 0
         message = RangeFetch(
-            replica.id,
+            log.id,
             following.epoch,
             ctx.incarnation,
             self.request,
@@ -282,7 +211,8 @@ class Repairs:
         ctx.effects.append(Send(following.leader, message))
 
     def on_reply(self, sender: int, reply: RangeReply) -> None:
-        following = self.replica.following
+        self._follow_damage()
+        following = self.log.following
         if (
             following is None
             or not self.outstanding
@@ -294,75 +224,63 @@ class Repairs:
             self.ctx.mark("D2.late-answer")
             return
         self.outstanding = False
-        following.quiet_ticks = 0
+        following.heard()
         if reply.status == FETCH_BELOW_START:
             # Only this range is spoken of here; a fetch tells the rest.
-            self.replica.upkeep.want_start(min(reply.log_start, self.ranges[0].end))
+            self.log.want_start(min(reply.log_start, self.ranges[0].end))
         elif reply.status == FETCH_OK:
             batches = self._fitting(reply.batches)
             if batches:
-                self._hand_over(batches, reply.dropped_below)
+                self.handed_over = True
+                self.log.refetch(self.ranges[0], batches, reply.dropped_below)
         # DAMAGED, UNKNOWN, FENCED: ask again at the next tick; the metadata will tell.
 
     def _fitting(self, frames: list[bytes]) -> list[Batch]:
         """The run from where the range goes on, cut to the range (C5)."""
-        log, end = self.replica.id, self.ranges[0].end
+        log, end = self.log, self.ranges[0].end
         batches: list[Batch] = []
         expected = self.position
         try:
             for frame in frames:
-                batch = parse_batch(log, frame)
+                batch = parse_batch(log.id, frame)
                 if batch.base_offset > expected or expected >= end:
                     break
-                if not self.replica.history.admits(batch.epoch, max(batch.base_offset, expected)):
+                if not log.history.admits(batch.epoch, max(batch.base_offset, expected)):
                     self.ctx.mark("V3.batch-epoch")
                     break
                 if batch.end_offset > expected:
-                    batches.append(slice_batch(log, batch, expected, end))
+                    batches.append(slice_batch(log.id, batch, expected, end))
                     expected = batches[-1].end_offset
         except (CorruptBatch, LiftlogError):
             self.ctx.mark("D1.corrupt-on-wire")
         return batches
 
-    def _hand_over(self, batches: list[Batch], dropped_below: int) -> None:
-        self.handed_over = True
-        self.replica.touch()
-        dropped_below = self.replica.copied(batches, dropped_below)
-        for batch in batches:
-            self.replica.history.learn(batch.epoch, batch.base_offset)
-        self.replica.upkeep.repair(self.ranges[0], batches, dropped_below)
-
-    def repaired(self, event: LogRepaired) -> None:
-        """Storage has put batches in place, or could not; it may have met more damage.
-
-        That counts before we look whether the log is whole: with it, this copy must not join (R10).
-        """
+    def repaired(self, event: LogRepaired) -> int | None:
+        """Storage has put batches in place, or could not; it may have met more damage."""
+        self._follow_damage()
         self.handed_over = False
         current = self.ranges[:1] == [event.range]
         if current and event.next_offset >= event.range.end:
             self.ctx.mark("D2.repaired")
-            self.replica.touch()
-            del self.ranges[0]
-            self._begin_range()
-            for found in event.damage:
-                self._add(found)
-            self._whole_again()
+            self.log.mended(event.range, event.damage)
         else:
             for found in event.damage:
                 self.note(found)
             if current and event.error:
-                self._refused()
-            elif self.ranges[:1] == [event.range]:
+                return self._refused()
+            if self.ranges[:1] == [event.range]:
+                self._follow_damage()
                 self.position = event.next_offset
                 self.attempts = 0
-        if not event.error and self.ranges and self.told and self.replica.following is not None:
-            self._step()
+        if not event.error and self.ranges and self.told and self.log.following is not None:
+            return self._step()
+        return None
 
-    def _refused(self) -> None:
+    def _refused(self) -> int | None:
         """Try again in a while; whatever storage refuses for ever is cut off and fetched again."""
         self.ctx.mark("D2.repair-failed")
+        self._follow_damage()
         self.attempts += 1
         self.position = self.ranges[0].start
         self.pause_ticks = self.ctx.ticks_of(PAUSE_MS)
-        if self.attempts >= ATTEMPTS_MAX:
-            self.replica.cut_damage(self.ranges[0].start)
+        return self.ranges[0].start if self.attempts >= ATTEMPTS_MAX else None

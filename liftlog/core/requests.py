@@ -120,7 +120,7 @@ class Requests:
         match request:
             case ReadRequest():
                 replica = self._node.replicas.get(request.partition)
-                if replica is None or not replica.serves_reads or not ctx.incarnation:
+                if replica is None or not replica.log.serves_reads or not ctx.incarnation:
                     self._not_here(client, request.partition)
                 else:
                     replica.readers.read(client, request)
@@ -162,9 +162,7 @@ class Requests:
         self._queued = [item for item in self._queued if item[0].client != client]
         self._round = [item for item in self._round if item[0].client != client]
         for replica in self._node.replicas.values():
-            replica.readers.forget(client)
-            if replica.leading is not None:
-                replica.leading.purges.forget(client)
+            replica.forget(client)
 
     # -- reads ------------------------------------------------------------------------------------
 
@@ -186,7 +184,7 @@ class Requests:
         if request.what not in ("earliest", "latest", "new", "time"):
             text = f"offset {request.what!r} is not one of earliest, latest, new, time"
             self._reply(client, ErrorReply(ERR_INVALID, text, False))
-        elif replica is None or not replica.serves_reads or not self._ctx.incarnation:
+        elif replica is None or not replica.log.serves_reads or not self._ctx.incarnation:
             self._not_here(client, request.partition)
         elif request.what in ("earliest", "time"):
             replica.readers.lookup(client, request)
@@ -209,7 +207,7 @@ class Requests:
         elif replica.leading is None:
             self._not_leader(client, replica)
         else:
-            replica.leading.purges.ask(client, request)
+            replica.purge(client, request)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._node.replicas.get(request.partition)
@@ -313,9 +311,9 @@ class Requests:
                 replica.durable_leo,
                 replica.hw,
                 replica.log_start,
-                replica.tail.value,
+                replica.log.tail.value,
                 replica.state,
-                replica.clean_point,
+                replica.log.clean_point,
                 tuple(str(damaged) for damaged in replica.repairs.ranges),
             )
             for replica in node.replicas.values()

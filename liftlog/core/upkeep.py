@@ -23,12 +23,10 @@ stays true for ever, and a replica keeps the greatest that it has heard, across 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from liftlog.core.logstate import READY, LogState
 from liftlog.messages import (
     Compacted,
     CompactLog,
-    LogRepaired,
     LogStartMoved,
     MoveLogStart,
     RepairLog,
@@ -37,10 +35,6 @@ from liftlog.messages import (
     ScrubLog,
     StorageJob,
 )
-from liftlog.types import Batch, OffsetRange
-
-if TYPE_CHECKING:
-    from liftlog.core.replica import Replica
 
 SLICE_BYTES = 256 * 1024
 """What one job of compaction or scrubbing reads and writes, about: a few milliseconds of a disk."""
@@ -57,22 +51,18 @@ class Upkeep:
         "compacting",
         "ctx",
         "job_outdated",
-        "replica",
+        "log",
         "retain_ticks",
         "scrub_credit",
         "scrub_offset",
-        "to_repair",
-        "wanted_start",
     )
 
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.ctx = replica.ctx
+    def __init__(self, log: LogState) -> None:
+        self.log = log
+        self.ctx = log.ctx
         self.busy = False
         self.job_outdated = False
         """The log was reset after the job in work was given out: its answer means nothing any more."""
-        self.wanted_start = 0
-        self.to_repair: tuple[OffsetRange, list[Batch], int] | None = None
         self.retain_ticks = 0
         self.compact_ticks = 0
         self.compacting = False
@@ -85,28 +75,13 @@ class Upkeep:
     def opened(self) -> None:
         """The log was opened (anew): storage has answered everything that it was asked before."""
         self.busy = self.job_outdated = self.compacting = False
-        self.to_repair = None
-        self.wanted_start = 0
-        self.scrub_offset = self.replica.log_start
+        self.scrub_offset = self.log.log_start
 
     def outdated(self) -> None:
         """The log was reset."""
         self.job_outdated = self.busy
         self.compacting = False
-        self.to_repair = None
-        self.wanted_start = 0
-        self.scrub_offset = self.replica.log_start
-
-    def want_start(self, offset: int) -> None:
-        """C3: the log is to begin at `offset`, once everything below it is committed here and durable."""
-        if offset > self.wanted_start:
-            self.wanted_start = offset
-            self._next()
-
-    def repair(self, damaged: OffsetRange, batches: list[Batch], dropped_below: int) -> None:
-        """D2: hand refetched batches to storage; `Repairs.repaired` gets the answer."""
-        self.to_repair = (damaged, batches, dropped_below)
-        self._next()
+        self.scrub_offset = self.log.log_start
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -122,20 +97,15 @@ class Upkeep:
         self.scrub_credit = min(
             self.scrub_credit + config.scrub_bytes_per_s * config.tick_ms, self._scrub_price()
         )
-        self._next()
+        self.next()
 
     def _scrub_price(self) -> int:
         """The rate is the node's, shared by its replicas."""
         return SLICE_BYTES * MS * max(1, self.ctx.replica_count)
 
-    @property
-    def settled(self) -> int:
-        """Everything below is committed and durable here."""
-        return min(self.replica.hw, self.replica.durable_leo)
-
-    def _next(self) -> None:
+    def next(self) -> None:
         """Give storage the most urgent job, if it has none of ours."""
-        if self.busy or self.replica.state != "ready":
+        if self.busy or self.log.state != READY:
             return
         job = self._move() or self._repair() or self._retain() or self._compact() or self._scrub()
         if job is not None:
@@ -146,47 +116,42 @@ class Upkeep:
 
     def _move(self) -> StorageJob | None:
         # Who wants it asks again while it has not happened: followers with each reply, a purge at each tick.
-        if self.wanted_start > self.settled:
+        wanted, settled = self.log.take_wanted_start(), self.log.settled
+        if wanted > settled:
             self.ctx.mark("C3.settled")
-        target, self.wanted_start = min(self.wanted_start, self.settled), 0
-        return MoveLogStart(self.replica.id, target) if target > self.replica.log_start else None
+        target = min(wanted, settled)
+        return MoveLogStart(self.log.id, target) if target > self.log.log_start else None
 
     def _repair(self) -> StorageJob | None:
-        if self.to_repair is None:
-            return None
-        damaged, batches, dropped_below = self.to_repair
-        self.to_repair = None
-        # What comes from the leader may be less compacted than what was here (C2).
-        self.replica.clean_point = min(self.replica.clean_point, damaged.start)
-        return RepairLog(self.replica.id, damaged, batches, dropped_below)
+        refetched = self.log.take_refetched()
+        return RepairLog(self.log.id, *refetched) if refetched is not None else None
 
     def _retain(self) -> StorageJob | None:
-        if self.replica.leading is None:
+        if self.log.leading is None:
             return None
         if self.retain_ticks < self.ctx.ticks_of(self.ctx.config.retention_check_ms):
             return None
         self.retain_ticks = 0
-        config = self.replica.config
+        config = self.log.config
         if config is None or config.retention.unlimited:
             return None
         self.ctx.mark("C3.retain")
-        return RetainLog(self.replica.id, config.retention, self.settled, self.ctx.wall_ms)
+        return RetainLog(self.log.id, config.retention, self.log.settled, self.ctx.wall_ms)
 
     def _compact(self) -> StorageJob | None:
-        config = self.replica.config
+        config = self.log.config
         if not self.compacting or config is None or not config.compact:
             return None
         if self.compact_credit < SLICE_BYTES * MS:
             return None
         self.compact_credit -= SLICE_BYTES * MS
-        leading = self.replica.leading
-        below = leading.tombstones_below() if leading is not None else self.replica.tombstones_below
-        if self.settled < self.replica.leo:
+        below = self.log.horizon()
+        if self.log.settled < self.log.leo:
             self.ctx.mark("C1.settled")
-        if below < self.replica.clean_point:
+        if below < self.log.clean_point:
             self.ctx.mark("C2.tombstones")
         return CompactLog(
-            self.replica.id, config.compaction, self.settled, below, self.ctx.wall_ms, SLICE_BYTES
+            self.log.id, config.compaction, self.log.settled, below, self.ctx.wall_ms, SLICE_BYTES
         )
 
     def _scrub(self) -> StorageJob | None:
@@ -194,7 +159,7 @@ class Upkeep:
         if not self.ctx.config.scrub_bytes_per_s or self.scrub_credit < price:
             return None
         self.scrub_credit -= price
-        return ScrubLog(self.replica.id, max(self.scrub_offset, self.replica.log_start), SLICE_BYTES)
+        return ScrubLog(self.log.id, max(self.scrub_offset, self.log.log_start), SLICE_BYTES)
 
     # -- the answers ------------------------------------------------------------------------------
 
@@ -202,7 +167,7 @@ class Upkeep:
         """A job has ended; whether its answer still means anything."""
         outdated = self.job_outdated
         self.busy = self.job_outdated = False
-        return not outdated and self.replica.state == "ready"
+        return not outdated and self.log.state == READY
 
     def refused(self) -> None:
         """Storage would not do a job, a full disk say (D5). It becomes due again; nothing else suffers."""
@@ -211,35 +176,28 @@ class Upkeep:
 
     def moved(self, event: LogStartMoved) -> None:
         if self._answered():
-            self.replica.log_start_moved(event.log_start)
-        self._next()
+            self.log.start_moved(event.log_start)
 
-    def compacted(self, event: Compacted) -> None:
-        if self._answered():
-            replica = self.replica
-            if event.clean_point > replica.clean_point:
-                self.ctx.mark("C1.clean")
-            replica.clean_point = event.clean_point
-            replica.cache.forget_below(event.clean_point)
-            if event.dropped_below > replica.dropped_below:
-                self.ctx.mark("C2.dropped")
-                replica.dropped_below = event.dropped_below
-            if event.error:
-                self.ctx.mark("C1.failed")
-                replica.repairs.note(event.damage)
-            if event.error or event.done:
-                self.compacting = False
-        self._next()
+    def compacted(self, event: Compacted) -> bool:
+        """Whether this answer means anything, and damage that it names."""
+        if not self._answered():
+            return False
+        self.log.cleaned(event.clean_point, event.dropped_below)
+        if event.error:
+            self.ctx.mark("C1.failed")
+        if event.error or event.done:
+            self.compacting = False
+        return bool(event.error)
 
-    def scrubbed(self, event: Scrubbed) -> None:
-        if self._answered():
-            if event.next_offset <= self.scrub_offset:
-                self.ctx.mark("D2.scrubbed")
-            self.scrub_offset = event.next_offset
-            self.replica.repairs.note(event.damage)
-        self._next()
+    def scrubbed(self, event: Scrubbed) -> bool:
+        """As above."""
+        if not self._answered():
+            return False
+        if event.next_offset <= self.scrub_offset:
+            self.ctx.mark("D2.scrubbed")
+        self.scrub_offset = event.next_offset
+        return True
 
-    def repaired(self, event: LogRepaired) -> None:
-        if self._answered():
-            self.replica.repairs.repaired(event)
-        self._next()
+    def repaired(self) -> bool:
+        """As above."""
+        return self._answered()

@@ -212,7 +212,7 @@ class Recorder:
     def _report(self, partition: PartitionId) -> Report | None:
         """What a replica says of itself to the group, when it begins to: that is a message, too."""
         replica = self._node.replicas.get(partition)
-        said = replica.confession.said if replica is not None else None
+        said = replica.log.confession.said if replica is not None else None
         if said is None or said.failure == self._failures.get(partition):
             return None
         self._failures[partition] = said.failure

@@ -347,7 +347,7 @@ class Episode(StillWorld):
         for partition in node.metadata.partitions.values():
             found += [partition.id.stream, partition.epoch, partition.version]
         for replica in node.replicas.values():
-            found += [replica.leo, replica.durable_leo, replica.hw, replica.log_start, replica.fetches]
+            found += [replica.leo, replica.durable_leo, replica.hw, replica.log_start, replica.log.fetches]
         self.numbers[:] = found
 
     # -- carrying out --------------------------------------------------------------------------------------
@@ -388,6 +388,6 @@ class Episode(StillWorld):
         count += len(node.ctx.effects)
         for replica in node.replicas.values():
             count += len(replica.pending) + len(replica.readers.parked) + len(replica.readers.reads)
-            if replica.leading is not None:
-                count += len(replica.leading.inflight) + len(replica.leading.followers)
+            if replica.roles is not None:
+                count += len(replica.roles.leader.inflight) + len(replica.roles.state.followers)
         return count

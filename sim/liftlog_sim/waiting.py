@@ -59,8 +59,8 @@ class WaitingReads:
         self, machine: Machine, job: ReadLog | LookupTime, reads: dict[int, PartitionId]
     ) -> None:
         replica = machine.node.replicas.get(job.log) if machine.node is not None else None
-        leading = replica.leading if replica is not None else None
-        found = leading.serving.reads.get(job.request) if leading is not None else None
+        roles = replica.roles if replica is not None else None
+        found = roles.serving.reads.get(job.request) if roles is not None else None
         if found is None:
             return
         follower = (job.log, found[0], isinstance(found[1], RangeFetch))

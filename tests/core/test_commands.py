@@ -516,11 +516,11 @@ def test_R2_an_addition_to_the_isr_counts_while_it_waits_for_room() -> None:
     leading = world.replica(node, partition).leading
     assert leading is not None
     assert world.run_until(lambda: lagging not in leading.record.isr, 10)
-    ctx = leading.ctx
+    ctx = world.nodes[node].ctx
     ctx.config = msgspec.structs.replace(ctx.config, raft_inflight_proposals_max=0)
     world.drop = lambda sender, to, message: False
     assert world.run_until(lambda: leading.pending is not None, 10)
-    assert lagging in leading._maximal_isr()
+    assert lagging in leading.maximal_isr()
     assert not world.nodes[node].proposals.under_way
     ctx.config = msgspec.structs.replace(ctx.config, raft_inflight_proposals_max=1)
     assert world.run_until(lambda: lagging in leading.record.isr, 5)

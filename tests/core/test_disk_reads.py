@@ -34,7 +34,7 @@ def ready(**limits: int) -> tuple[World, PartitionId, int]:
     assert world.run_until(lambda: world.committed(partition, 10))
     world.run(2.0)
     for node in world.nodes.values():
-        node.replicas[partition].cache.clear()
+        node.replicas[partition].log.cache.clear()
     return world, partition, world.leader(partition)
 
 

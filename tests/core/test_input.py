@@ -202,8 +202,8 @@ def test_v3_what_contradicts_a_node_s_own_state_is_refused() -> None:
         FetchReply(partition, replica.epoch, 0, 0, FETCH_DIVERGED, 0, 0, 0, 1 << 40, 0, []),
         FetchReply(partition, replica.epoch, 0, 0, FETCH_BELOW_START, 0, 1, 9, 0, 0, []),
     ):
-        assert replica.following is not None
-        replica.following.fetch()
+        assert replica.follower is not None and replica.following is not None
+        replica.follower.fetch()
         world.nodes[follower].step(Received(leader, HeartbeatReply(0, 0)))
         reply.incarnation, reply.request = world.nodes[follower].incarnation, replica.following.request
         refused(world, follower, leader, reply, "V3.FetchReply")

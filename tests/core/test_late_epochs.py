@@ -11,7 +11,7 @@ from itertools import combinations_with_replacement
 from types import SimpleNamespace
 from typing import Any
 
-from liftlog.core.repair import Repairs
+from liftlog.core.damage import Damage
 from liftlog.core.serving import Serving
 from liftlog.epochs import EpochHistory
 from liftlog.messages import FETCH_DAMAGED, FETCH_DIVERGED, Fetch, FetchReply
@@ -52,43 +52,20 @@ def logs() -> Iterator[Epochs]:
         yield from combinations_with_replacement(EPOCHS, length)
 
 
-class _Serving(Serving):
-    """Sends no records."""
-
-    __slots__ = ()
-
-    def answer(self, node: int, progress: Any) -> None:
-        pass
-
-
 def answer(history: EpochHistory, leo: int, damage: OffsetRange, follower: Epochs) -> FetchReply | None:
     """What a leader says to a follower's first fetch; None if it agrees."""
     late = (damage.end,) if damage.start < damage.end else ()
     ctx: Any = SimpleNamespace(mutants=Mutants(), effects=[], mark=lambda mark: None)
     ctx.decides = lambda *conditions: all(holds for _, holds in conditions)
     ctx.metadata = SimpleNamespace(nodes={2: SimpleNamespace(incarnation=1)})
-    replica: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0)
-    replica.dropped_below = 0
-    replica.refuse_fetch = lambda sender, fetch, status: refused.append(status)
-    replica.repairs = Repairs(replica)
-    replica.repairs.ranges = [damage] if late else []
-    replica.repairs.late = late
-    agreed: list[int] = []
-    refused: list[int] = []
-
-    def note(*_: Any) -> Any:
-        agreed.append(1)
-        return SimpleNamespace(request=9, parked=None, clean_point=0, leo=0)
-
-    leadership: Any = SimpleNamespace(replica=replica, ctx=ctx, epoch=9, followers={}, note=note)
-    leadership.record = SimpleNamespace(replicas=(1, 2))
-    leadership.tombstones_below = lambda: 0
+    log: Any = SimpleNamespace(ctx=ctx, id=LOG, history=history, leo=leo, log_start=0, hw=0)
+    log.dropped_below = 0
+    log.horizon = lambda: 0
+    log.damage = Damage([damage] if late else [], late)
+    leading: Any = SimpleNamespace(epoch=9, followers={}, record=SimpleNamespace(replicas=(1, 2)))
     last = follower[-1] if follower else 0
-    _Serving(leadership).on_fetch(2, Fetch(LOG, 9, 1, 1, len(follower), 0, last, 1000))
-    if agreed:
+    if Serving(log, leading).admits(2, Fetch(LOG, 9, 1, 1, len(follower), 0, last, 1000)):
         return None
-    if refused:
-        return FetchReply(LOG, 9, 1, 1, refused[0], 0, 0, leo, 0, 0, [])
     reply = ctx.effects[-1].message
     assert isinstance(reply, FetchReply)
     return reply

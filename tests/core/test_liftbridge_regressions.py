@@ -235,7 +235,7 @@ def test_defect_7_a_follower_that_gets_no_answer_about_epochs_cuts_nothing() -> 
     follower = others(world, partition)[0]
     replica = world.replica(follower, partition)
     assert world.run_until(lambda: replica.hw == 3)
-    replica.hw = 1  # What it knew at its last checkpoint.
+    replica.log.hw = 1  # What it knew at its last checkpoint.
     world.drop = lambda sender, to, message: isinstance(message, FetchReply) and to == follower
     first = world.leader(partition)
     world.kill(first)

@@ -39,7 +39,7 @@ def six(**settings: Any) -> tuple[World, PartitionId]:
 def plant(world: World, node: int, partition: PartitionId, start: int, end: int) -> None:
     """Bytes of [start, end) go bad on this node's disk, and nothing of the log is in its memory."""
     world.disks[node].logs[partition].bad.append(OffsetRange(start, end))
-    world.replica(node, partition).cache.clear()
+    world.replica(node, partition).log.cache.clear()
 
 
 def read(world: World, node: int, partition: PartitionId, offset: int) -> Any:
@@ -155,7 +155,7 @@ def test_D2_compaction_that_meets_damage_has_it_repaired_first() -> None:
     node = others(world, partition)[0]
     plant(world, node, partition, 3, 4)
     assert world.run_until(lambda: world.nodes[node].marks.get("D2.repaired", 0) == 1)
-    assert world.run_until(lambda: world.replica(node, partition).clean_point >= 5)
+    assert world.run_until(lambda: world.replica(node, partition).log.clean_point >= 5)
     assert world.values(node, partition) == SIX
 
 
@@ -230,7 +230,7 @@ def test_D2_what_another_damaged_copy_has_too_is_not_cut_off() -> None:
     assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
     for other in heard.followers.values():
         other.leo = 8
-    assert not mine.cut_lone_tail()
+    assert mine.lone_tail() is None
 
 
 def test_D2_what_may_be_committed_on_one_copy_alone_is_not_cut_off() -> None:
@@ -400,17 +400,17 @@ def test_D2_C2_a_repaired_copy_is_clean_only_up_to_the_repair() -> None:
     for number in range(6):
         put(world, partition, b"%d" % number, headers=keyed(b"%d" % number))
     assert world.run_until(
-        lambda: all(world.replica(node, partition).clean_point == 5 for node in world.nodes)
+        lambda: all(world.replica(node, partition).log.clean_point == 5 for node in world.nodes)
     )
     node = others(world, partition)[0]
     leader = world.replica(world.leader(partition), partition)
-    assert world.run_until(lambda: leader.leading.tombstones_below() == 5)  # type: ignore[union-attr]
+    assert world.run_until(lambda: leader.log.horizon() == 5)  # type: ignore[union-attr]
     plant(world, node, partition, 2, 4)
     world.nodes[node].ctx.config = world.nodes[node].config
     jobs = jobs_of(world, RepairLog)
     read(world, node, partition, 2)
     assert world.run_until(lambda: bool(jobs))
-    assert world.replica(node, partition).clean_point == 2
+    assert world.replica(node, partition).log.clean_point == 2
     progress = world.replica(world.leader(partition), partition).leading.followers[node]  # type: ignore[union-attr]
     assert progress.clean_point <= 2
 
@@ -490,7 +490,7 @@ def test_D5_a_refused_write_stops_writing_and_it_resumes() -> None:
     told = read(world, leader, partition, 0)
     assert isinstance(told, ReadReply) and told.batches, "what was stored is read from this very copy"
     assert world.replica(leader, partition).state == "failed"
-    beyond = read(world, leader, partition, world.replica(leader, partition).keep_below)
+    beyond = read(world, leader, partition, world.replica(leader, partition).log.keep_below)
     assert isinstance(beyond, ReadReply) and not beyond.batches, "what was refused is not there"
     assert world.run_until(lambda: world.leader(partition) not in (0, leader), 40)
     full = False
@@ -559,11 +559,11 @@ def test_R5_a_late_refusal_of_an_upkeep_job_is_not_taken_for_the_answer_to_a_reo
     replica.upkeep.busy = True
     world.fail_sync(node, partition)
     world.run(0.1)
-    replica.upkeep.busy = replica.reopening = True
+    replica.upkeep.busy = replica.reopening.under_way = True
     world.step(node, StorageFailed(partition, NO_TICKET, True, "the job of before"))
-    assert replica.reopening
+    assert replica.reopening.under_way
     world.step(node, StorageFailed(partition, NO_TICKET, True, "the reopening"))
-    assert not replica.reopening
+    assert not replica.reopening.under_way
 
 
 def test_D2_a_lookup_by_time_that_meets_damage_is_an_error_and_the_range_is_repaired() -> None:

@@ -231,7 +231,7 @@ def test_R6_a_late_answer_is_thrown_away() -> None:
     present = world.nodes[follower].incarnation
     for incarnation, request in ((present, following.request - 1), (present - 1, following.request)):
         stale = FetchReply(partition, following.epoch, incarnation, request, 1, 0, 0, 0, 0, 0, [])
-        following.on_reply(leader, stale)
+        world.replica(follower, partition).on_reply(leader, stale)
         assert world.replica(follower, partition).leo == before
 
 
@@ -591,4 +591,4 @@ def test_R6_after_a_restart_the_epoch_of_the_last_committed_record_says_what_is_
     world.restart(follower)
     assert world.run_until(lambda: partition in world.nodes[follower].replicas)
     replica = world.replica(follower, partition)
-    assert (replica.hw, replica.hw_epoch) == (5, epoch)
+    assert (replica.hw, replica.log.hw_epoch) == (5, epoch)

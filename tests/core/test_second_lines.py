@@ -58,11 +58,11 @@ def test_R1_barred_a_leader_whose_log_has_failed_does_not_lead_that_epoch_again(
     leader = world.leader(partition)
     replica = world.replica(leader, partition)
     replica.step_aside()
-    replica.barred_epoch = replica.epoch
+    replica.log.barred_epoch = replica.epoch
     replica.adopt()
     assert replica.leading is None
     assert world.nodes[leader].marks["R1.barred"] == 1
-    replica.barred_epoch -= 1
+    replica.log.barred_epoch -= 1
     replica.adopt()
     assert replica.leading is not None
 

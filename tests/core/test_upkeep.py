@@ -227,7 +227,7 @@ def fail_last_write(world: World, node: int, partition: PartitionId) -> tuple[in
     replica = world.replica(node, partition)
     ticket = replica.pending[-1][0]
     world.step(node, StorageFailed(partition, ticket, True, "no space left on device"))
-    told = replica.confession.said
+    told = replica.log.confession.said
     assert told is not None
     return told.epoch, told.leo
 
@@ -242,7 +242,7 @@ def test_R14_a_reset_that_fails_is_told_with_the_epoch_of_what_may_be_there_yet(
 def test_R14_two_resets_in_a_row_that_fail_are_told_with_the_epoch_of_what_was_there_first() -> None:
     world, partition, behind = purged_past_a_follower()
     assert world.run_until(lambda: world.nodes[behind].marks.get("C3.reset", 0) > 0)
-    world.replica(behind, partition).reset(9, (EpochStart(1, 0), EpochStart(2, 2)))
+    world.replica(behind, partition).log.reset(9, (EpochStart(1, 0), EpochStart(2, 2)))
     assert fail_last_write(world, behind, partition) == (1, 3)
 
 
@@ -250,7 +250,7 @@ def test_R14_a_reset_to_nothing_that_fails_claims_no_record() -> None:
     """With the old epoch it would stand before every copy that has records of an earlier one."""
     world, partition = ready(3)
     behind = others(world, partition)[0]
-    world.replica(behind, partition).reset(0, ())
+    world.replica(behind, partition).log.reset(0, (), consent=True)
     assert fail_last_write(world, behind, partition) == (0, 0)
 
 
@@ -258,9 +258,9 @@ def test_R14_after_a_reset_is_done_its_epoch_is_told_and_not_that_of_what_it_gav
     world, partition = ready(3)
     behind = others(world, partition)[0]
     replica = world.replica(behind, partition)
-    replica.reset(2, (EpochStart(3, 1),))
+    replica.log.reset(2, (EpochStart(3, 1),), consent=True)
     replica.durable(replica.pending[-1][0])
-    replica.truncate(2)
+    replica.log.truncate(2)
     assert fail_last_write(world, behind, partition) == (3, 2)
 
 
@@ -366,7 +366,7 @@ def test_C3_whoever_waits_for_a_purge_when_the_leader_steps_down_is_told_to_ask_
     world.drop = lambda sender, to, message: isinstance(message, FetchReply)
     number = world.ask(leader, PurgeRequest(partition, 4))
     world.run(0.3)
-    world.nodes[leader].replicas[partition].leading.resign()  # type: ignore[union-attr]
+    world.nodes[leader].replicas[partition].roles.leader.resign()  # type: ignore[union-attr]
     assert world.run_until(lambda: number in world.replies)
     assert (world.replies[number].code, world.replies[number].retryable) == ("not-leader", True)
 
@@ -401,7 +401,7 @@ def compacted(world: World, partition: PartitionId, values: dict[bytes, bytes]) 
         put(world, partition, value, headers=keyed(key))
     end = world.replica(world.leader(partition), partition).hw - 1
     assert world.run_until(
-        lambda: all(world.replica(node, partition).clean_point >= end for node in world.nodes)
+        lambda: all(world.replica(node, partition).log.clean_point >= end for node in world.nodes)
     )
 
 
@@ -412,7 +412,7 @@ def test_C1_every_replica_compacts_its_own_copy_below_its_hw() -> None:
     for number in range(6):
         put(world, partition, b"%d" % number, headers=keyed(b"k"))
     assert world.run_until(
-        lambda: all(world.replica(node, partition).clean_point == 5 for node in world.nodes)
+        lambda: all(world.replica(node, partition).log.clean_point == 5 for node in world.nodes)
     )
     assert all(world.values(node, partition) == [b"4", b"5"] for node in world.nodes)
     assert all(job.below <= 6 for job in jobs)
@@ -466,12 +466,12 @@ def test_C2_tombstones_go_only_when_every_replica_has_compacted_past_them() -> N
         end = leader.leo + 1
         world.publish(partition, value, headers=headers)
         assert world.run_until(lambda end=end: leader.hw >= end)  # type: ignore[misc]
-    assert world.run_until(lambda: leader.clean_point >= 2)
+    assert world.run_until(lambda: leader.log.clean_point >= 2)
     world.run(3.0)
-    assert leader.tombstones_below == 0
+    assert leader.log.tombstones_below == 0
     assert None in world.values(world.leader(partition), partition), "the absent one still has the value"
     world.restart(down)
-    assert world.run_until(lambda: leader.dropped_below == 2, 60)
+    assert world.run_until(lambda: leader.log.dropped_below == 2, 60)
     assert world.run_until(
         lambda: all(
             None not in world.values(node, partition) and b"old" not in world.values(node, partition)
@@ -486,14 +486,14 @@ def test_C2_a_wiped_copy_counts_as_not_compacted_until_it_says_otherwise() -> No
     partition = world.create(compact=True)
     compacted(world, partition, {b"a": b"1", b"b": b"2", b"c": b"3"})
     leader = world.replica(world.leader(partition), partition)
-    assert world.run_until(lambda: leader.leading.tombstones_below() >= 2)  # type: ignore[union-attr]
+    assert world.run_until(lambda: leader.log.horizon() >= 2)  # type: ignore[union-attr]
     node = others(world, partition)[0]
     world.kill(node)
     world.restart(node)
     assert world.run_until(lambda: world.nodes[node].incarnation > 0)
     progress = leader.leading.followers.get(node)  # type: ignore[union-attr]
     assert progress is None or progress.clean_point == 0
-    assert leader.tombstones_below >= 2, "what has once been so on all copies stays so"
+    assert leader.log.tombstones_below >= 2, "what has once been so on all copies stays so"
 
 
 def test_C2_what_is_compacted_is_not_served_from_memory_any_more() -> None:
@@ -505,12 +505,12 @@ def test_C2_what_is_compacted_is_not_served_from_memory_any_more() -> None:
     for number in range(4):
         put(world, partition, b"%d" % number, headers=keyed(b"k"))
     assert world.run_until(
-        lambda: all(world.replica(node, partition).clean_point == 3 for node in world.nodes)
+        lambda: all(world.replica(node, partition).log.clean_point == 3 for node in world.nodes)
     )
     for node in world.nodes:
         replica = world.replica(node, partition)
-        assert [batch.base_offset for batch in replica.cache.batches] == [3]
-        assert replica.cache.size_bytes == len(replica.cache.batches[0].data)
+        assert [batch.base_offset for batch in replica.log.cache.batches] == [3]
+        assert replica.log.cache.size_bytes == len(replica.log.cache.batches[0].data)
         reply = world.answer(node, ReadRequest(partition, 0))
         records = [record.offset for data in reply.batches for record in decode_records(data)]
         assert records == [2, 3], "readers get the compacted log, too"
@@ -525,7 +525,7 @@ def test_C4_a_reader_that_is_overtaken_by_dropped_tombstones_is_told_to_begin_ag
     replica = world.replica(leader, partition)
     first = world.answer(leader, ReadRequest(partition, 0, max_bytes=1))
     assert (first.dropped_below, first.next_offset) == (0, 1)
-    replica.dropped_below = 3
+    replica.log.dropped_below = 3
     told = world.answer(leader, ReadRequest(partition, 1, seen_dropped=first.dropped_below))
     assert (told.code, told.retryable) == ("compacted-past-start", False)
     assert "compacted past your start, restart" in told.description
@@ -540,10 +540,10 @@ def test_C4_tombstones_dropped_while_storage_reads_are_noticed() -> None:
     world, partition = ready(5, World(**{**QUICK, "compaction_check_ms": NEVER_MS}), compact=True)
     leader = world.leader(partition)
     replica = world.replica(leader, partition)
-    replica.cache.clear()
+    replica.log.cache.clear()
     number = world.ask(leader, ReadRequest(partition, 1, seen_dropped=0))
     assert world.run_until(lambda: bool(replica.readers.reads))
-    replica.dropped_below = 3
+    replica.log.dropped_below = 3
     assert world.run_until(lambda: number in world.replies)
     assert world.replies[number].code == "compacted-past-start"
 
@@ -558,12 +558,12 @@ def test_C4_a_copy_with_holes_says_that_tombstones_are_gone_as_far_as_its_leader
     assert world.run_until(lambda: behind not in leader.isr and partition in world.subscriptions)
     compacted(world, partition, {b"a": b"1", b"b": b"2", b"c": b"3"})
     compacted(world, partition, {b"a": b"4", b"b": b"5", b"c": b"6"})
-    leader.cache.clear()
+    leader.log.cache.clear()
     world.restart(behind)
     assert world.run_until(lambda: behind in leader.isr)
     replica = world.replica(behind, partition)
     assert None in world.values(behind, partition) or len(world.values(behind, partition)) < replica.leo
-    assert replica.dropped_below == min(leader.dropped_below, replica.leo) == 0
+    assert replica.log.dropped_below == min(leader.log.dropped_below, replica.leo) == 0
 
 
 def test_C4_a_reader_that_began_on_a_copy_with_holes_hears_of_what_is_dropped_later() -> None:
@@ -577,7 +577,7 @@ def test_C4_a_reader_that_began_on_a_copy_with_holes_hears_of_what_is_dropped_la
     def freeze(node: int, job: Any) -> None:
         if isinstance(job, CompactLog) and node in frozen:
             copy = world.replica(node, partition)
-            world.post(node, Compacted(job.log, True, copy.clean_point, copy.dropped_below), 0.001)
+            world.post(node, Compacted(job.log, True, copy.log.clean_point, copy.log.dropped_below), 0.001)
         else:
             store(node, job)
 
@@ -592,15 +592,15 @@ def test_C4_a_reader_that_began_on_a_copy_with_holes_hears_of_what_is_dropped_la
         put(world, partition, b"%d" % number, headers=keyed(b"b"))
     frozen.clear()
     frozen.add(behind)
-    assert world.run_until(lambda: leader.clean_point >= 5)
-    leader.cache.clear()
+    assert world.run_until(lambda: leader.log.clean_point >= 5)
+    leader.log.cache.clear()
     world.restart(behind)
     assert world.run_until(lambda: behind in leader.isr)
     first = world.answer(behind, ReadRequest(partition, 0, max_bytes=1))
     assert isinstance(first, ReadReply)
     copy = world.replica(behind, partition)
     frozen.clear()
-    assert world.run_until(lambda: copy.dropped_below > first.dropped_below, 60)
+    assert world.run_until(lambda: copy.log.dropped_below > first.dropped_below, 60)
     assert None not in world.values(behind, partition), "the tombstone is gone"
     then = world.answer(behind, ReadRequest(partition, 1, seen_dropped=first.dropped_below))
     assert isinstance(then, ErrorReply) and then.code == "compacted-past-start"
@@ -622,9 +622,9 @@ def merged(mutants: Mutants | None = None) -> tuple[World, PartitionId, int]:
     for number in range(2, 6):
         put(world, partition, b"%d" % number, headers=keyed(b"b"))
     assert world.run_until(
-        lambda: all(world.replica(node, partition).clean_point == 5 for node in world.nodes)
+        lambda: all(world.replica(node, partition).log.clean_point == 5 for node in world.nodes)
     )
-    leader.cache.clear()
+    leader.log.cache.clear()
     assert [batch.count for batch in world.disks[world.leader(partition)].logs[partition].batches] == [5, 1]
     return world, partition, behind
 
@@ -657,7 +657,7 @@ def test_C5_a_hw_inside_a_batch_is_never_passed_by_a_reader() -> None:
     number = world.leader(partition)
     replica = world.replica(number, partition)
     assert replica.hw == 6
-    replica.hw = 3
+    replica.log.hw = 3
     reply = world.answer(number, ReadRequest(partition, 0))
     assert (reply.hw, reply.next_offset) == (3, 3)
     records = [record for data in reply.batches for record in decode_records(data)]
@@ -665,7 +665,7 @@ def test_C5_a_hw_inside_a_batch_is_never_passed_by_a_reader() -> None:
     assert world.nodes[number].marks["C5.hw-inside"] == 1
     # The same out of memory.
     log = world.disks[number].logs[partition]
-    replica.cache.add(list(log.batches))
+    replica.log.cache.add(list(log.batches))
     cached = world.answer(number, ReadRequest(partition, 0))
     assert (cached.next_offset, cached.batches) == (3, reply.batches)
     assert world.nodes[number].marks["C5.hw-inside"] == 1
@@ -675,11 +675,11 @@ def test_a_read_below_a_log_start_that_moved_meanwhile_says_so() -> None:
     world, partition = ready(4)
     number = world.leader(partition)
     replica = world.replica(number, partition)
-    replica.cache.clear()
+    replica.log.cache.clear()
     asked = world.ask(number, ReadRequest(partition, 1))
     assert world.run_until(lambda: bool(replica.readers.reads))
     request = next(iter(replica.readers.reads))
-    replica.log_start_moved(3)
+    replica.log.start_moved(3)
     world.step(number, LogRead(partition, request, [], "below the log start"))
     assert world.replies[asked].code == "offset-out-of-range"
 

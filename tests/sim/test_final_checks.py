@@ -46,7 +46,7 @@ def test_convergence_fails_when_a_replica_stays_behind() -> None:
     world = whole_world(3)
     node = world.machines[2].node
     assert node is not None
-    node.replicas[partition_of(world)].hw -= 1
+    node.replicas[partition_of(world)].log.hw -= 1
     assert unhealed(world).startswith(f"node 2 has {partition_of(world)} up to")
 
 
@@ -79,7 +79,7 @@ def test_replicas_equal_fails_when_a_copy_is_shorter() -> None:
     node = world.machines[3].node
     assert node is not None
     replica = node.replicas[partition_of(world)]
-    replica.leo = replica.cache.batches[-1].base_offset
+    replica.log.leo = replica.log.cache.batches[-1].base_offset
     with pytest.raises(Violation) as caught:
         compare_copies(world)
     assert caught.value.invariant == "ReplicasEqual"

@@ -66,7 +66,7 @@ def test_a_lost_durable_end_of_an_isr_member_fires() -> None:
     machine, replica = replica_of(world, "follower")
 
     def lose() -> None:
-        replica.durable_leo = 0
+        replica.log.durable_leo = 0
         machine.post(tick_of(machine))
 
     fires(world, "CommittedOnISR", lose)
@@ -166,7 +166,7 @@ def test_a_reset_above_what_anybody_asked_to_purge_fires() -> None:
     assert world.observer.truth(replica.id).purge_asked == 0
 
     def step() -> None:
-        replica.reset(1, ())
+        replica.log.reset(1, (), consent=True)
         machine.post(tick_of(machine))
 
     fires(world, "LogStartMonotone", step)
@@ -183,7 +183,7 @@ def test_a_reset_is_where_a_log_begins_once_storage_has_done_it_and_it_may_go_ba
     assert world.account.log_starts[key] == replica.log_start == 3
     machine.damaged_run = machine.restarts
     for asked in (0, 3):
-        replica.reset(asked, ())
+        replica.log.reset(asked, (), consent=True)
         machine.post(tick_of(machine))
         assert world.account.log_starts[key] == 0, "until then the lower of what it was and what it is to be"
         while replica.pending:

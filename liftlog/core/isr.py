@@ -1,0 +1,136 @@
+"""What a leader commits, and who is in its ISR (R2, R10, R11, R9).
+
+The HW is the least durable LEO over the maximal ISR (`LeaderState.maximal_isr`). Followers join when they
+have everything committed, and are removed when they have not caught up for too long; both are proposals to
+the metadata group, repeated until they are decided.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.commands import UNSENT, ChangeIsr
+from liftlog.core.logstate import START_MOVED, LogState
+from liftlog.core.role_state import LeaderState
+
+
+class IsrKeeper:
+    """Of one leadership. Keeps nothing itself: what it knows is in `LeaderState`."""
+
+    __slots__ = ("ctx", "leading", "log")
+
+    def __init__(self, log: LogState, leading: LeaderState) -> None:
+        self.log = log
+        self.leading = leading
+        self.ctx = log.ctx
+
+    # -- commit (R2) ------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Move the HW to the least durable LEO over the maximal ISR, if enough replicas are in sync."""
+        log, leading = self.log, self.leading
+        record = leading.record
+        if len(record.isr) < record.min_insync and not self.ctx.mutants.commit_below_minimum:
+            self.ctx.mark("R13.below-minimum")
+            if leading.least_durable(record.isr, log.durable_leo) > log.hw:
+                self.ctx.mark("R2.below-minimum")
+            return
+        lowest = leading.least_durable(leading.maximal_isr(), log.durable_leo)
+        if lowest <= log.hw:
+            self._weigh()
+        else:
+            log.commit(lowest)
+
+    def _weigh(self) -> None:
+        """Nothing more is committed: count which guard alone is why."""
+        log, leading = self.log, self.leading
+        record, pending = leading.record, leading.pending
+        if log.leo == log.hw:
+            return
+        durable_leo, known = log.durable_leo, leading.followers
+        isr = leading.maximal_isr()
+        heard = [node for node in isr if node == self.ctx.node or node in known]
+        if durable_leo <= log.hw:
+            others = [known[node].durable for node in heard if node != self.ctx.node]
+            if others and min(others) > log.hw:
+                self.ctx.mark("R2.own-sync")
+        elif len(heard) < len(isr) and leading.least_durable(heard, durable_leo) > log.hw:
+            self.ctx.mark("R2.unheard")
+        elif pending is not None:
+            without = record.isr if pending.joiner else pending.isr
+            if leading.least_durable(without, durable_leo) > log.hw:
+                self.ctx.mark("R2.pending-addition" if pending.joiner else "R2.pending-removal")
+
+    # -- followers (R10, R11) ---------------------------------------------------------------------
+
+    def heard(self, sender: int, incarnation: int, durable: int, log_start: int) -> None:
+        """Take over how far a follower is; that may commit, end purges, or show that it is caught up."""
+        log = self.log
+        known = self.leading.follower(sender, incarnation, log.leo)
+        further, moved = self.leading.reached(known, durable, log_start)
+        if further:
+            self.advance()
+        if moved:
+            log.touch(START_MOVED)
+        if known.durable >= known.mark:
+            limit = self.ctx.ticks_of(self.ctx.config.replica_lag_max_ms)
+            if known.lag_ticks >= limit and durable < log.leo:
+                self.ctx.mark("R11.caught-up")
+            known.caught_up(log.leo)
+
+    def consider(self, node: int) -> None:
+        """R10: who is durable up to the HW and to the epoch's start, in this epoch and incarnation, and live,
+        may join. And with our log start: an election must not bring back what was purged (C3).
+        """
+        log, leading = self.log, self.leading
+        record, known = leading.record, leading.followers[node]
+        if node not in record.isr and self.ctx.decides(
+            ("R10.one-pending", leading.pending is None),
+            ("R10.hw", known.durable >= log.hw),
+            ("R10.epoch-start", known.durable >= leading.epoch_start),
+            ("R10.log-start", known.log_start >= log.log_start),
+            ("R10.live", self.ctx.metadata.is_live(node)),
+        ):
+            self.ctx.mark("R10.join")
+            isr = [member for member in record.replicas if member in record.isr or member == node]
+            self._propose(isr, node, known.incarnation)
+
+    def _propose(self, isr: list[int], joiner: int, incarnation: int) -> None:
+        ctx, leading = self.ctx, self.leading
+        change = ChangeIsr(
+            UNSENT,
+            self.log.id,
+            ctx.node,
+            leading.epoch,
+            leading.record.version,
+            isr,
+            joiner,
+            incarnation,
+        )
+        # Also while there is no room for it yet: it goes as soon as there is, and must count by then (R2).
+        leading.propose(change)
+        ctx.want(change)
+        self.advance()
+
+    def tick(self) -> None:
+        leading = self.leading
+        if leading.pending is None:
+            self._remove_lagging()
+        else:
+            # Its bound may pass: then it goes again, and is pending as before (R2).
+            self.ctx.want(leading.pending)
+            leading.pending_tick()
+
+    def _remove_lagging(self) -> None:
+        """R11: who has not been caught up for `replica_lag_max_ms` is proposed for removal."""
+        ctx, leading = self.ctx, self.leading
+        limit = ctx.ticks_of(ctx.config.replica_lag_max_ms)
+        for node in leading.record.isr:
+            if node == ctx.node:
+                continue
+            known = leading.followers.get(node)
+            if known is None:
+                # Nothing heard in this epoch yet: the clock starts now.
+                known = leading.follower(node, ctx.metadata.nodes[node].incarnation, self.log.leo)
+            if known.lag_ticks > limit:
+                ctx.mark("R11.removal")
+                self._propose([member for member in leading.record.isr if member != node], 0, 0)
+                return
