@@ -571,11 +571,9 @@ class LogState:
 
     def damaged(self, found: OffsetRange) -> bool:
         """This range cannot be read. Whether that is news which concerns this replica."""
-        if found.end <= self.log_start or found.start >= self.leo:
-            return False
-        # A range that begins below the log start would be asked for at an offset that no leader has any more.
-        found = OffsetRange(max(found.start, self.log_start), found.end)
-        if not self.damage.add(found):
+        # Below the log start no leader has anything to ask for; behind the LEO, cut meanwhile, nothing is ours.
+        found = OffsetRange(max(found.start, self.log_start), min(found.end, self.leo))
+        if found.start >= found.end or not self.damage.add(found):
             return False
         self.ctx.mark("D2.found")
         self.touch()
