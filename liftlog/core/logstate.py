@@ -571,7 +571,7 @@ class LogState:
 
     def damaged(self, found: OffsetRange) -> bool:
         """This range cannot be read. Whether that is news which concerns this replica."""
-        # Below the log start no leader has anything to ask for; behind the LEO, cut meanwhile, nothing is ours.
+        # Below the log start nobody has anything; behind the LEO, cut meanwhile, nothing is ours.
         found = OffsetRange(max(found.start, self.log_start), min(found.end, self.leo))
         if found.start >= found.end or not self.damage.add(found):
             return False

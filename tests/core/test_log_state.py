@@ -228,6 +228,7 @@ def test_R2_a_leader_s_moves_touch_the_replica() -> None:
     for move in (
         lambda: state.propose(change),
         lambda: state.follower(2, 1, 0),
+        lambda: state.reached(state.followers[2], 1, 0),
         lambda: state.view(record()),
     ):
         ctx.touched.clear()
