@@ -862,6 +862,12 @@ def test_every_module_opens_with_what_and_why(modules: dict[str, ast.Module]) ->
     )
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    """Without `__init__.py` it would be found in the checkout, and missing in the wheel."""
+    folders = sorted({path.parent for path in project_sources().values()})
+    report(f"{folder} has no __init__.py" for folder in folders if not (folder / "__init__.py").is_file())
+
+
 def test_there_are_no_packages_under_tests() -> None:
     report(str(path) for path in (ROOT / "tests").rglob("__init__.py"))
 
