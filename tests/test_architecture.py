@@ -252,11 +252,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "nkeys": ("liftlog.nats_login",),
 }
 
-# Modules that import each other in a circle, through functions and TYPE_CHECKING as well. None may be added,
-# none may grow, and whoever cuts one writes down what is left of it.
-KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = (
-    ("liftlog.core.node", "liftlog.core.requests"),
-)
+# Modules that import each other in a circle, through functions and TYPE_CHECKING as well: there are none.
+KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = ()
 
 # Who looks at a node without its knowing, and so changes nothing of it.
 WATCHERS = ("liftlog.trace", "liftlog.watching")
@@ -265,7 +262,6 @@ KNOWN_FOREIGN_WRITERS: tuple[str, ...] = (
     "liftlog.core.leaving",
     "liftlog.core.node",
     "liftlog.core.proposals",
-    "liftlog.core.requests",
     "liftlog.core.session",
 )
 

@@ -40,7 +40,6 @@ class Context:
         "replica_count",
         "request_counter",
         "stalled",
-        "submit",
         "ticket",
         "ticks",
         "touched",
@@ -87,8 +86,6 @@ class Context:
         self.touched: dict[PartitionId, None] = {}
         """Replicas that the present step has changed, made or removed (`Outcome.touched`)."""
         self.request_counter = 0
-        self.submit: Callable[[Command], bool] = lambda command: False
-        """A client's command on its way to the group; False if there is no room."""
         self.want: Callable[[Command], RequestId | None] = lambda command: None
         """What this node itself wants of the group, to be said on every tick; None while there is no room."""
 

@@ -138,13 +138,12 @@ class Node:
             self.ctx.refuse,
         )
         self.proposals = Proposals(self.ctx, self.raft)
-        self.ctx.submit = self.proposals.submit
         self.ctx.want = self.proposals.want
         self.session = Session(self.ctx, self.raft, recovered)
         self.standing = Standing(self.ctx, self.raft, self.session)
-        self.requests = Requests(self)
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
+        self.requests = Requests(self.ctx, self.raft, self.replicas, self.proposals, self.standing)
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)

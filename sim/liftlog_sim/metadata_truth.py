@@ -13,9 +13,9 @@ from bisect import bisect_right
 from typing import Generic, TypeVar
 
 from liftlog.core.commands import decode_command
+from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
-from liftlog.core.requests import describe_partition
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
 from liftlog_sim.invariants import Violation

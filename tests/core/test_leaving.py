@@ -126,7 +126,7 @@ def test_a_confirmation_that_comes_late_does_not_keep_a_leaving_node_in() -> Non
     node = world.nodes[leader]
     stop(world, leader)
     since = node.metadata.nodes[leader].since
-    node.ctx.submit(ConfirmNode(node.ctx.new_request(), leader, node.incarnation, since))
+    node.proposals.submit(ConfirmNode(node.ctx.new_request(), leader, node.incarnation, since))
     world.run(0.05)
     assert world.run_until(lambda: node.metadata.nodes[leader].state == LEFT, 2.0)
     assert world.run_until(lambda: node.handed_over, 2.0)
@@ -141,7 +141,7 @@ def test_M3_a_command_to_leave_means_nothing_to_a_later_run() -> None:
     assert world.run_until(lambda: world.nodes[other].incarnation > old)
     world.run(2.0)
     node = world.nodes[controller(world)]
-    node.ctx.submit(LeaveNode(node.ctx.new_request(), other, old, since))
+    node.proposals.submit(LeaveNode(node.ctx.new_request(), other, old, since))
     world.run(1.0)
     assert node.metadata.nodes[other].state == LIVE
 

@@ -11,7 +11,7 @@ from liftlog.core.commands import (
     RequestId,
     encode_command,
 )
-from liftlog.core.requests import describe_partition
+from liftlog.core.describe import describe_partition
 from liftlog.messages import StreamInfo
 from liftlog.types import Entry, StreamConfig
 from liftlog_sim.metadata_truth import MetadataTruth

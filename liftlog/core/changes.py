@@ -1,0 +1,253 @@
+"""Changes of the cluster that clients ask for: streams, elections, a rebalance (M3, N1).
+
+Names are resolved to ids behind the barrier, and there the index, the version is read that the command
+carries as its precondition. A command is proposed while its client waits for it and no longer. One whose
+bound has passed has certainly not been carried out: it is proposed again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.core.barrier import Answer, Barrier
+from liftlog.core.commands import (
+    Command,
+    CreateStream,
+    DeleteStream,
+    ElectLeader,
+    Rebalance,
+    RequestId,
+)
+from liftlog.core.context import Context
+from liftlog.core.describe import describe_stream, refused_creation, unknown_stream
+from liftlog.core.limits import with_defaults
+from liftlog.core.proposals import Proposals
+from liftlog.core.records import LATE, STALE, Result, StreamState
+from liftlog.core.subjects import config_problem
+from liftlog.core.waiting import Clients, Waiting
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_NOT_FOUND,
+    ERR_NOT_READY,
+    ERR_OVERLOAD,
+    ERR_STALE,
+    ERR_TIMEOUT,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    DoneReply,
+    ElectLeaderRequest,
+    ErrorReply,
+    StreamInfoReply,
+)
+from liftlog.types import ClientRef
+
+RESOLVE_MS = 1000
+"""For so long a change of something that the client calls by its name waits for the round that says what it
+is. Later it may be another thing that bears the name: nothing is done, and the client is told so.
+"""
+
+
+class Changes:
+    """A place for clients (`WaitingPlace`), until nodes have registered, a command is applied, leaders are
+    ready.
+    """
+
+    __slots__ = ("_barrier", "_clients", "_commands", "_creating", "_ctx", "_early", "_proposals", "_sent")
+
+    def __init__(self, ctx: Context, proposals: Proposals, clients: Clients, barrier: Barrier) -> None:
+        self._ctx = ctx
+        self._proposals = proposals
+        self._clients = clients
+        self._barrier = barrier
+        self._early: dict[Waiting, CreateStreamRequest] = {}
+        """Creations that wait for nodes of a cluster that is still starting."""
+        self._commands: dict[Waiting, Command] = {}
+        self._sent: dict[RequestId, Waiting] = {}
+        """Who waits for a command."""
+        self._creating: dict[Waiting, int] = {}
+        """Streams, by id, whose leaders are not ready yet."""
+
+    # -- what is asked for ------------------------------------------------------------------------
+
+    def create(self, client: ClientRef, request: CreateStreamRequest) -> None:
+        """Refuse what can never work; wait for nodes of a cluster that is still starting."""
+        config = self._ctx.config
+        members = len(config.voters) + len(config.learners)
+        # By the cluster's size, not by who has registered: 0 must not come to mean less while nodes start.
+        request = CreateStreamRequest(with_defaults(request.config, members))
+        wanted = request.config.replication_factor
+        problem = config_problem(request.config)
+        if not problem and wanted > members:
+            problem = f"replication factor {wanted} needs as many nodes; the cluster has {members}"
+        if problem:
+            self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
+        else:
+            self._barrier.after(client, lambda waiting: self._create_when_registered(waiting, request))
+
+    def delete(self, client: ClientRef, request: DeleteStreamRequest) -> None:
+        ctx = self._ctx
+        if ctx.mutants.delete_by_name:
+            waiting = self._clients.enter(client, self, ctx.ticks_of(ctx.config.request_timeout_ms))
+            if waiting is not None:
+                self._propose(waiting, DeleteStream(ctx.new_request(), 0, request.name))
+            return
+
+        def act(waiting: Waiting) -> None:
+            stream = self._resolve(waiting, request.name, request.id)
+            if stream is not None:
+                self._propose(waiting, DeleteStream(ctx.new_request(), stream.id, request.name))
+
+        self._by_name(client, act)
+
+    def elect(self, client: ClientRef, request: ElectLeaderRequest) -> None:
+        def act(waiting: Waiting) -> None:
+            stream = self._resolve(waiting, request.name, request.id)
+            if stream is None:
+                return
+            if not 0 <= request.partition < len(stream.partitions):
+                last = len(stream.partitions) - 1
+                text = f"stream {request.name!r} has partitions 0 to {last}, not {request.partition}"
+                self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+                return
+            ctx, partition = self._ctx, stream.partitions[request.partition]
+            version = request.version or ctx.metadata.partitions[partition].version
+            self._propose(
+                waiting,
+                ElectLeader(ctx.new_request(), partition, version, request.node, request.unclean),
+            )
+
+        self._by_name(client, act)
+
+    def rebalance(self, client: ClientRef) -> None:
+        ctx = self._ctx
+        self._barrier.after(
+            client,
+            lambda waiting: self._propose(waiting, Rebalance(ctx.new_request(), ctx.metadata.applied)),
+        )
+
+    def _by_name(self, client: ClientRef, act: Answer) -> None:
+        """A change of what bears a name now."""
+
+        def resolved(waiting: Waiting) -> None:
+            waiting.go_on(self, self._ctx.ticks_of(self._ctx.config.request_timeout_ms))
+            act(waiting)
+
+        self._barrier.after(client, resolved, RESOLVE_MS)
+
+    def _resolve(self, waiting: Waiting, name: str, id: int) -> StreamState | None:
+        """The stream that is meant (I1); the client is told if there is none."""
+        stream = self._ctx.metadata.streams.get(name)
+        if stream is None:
+            self._clients.answer(waiting, unknown_stream(name))
+            return None
+        if id not in (0, stream.id):
+            text = f"stream {name!r} with id {id} was deleted; another one bears its name now: {stream.id}"
+            self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            return None
+        return stream
+
+    def _create_when_registered(self, waiting: Waiting, request: CreateStreamRequest) -> None:
+        metadata = self._ctx.metadata
+        waiting.go_on(self)
+        if request.config.replication_factor <= len(metadata.nodes):
+            self._propose(waiting, CreateStream(self._ctx.new_request(), request.config, metadata.applied))
+        else:
+            self._early[waiting] = request
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def _propose(self, waiting: Waiting, command: Command) -> None:
+        waiting.go_on(self)
+        if self._proposals.submit(command):
+            self._commands[waiting] = command
+            self._sent[command.request] = waiting
+        else:
+            text = "too many commands wait here; try again"
+            self._clients.answer(waiting, ErrorReply(ERR_OVERLOAD, text, True))
+
+    def applied(self, command: Command, result: Result) -> None:
+        waiting = self._sent.pop(command.request, None)
+        if waiting is None:
+            return
+        del self._commands[waiting]
+        if result is LATE:
+            self._again(waiting, command)
+        elif result is STALE:
+            self._stale(waiting, command)
+        elif result.code:
+            self._clients.answer(waiting, ErrorReply(result.code, result.detail, False))
+        elif isinstance(command, CreateStream):
+            self._creating[waiting] = result.stream
+        else:
+            self._clients.answer(waiting, DoneReply(result.detail))
+
+    def _again(self, waiting: Waiting, command: Command) -> None:
+        """The command's bound has passed, so that it was not carried out and will not be: once more."""
+        self._ctx.mark("M3.again")
+        self._propose(waiting, msgspec.structs.replace(command, request=self._ctx.new_request()))
+
+    def _stale(self, waiting: Waiting, command: Command) -> None:
+        """What the command presupposes held when it was proposed, but no more when it was applied."""
+        if isinstance(command, CreateStream):
+            # A stream was deleted meanwhile, of this name or another: what is asked for is still wanted.
+            self._create_when_registered(waiting, CreateStreamRequest(command.config))
+            return
+        text = "the partition has changed since it was looked at; see 'liftlog stream info', and ask again"
+        self._clients.answer(waiting, ErrorReply(ERR_STALE, text, False))
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """The metadata has moved: streams may be ready, and those whose nodes have registered be created."""
+        if self._creating:
+            self._finish_creations()
+        if self._early:
+            early, self._early = self._early, {}
+            for waiting, request in early.items():
+                self._create_when_registered(waiting, request)
+
+    def _finish_creations(self) -> None:
+        """N1: a stream is created once every leader has its subscription confirmed."""
+        metadata = self._ctx.metadata
+        for waiting, id in list(self._creating.items()):
+            stream = metadata.by_id.get(id)
+            if stream is None:
+                gone = ErrorReply(ERR_NOT_FOUND, "the stream was deleted meanwhile", False)
+                self._clients.answer(waiting, gone)
+                continue
+            records = [metadata.partitions[partition] for partition in stream.partitions]
+            refused = [record for record in records if metadata.refused_by_nats(record)]
+            if refused:
+                self._clients.answer(waiting, refused_creation(stream, refused[0]))
+            elif all(record.ready for record in records):
+                self._clients.answer(waiting, StreamInfoReply([describe_stream(metadata, stream)]))
+
+    def tick(self) -> None:
+        for waiting, command in list(self._commands.items()):
+            if command.request.until <= self._ctx.metadata.applied:
+                self.left(waiting)
+                self._again(waiting, command)
+
+    # -- a place ----------------------------------------------------------------------------------
+
+    def left(self, waiting: Waiting) -> None:
+        """What was asked for is proposed no more, but may still happen."""
+        self._early.pop(waiting, None)
+        self._creating.pop(waiting, None)
+        command = self._commands.pop(waiting, None)
+        if command is not None:
+            del self._sent[command.request]
+            if not self._ctx.mutants.delete_by_name:
+                self._proposals.withdraw(command.request)
+
+    def late(self, waiting: Waiting) -> ErrorReply:
+        """What a timed-out command did is unknown."""
+        request = self._early.get(waiting)
+        if request is not None:
+            registered, wanted = len(self._ctx.metadata.nodes), request.config.replication_factor
+            text = f"replication factor {wanted} needs as many nodes; {registered} have registered"
+            return ErrorReply(ERR_NOT_READY, text, True)
+        text = "whether it happened is unknown"
+        if waiting in self._creating:
+            text = "the stream exists, but not every leader is subscribed yet"
+        return ErrorReply(ERR_TIMEOUT, text, True)

@@ -1,0 +1,92 @@
+"""Replies that say what is: streams and partitions by the metadata, a node by its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from liftlog.core.context import Context
+from liftlog.core.raft import Raft
+from liftlog.core.records import LIVE, PartitionState, Records, StreamState
+from liftlog.core.replica import Replica
+from liftlog.messages import (
+    ERR_NATS_REFUSES,
+    ERR_NOT_FOUND,
+    ClusterStatusReply,
+    Contact,
+    ErrorReply,
+    NodeInfo,
+    PartitionInfo,
+    ReplicaInfo,
+    StreamInfo,
+)
+from liftlog.types import PartitionId
+
+
+def describe_partition(record: PartitionState) -> PartitionInfo:
+    """The committed record of a partition, as clients see it."""
+    return PartitionInfo(
+        record.id.index,
+        record.leader,
+        record.epoch,
+        record.version,
+        list(record.replicas),
+        list(record.isr),
+        list(record.eligible),
+        record.ready,
+        record.min_insync,
+        "" if record.ready else record.refused.get(record.leader, ""),
+    )
+
+
+def describe_stream(records: Records, stream: StreamState) -> StreamInfo:
+    partitions = [describe_partition(records.partitions[partition]) for partition in stream.partitions]
+    return StreamInfo(stream.id, stream.config, partitions)
+
+
+def unknown_stream(name: str) -> ErrorReply:
+    text = f"stream {name!r} does not exist: create it with 'liftlog stream create'"
+    return ErrorReply(ERR_NOT_FOUND, text, False)
+
+
+def refused_creation(stream: StreamState, record: PartitionState) -> ErrorReply:
+    """N1: the stream is there, but nothing that is published would reach it."""
+    text = (
+        f"stream {stream.config.name!r} was created, but NATS refuses node {record.leader}'s subscription "
+        f"({record.refused[record.leader]}): nothing is stored until the nodes' NATS user may; they try again"
+    )
+    return ErrorReply(ERR_NATS_REFUSES, text, False, record.leader)
+
+
+def cluster_status(
+    ctx: Context, raft: Raft, replicas: Mapping[PartitionId, Replica], contact: Contact
+) -> ClusterStatusReply:
+    nodes = [
+        NodeInfo(
+            state.node,
+            state.state == LIVE,
+            state.incarnation,
+            state.address,
+            state.node in ctx.config.voters,
+            state.state,
+        )
+        for state in ctx.metadata.nodes.values()
+    ]
+    copies = [
+        ReplicaInfo(
+            replica.id,
+            replica.role,
+            replica.epoch,
+            replica.leo,
+            replica.durable_leo,
+            replica.hw,
+            replica.log_start,
+            replica.log.tail.value,
+            replica.state,
+            replica.log.clean_point,
+            tuple(str(damaged) for damaged in replica.repairs.ranges),
+        )
+        for replica in replicas.values()
+    ]
+    return ClusterStatusReply(
+        ctx.node, raft.leader, raft.term, ctx.metadata.applied, nodes, copies, dict(ctx.marks), contact
+    )
