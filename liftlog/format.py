@@ -187,7 +187,9 @@ def encode_messages(
             add(value)
     except struct.error as error:
         raise ValueError(f"a message does not fit a record: {error}") from error
-    return build_batch(log, base_offset, epoch, len(messages), timestamp_ms, timestamp_ms, parts)
+    return build_batch(
+        log, base_offset, epoch, parts, count=len(messages), first_ms=timestamp_ms, last_ms=timestamp_ms
+    )
 
 
 def encode_values(
@@ -199,7 +201,9 @@ def encode_values(
     for value in values:
         parts.append(pack(_RECORD_FIXED_BYTES + len(value), 0, 0, 0, 0, -1, len(value)))
         parts.append(value)
-    return build_batch(log, base_offset, epoch, len(values), timestamp_ms, timestamp_ms, parts)
+    return build_batch(
+        log, base_offset, epoch, parts, count=len(values), first_ms=timestamp_ms, last_ms=timestamp_ms
+    )
 
 
 def encode_records(
@@ -260,8 +264,17 @@ def encode_sparse(
     except struct.error as error:
         raise ValueError(f"a record does not fit its head: {error}") from error
     attributes = (CONTROL if control else 0) | (SPARSE if sparse else 0)
-    present = len(records) if sparse else 0
-    return build_batch(log, base_offset, epoch, count, first_ms, last_ms, parts, attributes, present)
+    return build_batch(
+        log,
+        base_offset,
+        epoch,
+        parts,
+        count=count,
+        first_ms=first_ms,
+        last_ms=last_ms,
+        attributes=attributes,
+        records=len(records) if sparse else 0,
+    )
 
 
 def _time_base(timestamps: list[int]) -> tuple[int, int]:
@@ -284,10 +297,11 @@ def build_batch(
     log: PartitionId,
     base_offset: int,
     epoch: int,
+    parts: list[bytes],
+    *,
     count: int,
     first_ms: int,
     last_ms: int,
-    parts: list[bytes],
     attributes: int = 0,
     records: int = 0,
 ) -> Batch:

@@ -265,6 +265,11 @@ KNOWN_FOREIGN_WRITERS: tuple[str, ...] = (
     "liftlog.core.session",
 )
 
+# How many arguments a call of the project's own may have without a name.
+POSITIONAL_MAX = 6
+# Calls with more: where one is made for each record that is read, and names would cost as much as it does.
+NAMELESS_CALLS = (("liftlog.format", "Record"), ("liftlog.format", "Header"))
+
 # Names that two classes may bear, and why. All others are borne by one class in all folders together, but for
 # what a module keeps to itself, with an underscore before its name.
 NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
@@ -506,6 +511,25 @@ def inherited_writes(modules: dict[str, ast.Module]) -> list[str]:
             if where != module:
                 shared = sorted(_own_fields(node) & _own_fields(parent))
                 found += [f"{module}: {name} writes {field}, which is {parent.name}'s" for field in shared]
+    return found
+
+
+# --- plain calls ------------------------------------------------------------------------------------------
+
+
+def nameless_calls(modules: dict[str, ast.Module]) -> list[str]:
+    """Calls of the project's own functions and classes in which a reader has to count places."""
+    own: set[str] = set()
+    for tree in modules.values():
+        kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        own |= {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    found = []
+    for module, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX:
+                name = ast.unparse(node.func).rpartition(".")[2]
+                if name in own and (module, name) not in NAMELESS_CALLS:
+                    found.append(f"{module}:{node.lineno} {name} with {len(node.args)} arguments: name some")
     return found
 
 
@@ -805,6 +829,17 @@ def test_every_field_in_the_core_is_written_by_its_owner_alone(modules: dict[str
     report(line for m, lines in found.items() if m not in KNOWN_FOREIGN_WRITERS for line in lines)
     report(inherited_writes({m: modules[m] for m in found}))
     report(f"{m} writes its own fields only: take it out" for m in KNOWN_FOREIGN_WRITERS if not found.get(m))
+
+
+def test_no_call_has_more_nameless_arguments_than_anybody_can_count(modules: dict[str, ast.Module]) -> None:
+    report(nameless_calls({m: tree for m, tree in modules.items() if inside(m, "liftlog")}))
+
+
+def test_a_call_with_many_nameless_arguments_is_found() -> None:
+    source = "class A: ...\ndef f(*a): ...\nA(1, 2, 3, 4, 5, 6, 7)\nx.f(1, 2, 3, 4, 5, 6, 7)"
+    assert len(nameless_calls({"liftlog.core.a": ast.parse(source)})) == 2
+    allowed = "class A: ...\nA(1, 2, 3, 4, 5, 6, b=7)\nstruct.pack(1, 2, 3, 4, 5, 6, 7)"
+    assert nameless_calls({"liftlog.core.a": ast.parse(allowed)}) == []
 
 
 def test_one_concept_has_one_name(modules: dict[str, ast.Module]) -> None:

@@ -171,7 +171,14 @@ class Caller:
         self._chosen = chosen
         me = self._me
         self._said = _conversation(
-            self._role, chosen, me.cluster, me.node, node, self._nonce, nonce, self.hello()
+            role=self._role,
+            tags=chosen,
+            cluster=me.cluster,
+            caller=me.node,
+            answerer=node,
+            caller_nonce=self._nonce,
+            answerer_nonce=nonce,
+            hello=self.hello(),
         )
         proofs = [_Agreed(secret, self._said).caller_proof() for secret in self._me.secrets]
         return bytes((_PROOF_KIND, len(proofs))) + b"".join(proofs)
@@ -237,7 +244,16 @@ class Answerer:
         mine = self._make_nonce()
         me = self._me
         self._chosen = chosen = GMAC_TAGS if tags & self._tags & GMAC_TAGS else HMAC_TAGS
-        self._said = _conversation(self._role, chosen, me.cluster, caller, me.node, nonce, mine, message)
+        self._said = _conversation(
+            role=self._role,
+            tags=chosen,
+            cluster=me.cluster,
+            caller=caller,
+            answerer=me.node,
+            caller_nonce=nonce,
+            answerer_nonce=mine,
+            hello=message,
+        )
         return _CHALLENGE.pack(_CHALLENGE_KIND, chosen, me.node, mine)
 
     def _welcome(self, message: bytes) -> bytes:

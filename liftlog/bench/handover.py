@@ -107,13 +107,13 @@ async def _stop(
     await asyncio.to_thread(node.wait)
     await pulse.flowing(QUIET_S)
     return Stop(
-        leader,
-        is_controller,
-        pulse.longest_gap_s(signalled_s) * 1000,
-        pulse.longest_gap_s(signalled_s - BEFORE_S, signalled_s) * 1000,
-        (ended_s - signalled_s) * 1000,
-        pulse.refused - refused,
-        pulse.unknown - unknown,
+        node=leader,
+        controller=is_controller,
+        gap_ms=pulse.longest_gap_s(signalled_s) * 1000,
+        usual_ms=pulse.longest_gap_s(signalled_s - BEFORE_S, signalled_s) * 1000,
+        exit_ms=(ended_s - signalled_s) * 1000,
+        refused=pulse.refused - refused,
+        unknown=pulse.unknown - unknown,
     )
 
 
@@ -153,9 +153,7 @@ class Pulse:
         """The longest time between two acks of which the later one came between `since_s` and `until_s`."""
         times = self._acks_s
         return max(
-            (after - before)
-            for before, after in itertools.pairwise(times)
-            if since_s <= after <= until_s
+            (after - before) for before, after in itertools.pairwise(times) if since_s <= after <= until_s
         )
 
     async def _beat(self) -> None:

@@ -177,7 +177,15 @@ def _keyed_batches(keys: int, records: int, record_bytes: int) -> Iterator[Batch
             LOG,
             1,
             [
-                Record(offset, FIRST_MS, b"", b"", b"", b"key-%012d" % (offset % keys), value)
+                Record(
+                    offset=offset,
+                    timestamp_ms=FIRST_MS,
+                    subject=b"",
+                    reply=b"",
+                    headers=b"",
+                    key=b"key-%012d" % (offset % keys),
+                    value=value,
+                )
                 for offset in range(start, min(records, start + per_batch))
             ],
         )

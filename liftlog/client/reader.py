@@ -106,7 +106,14 @@ class Reader:
     async def _fetch(self, offset: int, max_bytes: int, wait_ms: int, verify: bool) -> list[Record]:
         """What is good before a damaged batch. Raises CorruptBatch if the first one is damaged."""
         request = ReadRequest(
-            self._id, offset, max_bytes, wait_ms, self.seen_epoch, self.seen_hw, self._seen_dropped, verify
+            partition=self._id,
+            offset=offset,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            seen_epoch=self.seen_epoch,
+            seen_hw=self.seen_hw,
+            seen_dropped=self._seen_dropped,
+            verify=verify,
         )
         reply = await self._call(request, False)
         if not isinstance(reply, ReadReply):

@@ -33,7 +33,14 @@ class Confession:
         ctx.touch(self._id)
         self.number += 1
         self.said = ReplicaFailed(
-            UNSENT, self._id, ctx.node, ctx.incarnation, self.number, epoch, leo, shortfall
+            request=UNSENT,
+            partition=self._id,
+            node=ctx.node,
+            incarnation=ctx.incarnation,
+            failure=self.number,
+            epoch=epoch,
+            leo=leo,
+            shortfall=shortfall,
         )
         self._answers_to = None
         self.tick()

@@ -25,16 +25,16 @@ from liftlog.types import PartitionId
 def describe_partition(record: PartitionState) -> PartitionInfo:
     """The committed record of a partition, as clients see it."""
     return PartitionInfo(
-        record.id.index,
-        record.leader,
-        record.epoch,
-        record.version,
-        list(record.replicas),
-        list(record.isr),
-        list(record.eligible),
-        record.ready,
-        record.min_insync,
-        "" if record.ready else record.refused.get(record.leader, ""),
+        index=record.id.index,
+        leader=record.leader,
+        epoch=record.epoch,
+        version=record.version,
+        replicas=list(record.replicas),
+        isr=list(record.isr),
+        eligible=list(record.eligible),
+        ready=record.ready,
+        min_insync=record.min_insync,
+        refusal="" if record.ready else record.refused.get(record.leader, ""),
     )
 
 
@@ -73,20 +73,27 @@ def cluster_status(
     ]
     copies = [
         ReplicaInfo(
-            replica.id,
-            replica.role,
-            replica.epoch,
-            replica.leo,
-            replica.durable_leo,
-            replica.hw,
-            replica.log_start,
-            replica.log.tail.value,
-            replica.state,
-            replica.log.clean_point,
-            tuple(str(damaged) for damaged in replica.repairs.ranges),
+            partition=replica.id,
+            role=replica.role,
+            epoch=replica.epoch,
+            leo=replica.leo,
+            durable_leo=replica.durable_leo,
+            hw=replica.hw,
+            log_start=replica.log_start,
+            tail=replica.log.tail.value,
+            state=replica.state,
+            clean_point=replica.log.clean_point,
+            damage=tuple(str(damaged) for damaged in replica.repairs.ranges),
         )
         for replica in replicas.values()
     ]
     return ClusterStatusReply(
-        ctx.node, raft.leader, raft.term, ctx.metadata.applied, nodes, copies, dict(ctx.marks), contact
+        answered_by=ctx.node,
+        controller=raft.leader,
+        term=raft.term,
+        applied=ctx.metadata.applied,
+        nodes=nodes,
+        replicas=copies,
+        counters=dict(ctx.marks),
+        contact=contact,
     )

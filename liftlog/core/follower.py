@@ -40,16 +40,16 @@ class Follower:
         number = log.next_fetch()
         following.asked(following.request + 1 if ctx.mutants.answer_to_earlier_run else number)
         message = Fetch(
-            log.id,
-            following.epoch,
-            ctx.incarnation,
-            following.request,
-            log.leo,
-            log.trusted_leo,
-            log.history.last(),
-            ctx.config.fetch_max_bytes,
-            log.log_start,
-            min(log.clean_point, log.trusted_leo),
+            partition=log.id,
+            epoch=following.epoch,
+            incarnation=ctx.incarnation,
+            request=following.request,
+            offset=log.leo,
+            durable_leo=log.trusted_leo,
+            last_epoch=log.history.last(),
+            max_bytes=ctx.config.fetch_max_bytes,
+            log_start=log.log_start,
+            clean_point=min(log.clean_point, log.trusted_leo),
         )
         if log.trusted_leo < log.leo:
             ctx.mark("R7.reported-durable" if not log.damage.ranges else "D2.hole")
@@ -62,13 +62,13 @@ class Follower:
             return
         log = self.log
         message = FetchProgress(
-            log.id,
-            self.following.epoch,
-            self.ctx.incarnation,
-            log.leo,
-            log.trusted_leo,
-            log.history.last(),
-            log.log_start,
+            partition=log.id,
+            epoch=self.following.epoch,
+            incarnation=self.ctx.incarnation,
+            offset=log.leo,
+            durable_leo=log.trusted_leo,
+            last_epoch=log.history.last(),
+            log_start=log.log_start,
         )
         self.ctx.effects.append(Send(self.following.leader, message))
 

@@ -96,14 +96,14 @@ class IsrKeeper:
     def _propose(self, isr: list[int], joiner: int, incarnation: int) -> None:
         ctx, leading = self.ctx, self.leading
         change = ChangeIsr(
-            UNSENT,
-            self.log.id,
-            ctx.node,
-            leading.epoch,
-            leading.record.version,
-            isr,
-            joiner,
-            incarnation,
+            request=UNSENT,
+            partition=self.log.id,
+            leader=ctx.node,
+            epoch=leading.epoch,
+            version=leading.record.version,
+            isr=isr,
+            joiner=joiner,
+            joiner_incarnation=incarnation,
         )
         # Also while there is no room for it yet: it goes as soon as there is, and must count by then (R2).
         leading.propose(change)

@@ -24,13 +24,13 @@ def encode(
         return encode_messages(log, base_offset, epoch, timestamp_ms, messages)
     records = [
         Record(
-            base_offset + place,
-            timestamp_ms,
-            subject,
-            reply,
-            headers,
-            wish.key,
-            None if wish.tombstone else value,
+            offset=base_offset + place,
+            timestamp_ms=timestamp_ms,
+            subject=subject,
+            reply=reply,
+            headers=headers,
+            key=wish.key,
+            value=None if wish.tombstone else value,
         )
         for place, ((subject, reply, headers, value), wish) in enumerate(zip(messages, wishes, strict=True))
     ]

@@ -220,14 +220,14 @@ class Leader:
             return False
         config = log.config
         batches = sequence(
-            log.id,
-            log.leo,
-            self.leading.epoch,
-            event.timestamp_ms,
-            messages,
-            wishes,
-            ctx.config.batch_max_bytes,
-            config.codec if config is not None else "none",
+            partition=log.id,
+            base_offset=log.leo,
+            epoch=self.leading.epoch,
+            timestamp_ms=event.timestamp_ms,
+            messages=messages,
+            wishes=wishes,
+            batch_max_bytes=ctx.config.batch_max_bytes,
+            codec=config.codec if config is not None else "none",
         )
         self._track(batches, messages, wishes)
         log.append(batches)
@@ -262,13 +262,13 @@ class Leader:
         full = [headers.asks_full_ack(message.headers) for message in messages]
         self.ctx.effects.append(
             RefusePublishes(
-                self.log.id,
-                self._name(),
-                self.leading.epoch,
-                code,
-                text,
-                replies,
-                full if any(full) else None,
+                partition=self.log.id,
+                stream=self._name(),
+                epoch=self.leading.epoch,
+                code=code,
+                description=text,
+                replies=replies,
+                full=full if any(full) else None,
             )
         )
 
@@ -295,7 +295,15 @@ class Leader:
             ctx, epoch = self.ctx, self.leading.epoch
             ctx.mark("R4.ack")
             ctx.effects.append(
-                AckPublishes(self.log.id, self._name(), epoch, ctx.incarnation, base, replies, full)
+                AckPublishes(
+                    partition=self.log.id,
+                    stream=self._name(),
+                    epoch=epoch,
+                    incarnation=ctx.incarnation,
+                    offsets_from=base,
+                    replies=replies,
+                    full=full,
+                )
             )
 
     def hw_moved(self) -> None:

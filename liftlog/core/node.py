@@ -127,15 +127,15 @@ class Node:
         guards = Guards(mutants)
         self.ctx = Context(config, self.metadata, recovered.nonce, guards)
         self.raft = Raft(
-            config,
-            recovered.hard_state,
-            recovered.raft_entries,
-            recovered.identity,
-            self.ctx.effects,
-            self.ctx.new_ticket,
-            guards,
-            recovered.nonce,
-            self.ctx.refuse,
+            config=config,
+            hard_state=recovered.hard_state,
+            entries=recovered.raft_entries,
+            identity=recovered.identity,
+            effects=self.ctx.effects,
+            new_ticket=self.ctx.new_ticket,
+            guards=guards,
+            nonce=recovered.nonce,
+            refuse=self.ctx.refuse,
         )
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.want = self.proposals.want

@@ -122,7 +122,7 @@ class Raft(RaftState):
         nonce: int = 0,
         refuse: Refuse | None = None,
     ) -> None:
-        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse)
+        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse=refuse)
         check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
         self._new_ticket = new_ticket

@@ -88,7 +88,13 @@ class LeaderTerm:
         prev_term = self._log.term_at(prev_index)
         progress.reached(prev_index + len(entries))
         request = AppendRequest(
-            state.term, state.node, prev_index, prev_term, state.commit, self._round, entries
+            term=state.term,
+            leader=state.node,
+            prev_index=prev_index,
+            prev_term=prev_term,
+            commit=state.commit,
+            round=self._round,
+            entries=entries,
         )
         state.effects.append(Send(progress.node, request))
 

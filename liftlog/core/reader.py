@@ -249,7 +249,15 @@ class Readers:
         """`hw`: the one that the read began with; a log that was rebuilt meanwhile may know a lower one."""
         log = self.log
         hw = max(hw, log.hw)
-        return ReadReply(log.id, log.epoch, hw, log.log_start, next_offset, frames, dropped_below)
+        return ReadReply(
+            partition=log.id,
+            epoch=log.epoch,
+            hw=hw,
+            log_start=log.log_start,
+            next_offset=next_offset,
+            batches=frames,
+            dropped_below=dropped_below,
+        )
 
     # -- offsets ----------------------------------------------------------------------------------
 

@@ -200,13 +200,13 @@ class Repairs:
         self.outstanding = True
         self.waited_ticks = 0
         message = RangeFetch(
-            log.id,
-            following.epoch,
-            ctx.incarnation,
-            self.request,
-            self.position,
-            damaged.end,
-            ctx.config.fetch_max_bytes,
+            partition=log.id,
+            epoch=following.epoch,
+            incarnation=ctx.incarnation,
+            request=self.request,
+            offset=self.position,
+            end=damaged.end,
+            max_bytes=ctx.config.fetch_max_bytes,
         )
         ctx.effects.append(Send(following.leader, message))
 

@@ -36,7 +36,14 @@ def sequence(
     for offset, part in ((base_offset, slice(half)), (base_offset + half, slice(half, None))):
         wished = wishes[part] if wishes is not None else None
         batches += sequence(
-            partition, offset, epoch, timestamp_ms, messages[part], wished, batch_max_bytes, codec
+            partition=partition,
+            base_offset=offset,
+            epoch=epoch,
+            timestamp_ms=timestamp_ms,
+            messages=messages[part],
+            wishes=wished,
+            batch_max_bytes=batch_max_bytes,
+            codec=codec,
         )
     return batches
 

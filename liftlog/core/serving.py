@@ -16,6 +16,7 @@ the follower ends inside a batch of ours: it cuts (C5).
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from liftlog.core.context import Context
 from liftlog.core.logstate import LogState
@@ -123,7 +124,7 @@ class Serving:
             # Our history does not reach back to an epoch that both logs have.
             self._send_below_start(sender, fetch)
         else:
-            self._send(sender, fetch, FETCH_DIVERGED, [], 0, epoch, end)
+            self._send(sender, fetch, FETCH_DIVERGED, epoch=epoch, end=end)
 
     def _send_below_start(self, sender: int, fetch: Fetch) -> None:
         """C3: the epoch before the log start goes along, since the next fetch will be asked for it."""
@@ -131,7 +132,7 @@ class Serving:
         log = self.log
         before = entry_before(log.history, log.log_start)
         epoch, start = before if before is not None else (0, log.log_start)
-        self._send(sender, fetch, FETCH_BELOW_START, [], 0, epoch, start)
+        self._send(sender, fetch, FETCH_BELOW_START, epoch=epoch, end=start)
 
     def leo_moved(self) -> None:
         """There is something now for those who wait."""
@@ -170,26 +171,34 @@ class Serving:
         progress = self.leading.followers.get(node)
         if progress is not None:
             progress.sent(log.hw, log.log_start)
-        self._send(node, fetch, status, [batch.data for batch in batches], log.hw, 0, 0)
+        self._send(node, fetch, status, [batch.data for batch in batches], hw=log.hw)
 
     def _send(
-        self, node: int, fetch: Fetch, status: int, frames: list[bytes], hw: int, epoch: int, end: int
+        self,
+        node: int,
+        fetch: Fetch,
+        status: int,
+        frames: Sequence[bytes] = (),
+        *,
+        hw: int = 0,
+        epoch: int = 0,
+        end: int = 0,
     ) -> None:
         log = self.log
         reply = FetchReply(
-            log.id,
-            self.leading.epoch,
-            fetch.incarnation,
-            fetch.request,
-            status,
-            hw,
-            log.log_start,
-            log.leo,
-            epoch,
-            end,
-            frames,
-            self.log.horizon(),
-            log.dropped_below,
+            partition=log.id,
+            epoch=self.leading.epoch,
+            incarnation=fetch.incarnation,
+            request=fetch.request,
+            status=status,
+            hw=hw,
+            log_start=log.log_start,
+            leader_leo=log.leo,
+            end_epoch=epoch,
+            end_offset=end,
+            batches=list(frames),
+            tombstones_below=log.horizon(),
+            dropped_below=log.dropped_below,
         )
         self.ctx.effects.append(Send(node, reply))
 
@@ -222,14 +231,14 @@ class Serving:
     def _send_range(self, node: int, fetch: RangeFetch, status: int, batches: list[Batch]) -> None:
         log = self.log
         reply = RangeReply(
-            log.id,
-            self.leading.epoch,
-            fetch.incarnation,
-            fetch.request,
-            status,
-            log.log_start,
-            [batch.data for batch in batches],
-            log.dropped_below,
+            partition=log.id,
+            epoch=self.leading.epoch,
+            incarnation=fetch.incarnation,
+            request=fetch.request,
+            status=status,
+            log_start=log.log_start,
+            batches=[batch.data for batch in batches],
+            dropped_below=log.dropped_below,
         )
         self.ctx.effects.append(Send(node, reply))
 
@@ -301,13 +310,9 @@ def refuse(ctx: Context, sender: int, fetch: Fetch, status: int) -> None:
 
 def refusal(sender: int, fetch: Fetch, status: int) -> Send:
     """An answer that says only that this fetch cannot be served here and now."""
-    reply = FetchReply(
-        fetch.partition, fetch.epoch, fetch.incarnation, fetch.request, status, 0, 0, 0, 0, 0, []
-    )
-    return Send(sender, reply)
+    return Send(sender, FetchReply.refused(fetch, status))
 
 
 def range_refusal(sender: int, fetch: RangeFetch, status: int, log_start: int = 0) -> Send:
     """The same for a range."""
-    reply = RangeReply(fetch.partition, fetch.epoch, fetch.incarnation, fetch.request, status, log_start, [])
-    return Send(sender, reply)
+    return Send(sender, RangeReply.refused(fetch, status, log_start))

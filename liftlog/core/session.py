@@ -55,14 +55,14 @@ class Session:
         known = ctx.metadata.nodes.get(ctx.node)
         ctx.want(
             RegisterNode(
-                UNSENT,
-                ctx.node,
-                known.incarnation if known is not None else 0,
-                identity.disk_id,
-                identity.incarnation,
-                ctx.nonce,
-                ctx.config.address,
-                self._tails,
+                request=UNSENT,
+                node=ctx.node,
+                replaces=known.incarnation if known is not None else 0,
+                disk_id=identity.disk_id,
+                remembered=identity.incarnation,
+                nonce=ctx.nonce,
+                address=ctx.config.address,
+                tails=self._tails,
             )
         )
 

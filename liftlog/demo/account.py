@@ -43,13 +43,15 @@ def write_history(
         writer.record_sends(
             process,
             key,
-            [attempts.value[n] for n in numbers],
-            [attempts.t_inv_ns[n] for n in numbers],
-            [attempts.t_ret_ns[n] if known else None for n, known in zip(numbers, answered, strict=True)],
-            [attempts.offset[n] if attempts.outcome[n] == OK else None for n in numbers],
-            [OUTCOMES[attempts.outcome[n]] for n in numbers],
-            epoch if epoch >= 0 else None,
-            leader if leader >= 0 else None,
+            values=[attempts.value[n] for n in numbers],
+            t_inv_ns=[attempts.t_inv_ns[n] for n in numbers],
+            t_ret_ns=[
+                attempts.t_ret_ns[n] if known else None for n, known in zip(numbers, answered, strict=True)
+            ],
+            offsets=[attempts.offset[n] if attempts.outcome[n] == OK else None for n in numbers],
+            outcomes=[OUTCOMES[attempts.outcome[n]] for n in numbers],
+            epoch=epoch if epoch >= 0 else None,
+            leader=leader if leader >= 0 else None,
         )
     first_reader = max(attempts.process) + 1
     for process, read in enumerate(reads, start=first_reader):
@@ -57,7 +59,7 @@ def write_history(
         # A replica that has nothing is a reader, too: one that missed everything.
         for poll in read.polls or [Poll(0, [], max(attempts.t_ret_ns), max(attempts.t_ret_ns))]:
             writer.record_poll(
-                process, key, poll.first, poll.values, poll.t_inv_ns, poll.t_ret_ns, module.FINAL_POLL
+                process, key, poll.first, poll.values, poll.t_inv_ns, poll.t_ret_ns, f=module.FINAL_POLL
             )
     for kill in kills:
         writer.fault("kill", f"node {kill.node}", kill.killed_ns, kill.restarted_ns)

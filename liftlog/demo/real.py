@@ -74,7 +74,15 @@ def run_real(lines: Sequence[Line], folder: Path, display: Display) -> RealResul
     with display.busy("writing the history"):
         meta = {"nodes": str(NODES), "replicas": str(NODES), "input": f"{len(lines)} lines"}
         key = f"{STREAM}/0"
-        write_history(folder / "history", HISTORY_NAME, key, attempts, reads, kill.record(), meta)
+        write_history(
+            folder=folder / "history",
+            name=HISTORY_NAME,
+            key=key,
+            attempts=attempts,
+            reads=reads,
+            kills=kill.record(),
+            meta=meta,
+        )
     seconds = (ended_ns - started_ns) / 1e9
     return RealResult(
         messages=len(lines),

@@ -179,6 +179,23 @@ class FetchReply(Struct):
     dropped_below: Number = 0
     """Tombstones below this offset may be missing from the batches (C4)."""
 
+    @classmethod
+    def refused(cls, fetch: Fetch, status: int) -> FetchReply:
+        """R6: without anything that could be acted on."""
+        return cls(
+            partition=fetch.partition,
+            epoch=fetch.epoch,
+            incarnation=fetch.incarnation,
+            request=fetch.request,
+            status=status,
+            hw=0,
+            log_start=0,
+            leader_leo=0,
+            end_epoch=0,
+            end_offset=0,
+            batches=[],
+        )
+
 
 FETCH_OK, FETCH_DIVERGED, FETCH_FENCED, FETCH_UNKNOWN, FETCH_DAMAGED, FETCH_BELOW_START = 0, 1, 2, 3, 4, 5
 
@@ -208,6 +225,19 @@ class RangeReply(Struct):
     log_start: Number
     batches: Frames
     dropped_below: Number = 0
+
+    @classmethod
+    def refused(cls, fetch: RangeFetch, status: int, log_start: int = 0) -> RangeReply:
+        """Without any batch."""
+        return cls(
+            partition=fetch.partition,
+            epoch=fetch.epoch,
+            incarnation=fetch.incarnation,
+            request=fetch.request,
+            status=status,
+            log_start=log_start,
+            batches=[],
+        )
 
 
 PeerMessage = (

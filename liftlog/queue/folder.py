@@ -149,7 +149,9 @@ def _recover(
     accept_loss: bool,
 ) -> OpenedQueue:
     marker = _read_marker(disk, log)
-    recovered = recover_log(disk, log, options, marker, NO_MUTANTS, sealer, indexes)
+    recovered = recover_log(
+        disk=disk, log=log, options=options, clean=marker, mutants=NO_MUTANTS, sealer=sealer, indexes=indexes
+    )
     if recovered.tail is TailState.DAMAGED:
         if not accept_loss:
             raise InternalError(

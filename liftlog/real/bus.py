@@ -421,13 +421,13 @@ class NatsBus:
             text = f"message exceeds the stream's limit of {limit} bytes (headers and payload)"
             self.refuse(
                 RefusePublishes(
-                    subscription.partition,
-                    subscription.stream,
-                    subscription.epoch,
-                    ERR_TOO_LARGE,
-                    text,
-                    [message.reply for message in large],
-                    [asks_full_ack(message.headers) for message in large],
+                    partition=subscription.partition,
+                    stream=subscription.stream,
+                    epoch=subscription.epoch,
+                    code=ERR_TOO_LARGE,
+                    description=text,
+                    replies=[message.reply for message in large],
+                    full=[asks_full_ack(message.headers) for message in large],
                 )
             )
         return kept

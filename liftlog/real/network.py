@@ -66,13 +66,13 @@ class TcpNetwork:
             self._counters,
         )
         self._door = ClientDoor(
-            Party(cluster, node, secrets.clients),
-            put,
-            post,
-            clients,
-            limits,
-            Budget(limits.clients_bytes, self._memory),
-            self._counters,
+            me=Party(cluster, node, secrets.clients),
+            put=put,
+            post=post,
+            clients=clients,
+            limits=limits,
+            budget=Budget(limits.clients_bytes, self._memory),
+            counters=self._counters,
         )
 
     @property

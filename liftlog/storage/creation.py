@@ -34,4 +34,14 @@ def create_log(
     file = create_empty(disk, segment.path)
     disk.sync_directory(directory)
     write_start(disk, log, start)
-    return Log(disk, log, options, sealer, indexes, start, [segment], file, TailState.CLEAN)
+    return Log(
+        disk=disk,
+        log=log,
+        options=options,
+        sealer=sealer,
+        indexes=indexes,
+        start=start,
+        segments=[segment],
+        file=file,
+        tail=TailState.CLEAN,
+    )

@@ -192,9 +192,9 @@ class StorageEngine:
             self._mutants,
             self._sealer,
             self._indexes,
-            node,
-            new_disk_id,
-            self._take_over,
+            node=node,
+            new_disk_id=new_disk_id,
+            take_over_open_logs=self._take_over,
         )
         self._logs = found.logs
         self._checkpoints = HwCheckpoints(self._disk, self._mutants, self._logs, found.hw)

@@ -223,4 +223,12 @@ def _decode_head(log: PartitionId, path: str, data: bytes, trusted: bool) -> Ind
     if crc32c_extend(seed, data[_CHECKED_FROM:end]) != crc and not trusted:
         raise CorruptIndex(f"{path}: the head's checksum does not match")
     epochs = tuple(EpochStart(*_EPOCH.unpack_from(data, at)) for at in range(_HEAD.size, end, _EPOCH.size))
-    return IndexHead(base, last, size, first_ms, greatest_ms, records, epochs)
+    return IndexHead(
+        base_offset=base,
+        end_offset=last,
+        file_bytes=size,
+        first_ms=first_ms,
+        greatest_ms=greatest_ms,
+        records=records,
+        epochs=epochs,
+    )

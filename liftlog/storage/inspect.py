@@ -113,7 +113,15 @@ def inspect_log(
     report.epochs = list(start.epochs)
     indexes = Indexes(disk)
     indexes.open_logs = open_logs
-    walk = _Walk(disk, log, inspected, start, clean is None, progress, indexes)
+    walk = _Walk(
+        disk=disk,
+        log=log,
+        inspected=inspected,
+        start=start,
+        unclean=clean is None,
+        progress=progress,
+        indexes=indexes,
+    )
     for number, base in enumerate(bases):
         walk.segment(base, bases[number + 1] if number + 1 < len(bases) else None)
     walk.finish(clean)

@@ -151,8 +151,9 @@ class Log:
         """What the core is told when the log was opened."""
         epochs, late = self.epochs.as_tuple(), self._damage.late
         return LogSummary(
-            self.id, self.log_start, self.durable_leo, hw, epochs, self.tail, self.damage, late_epochs=late
-        )
+            self.id, self.log_start, self.durable_leo, hw, epochs,
+            tail=self.tail, damage=self.damage, late_epochs=late,
+        )  # fmt: skip
 
     def refresh(self) -> None:
         """The row of complete segments has changed: derive anew what follows from it."""
@@ -609,7 +610,7 @@ class Log:
         write_damage(self._disk, self.id, damage)
         rebuilt = Log(
             self._disk, self.id, self.options, self._sealer, self._indexes, self._start,
-            [*kept, last], file, TailState.INTACT, damage,
+            segments=[*kept, last], file=file, tail=TailState.INTACT, damage=damage,
         )  # fmt: skip
         rebuilt.truncate(keep_below)
         if rebuilt.leo < had:

@@ -185,7 +185,16 @@ def recover_log(
         verdict = remember_verdict(disk, log, verdict, rewrite=clean is None)
     file = _settle(disk, log, found, indexes, clean, mutants)
     recovered = Log(
-        disk, log, options, sealer, indexes, found.start, found.segments, file, verdict, found.damage
+        disk=disk,
+        log=log,
+        options=options,
+        sealer=sealer,
+        indexes=indexes,
+        start=found.start,
+        segments=found.segments,
+        file=file,
+        tail=verdict,
+        damage=found.damage,
     )
     if verdict is TailState.LOST and recovered.leo:
         # Nothing is appended before the group has heard of the loss: this verdict could not be removed.

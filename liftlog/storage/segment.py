@@ -125,13 +125,13 @@ class Segment:
     def head(self) -> IndexHead:
         """The facts, as the index file keeps them."""
         return IndexHead(
-            self.base_offset,
-            self.end_offset,
-            self.size,
-            self.first_ms,
-            self.greatest_ms,
-            self.records,
-            self.epochs,
+            base_offset=self.base_offset,
+            end_offset=self.end_offset,
+            file_bytes=self.size,
+            first_ms=self.first_ms,
+            greatest_ms=self.greatest_ms,
+            records=self.records,
+            epochs=self.epochs,
         )
 
     @property
@@ -192,7 +192,15 @@ class Segment:
         first_ms, last_ms, records = _FACTS.unpack_from(data, _FACTS_POSITION)
         if not data[_ATTRIBUTES_POSITION] & SPARSE:
             records = batch.count
-        self.add(batch.base_offset, batch.count, frame_bytes, batch.epoch, records, first_ms, last_ms)
+        self.add(
+            base_offset=batch.base_offset,
+            count=batch.count,
+            frame_bytes=frame_bytes,
+            epoch=batch.epoch,
+            records=records,
+            first_ms=first_ms,
+            last_ms=last_ms,
+        )
 
     def add(
         self,
@@ -393,13 +401,13 @@ def scan(file: DiskFile, segment: Segment, least_epoch: int, limit: int = NO_LIM
         epoch = header.epoch
         checksum = crc32c_extend(checksum, frame)
         segment.add(
-            header.base_offset,
-            header.count,
-            header.frame_bytes,
-            epoch,
-            header.records,
-            header.first_timestamp_ms,
-            header.last_timestamp_ms,
+            base_offset=header.base_offset,
+            count=header.count,
+            frame_bytes=header.frame_bytes,
+            epoch=epoch,
+            records=header.records,
+            first_ms=header.first_timestamp_ms,
+            last_ms=header.last_timestamp_ms,
         )
         cursor.advance(header)
     segment.checksum = checksum

@@ -81,7 +81,15 @@ def recover(
         open_logs = check_key(disk, sealer, node, take_over_open_logs)
         if open_logs is not None:
             indexes.open_logs = open_logs
-        found = _recover(disk, options, mutants, sealer, indexes, node, new_disk_id)
+        found = _recover(
+            disk=disk,
+            options=options,
+            mutants=mutants,
+            sealer=sealer,
+            indexes=indexes,
+            node=node,
+            new_disk_id=new_disk_id,
+        )
         if open_logs is None and sealer is not None:
             # Nothing was sealed yet: what is there now is what the key came to.
             ends = {log: one.leo for log, one in found.logs.items()}
@@ -115,7 +123,16 @@ def _recover(
     for log in (RAFT_LOG, *partitions):
         # A folder that the marker does not name could not be moved to the trash: nothing is known of it.
         clean, known = clean_logs.get(log), log in inventory
-        logs[log] = recover_log(disk, log, options.log, clean, mutants, sealer, indexes, known)
+        logs[log] = recover_log(
+            disk=disk,
+            log=log,
+            options=options.log,
+            clean=clean,
+            mutants=mutants,
+            sealer=sealer,
+            indexes=indexes,
+            known=known,
+        )
     if marker is None:
         _sync_folders(disk)
     entries = _raft_entries(logs[RAFT_LOG])
@@ -133,7 +150,15 @@ def _recover(
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
-    return Startup(identity, hard_state, entries, logs, inventory, found_hw, marker is not None)
+    return Startup(
+        identity=identity,
+        hard_state=hard_state,
+        raft_entries=entries,
+        logs=logs,
+        inventory=inventory,
+        hw=found_hw,
+        clean=marker is not None,
+    )
 
 
 def _sync_folders(disk: Disk) -> None:

@@ -267,12 +267,12 @@ class Gatherer:
                 self._log,
                 self._base,
                 self._epoch,
-                count,
-                self._first_ms,
-                self._last_ms,
                 self._parts,
-                SPARSE,
-                self._records,
+                count=count,
+                first_ms=self._first_ms,
+                last_ms=self._last_ms,
+                attributes=SPARSE,
+                records=self._records,
             )
             self.ready.append(compress(self._log, sparse, self._codec))
             self._begin(self._end, self._epoch, self._codec)
