@@ -49,7 +49,7 @@ class Leaving:
         if ctx.leaving:
             return
         ctx.mark("N3.leaving")
-        ctx.leaving = True
+        ctx.leave()
         self._began_tick = ctx.ticks
         for replica in self._replicas.values():
             if replica.roles is not None:

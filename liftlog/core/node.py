@@ -138,7 +138,7 @@ class Node:
             refuse=self.ctx.refuse,
         )
         self.proposals = Proposals(self.ctx, self.raft)
-        self.ctx.want = self.proposals.want
+        self.ctx.propose_by(self.proposals.want)
         self.session = Session(self.ctx, self.raft, recovered)
         self.standing = Standing(self.ctx, self.raft, self.session)
         self.controller: Controller | None = None
@@ -192,7 +192,7 @@ class Node:
 
     def start(self, now_ms: float) -> Outcome:
         """What this run begins with: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
-        self.ctx.now_ms = now_ms
+        self.ctx.see_clocks(now_ms)
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.start(now_ms)
         self._apply_committed()
@@ -288,9 +288,7 @@ class Node:
     # -- time -------------------------------------------------------------------------------------
 
     def _on_timer(self, event: TimerFired) -> None:
-        self.ctx.now_ms = event.monotonic_ms
-        if event.wall_ms:
-            self.ctx.wall_ms = event.wall_ms
+        self.ctx.see_clocks(event.monotonic_ms, event.wall_ms)
         if event.kind == TIMER_ELECTION:
             self.raft.on_election_timer()
         else:
@@ -299,7 +297,7 @@ class Node:
 
     def _tick(self) -> None:
         ctx = self.ctx
-        ctx.ticks += 1
+        ctx.pass_tick()
         ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.on_tick(ctx.now_ms)
         self._retry_metadata()
@@ -310,7 +308,7 @@ class Node:
         if self.controller is not None:
             self.controller.tick()
         self._fence_or_release()
-        ctx.replica_count = len(self.replicas)
+        ctx.count_replicas(len(self.replicas))
         for replica in self.replicas.values():
             replica.tick()
         self.proposals.tick()
@@ -318,14 +316,10 @@ class Node:
 
     def _fence_or_release(self) -> None:
         """N2: without contact to the controller a leader takes nothing from NATS and answers nothing."""
-        out = self.session.out_of_contact()
-        if out and not self.ctx.fenced:
-            self.ctx.fenced = True
+        if self.session.fence():
             for replica in self.replicas.values():
                 if replica.roles is not None:
                     replica.roles.leader.fence()
-        elif not out:
-            self.ctx.fenced = False
 
     # -- Raft and metadata ------------------------------------------------------------------------
 
@@ -414,7 +408,7 @@ class Node:
     # -- storage ----------------------------------------------------------------------------------
 
     def _on_durable(self, event: Durable) -> None:
-        owner = self.ctx.owners.pop(event.ticket, None)
+        owner = self.ctx.take_owner(event.ticket)
         if owner is not None:
             replica = self.replicas.get(owner)
             if replica is not None:
@@ -426,7 +420,7 @@ class Node:
             self._after_raft()
 
     def _on_storage_failed(self, event: StorageFailed) -> None:
-        self.ctx.owners.pop(event.ticket, None)
+        self.ctx.take_owner(event.ticket)
         if event.log == RAFT_LOG:
             self.ctx.effects.append(StopNode(f"the metadata cannot be stored: {event.error}"))
             return
@@ -438,7 +432,7 @@ class Node:
         """D5, M1: what is not stored is not said: to the others this node is one with a very slow disk."""
         if event.error:
             self.ctx.mark("D5.metadata")
-        self.ctx.stalled = event.error
+        self.ctx.stall(event.error)
 
     def _retry_metadata(self) -> None:
         """Ask whether there is space again; let somebody lead whose disk can follow."""
@@ -476,14 +470,14 @@ class Node:
         return replica.leader_of(epoch) if replica is not None else None
 
     def _on_bus_up(self, event: BusUp) -> None:
-        self.ctx.bus_up = True
+        self.ctx.see_bus(True)
         for replica in self.replicas.values():
             if replica.roles is not None:
                 replica.roles.leader.bus_lost()
                 replica.roles.leader.subscribe()
 
     def _on_bus_down(self, event: BusDown) -> None:
-        self.ctx.bus_up = False
+        self.ctx.see_bus(False)
         for replica in self.replicas.values():
             if replica.roles is not None:
                 replica.roles.leader.bus_lost()

@@ -43,29 +43,61 @@ REPEAT_TICKS = 5
 """A command is sent again after so many ticks; a wish that was applied in vain is proposed again then."""
 
 
-class Request:
-    """A client's command."""
+class Sending:
+    """A command on its way: sent again until it is applied."""
 
-    __slots__ = ("age_ticks", "data")
+    __slots__ = ("_age_ticks", "data", "request")
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.age_ticks = 0
+    def __init__(self, command: Command) -> None:
+        self.request = command.request
+        self.data = encode_command(command)
+        self._age_ticks = 0
+
+    def sent(self, age_ticks: int) -> None:
+        self._age_ticks = age_ticks
+
+    def is_due(self) -> bool:
+        """Once per tick: whether it is to be sent again."""
+        self._age_ticks += 1
+        return self._age_ticks >= REPEAT_TICKS
 
 
 class Wish:
-    """`request` None: not on its way, for want of room or since it was applied `pause_ticks` to go ago."""
+    """`sending` None: not on its way, for want of room or since it was applied `pause_ticks` to go ago."""
 
-    __slots__ = ("age_ticks", "command", "data", "dropped", "pause_ticks", "renewed", "request")
+    __slots__ = ("command", "dropped", "pause_ticks", "renewed", "sending")
 
     def __init__(self, command: Command) -> None:
         self.command = command
-        self.request: RequestId | None = None
-        self.data = b""
+        self.sending: Sending | None = None
         self.renewed = True
-        self.age_ticks = 0
         self.pause_ticks = 0
         self.dropped = False
+
+    def renew(self) -> None:
+        """Somebody says it again."""
+        self.renewed = True
+
+    def is_wanted(self) -> bool:
+        """Once per tick: whether it was said again since the last one."""
+        renewed, self.renewed = self.renewed, False
+        return renewed
+
+    def go(self, sending: Sending) -> None:
+        self.sending = sending
+
+    def stop(self, pause_ticks: int = 0) -> None:
+        """It is on its way no more: applied, or its bound has passed."""
+        self.sending = None
+        self.pause_ticks = pause_ticks
+
+    def wait(self) -> None:
+        """A tick of its pause is over."""
+        self.pause_ticks -= 1
+
+    def drop(self) -> None:
+        """The mutant of L3: never to be sent."""
+        self.dropped = True
 
 
 class Proposals:
@@ -76,7 +108,7 @@ class Proposals:
     def __init__(self, ctx: Context, raft: Raft) -> None:
         self.ctx = ctx
         self.raft = raft
-        self.requests: dict[RequestId, Request] = {}
+        self.requests: dict[RequestId, Sending] = {}
         self.wishes: dict[bytes, Wish] = {}
         """By what they say, without the request id."""
         self.under_way: dict[RequestId, Wish] = {}
@@ -96,30 +128,31 @@ class Proposals:
         wish = self.wishes.get(key)
         if wish is None:
             wish = self.wishes[key] = Wish(command)
-        wish.renewed = True
-        if wish.request is None and wish.pause_ticks <= 0:
+        wish.renew()
+        if wish.sending is None and wish.pause_ticks <= 0:
             self._propose(wish)
-        return wish.request
+        return wish.sending.request if wish.sending is not None else None
 
     def _propose(self, wish: Wish) -> None:
         if len(self.under_way) >= self.ctx.config.raft_inflight_proposals_max:
             self.ctx.mark("L3.proposals-full")
             self._crowded = True
-            if self.ctx.mutants.proposals_dropped_when_full:
-                wish.dropped = isinstance(wish.command, LeaderReady | ReplicaFailed)
+            dropped = isinstance(wish.command, LeaderReady | ReplicaFailed)
+            if dropped and self.ctx.mutants.proposals_dropped_when_full:
+                wish.drop()
             return
         if wish.dropped or (isinstance(wish.command, CONTROLLERS) and not self.raft.is_leader):
             return
-        wish.request = self.ctx.new_request()
-        wish.data = encode_command(msgspec.structs.replace(wish.command, request=wish.request))
-        self.under_way[wish.request] = wish
-        wish.age_ticks = self._send(wish.data)
+        sending = Sending(msgspec.structs.replace(wish.command, request=self.ctx.new_request()))
+        wish.go(sending)
+        self.under_way[sending.request] = wish
+        self._send(sending)
 
     def _use_room(self) -> None:
         """Wishes under way were applied: those that waited for room go now."""
         self._crowded = False
         for wish in self.wishes.values():
-            if wish.request is None and wish.pause_ticks <= 0:
+            if wish.sending is None and wish.pause_ticks <= 0:
                 self._propose(wish)
                 if self._crowded:
                     return
@@ -131,8 +164,8 @@ class Proposals:
         if len(self.requests) >= self.ctx.config.raft_inflight_proposals_max:
             self.ctx.mark("L3.requests-full")
             return False
-        request = self.requests[command.request] = Request(encode_command(command))
-        request.age_ticks = self._send(request.data)
+        sending = self.requests[command.request] = Sending(command)
+        self._send(sending)
         return True
 
     def withdraw(self, request: RequestId) -> None:
@@ -144,15 +177,14 @@ class Proposals:
 
     # -- the way there ----------------------------------------------------------------------------
 
-    def _send(self, data: bytes) -> int:
-        """Returns the age with which it goes on: where nobody leads, it is sent again on the next tick."""
+    def _send(self, sending: Sending) -> None:
+        """Where nobody leads, it is sent again on the next tick."""
+        leader = self.raft.leader
         if self.raft.is_leader:
-            self.on_forward(data)
-        elif self.raft.leader:
-            self.ctx.effects.append(Send(self.raft.leader, Forward(data)))
-        else:
-            return REPEAT_TICKS - 1
-        return 0
+            self.on_forward(sending.data)
+        elif leader:
+            self.ctx.effects.append(Send(leader, Forward(sending.data)))
+        sending.sent(0 if leader else REPEAT_TICKS - 1)
 
     def on_forward(self, data: bytes) -> None:
         """As controller: put a command into the log, once a term."""
@@ -175,8 +207,7 @@ class Proposals:
         self.in_log.pop(request, None)
         wish = self.under_way.pop(request, None)
         if wish is not None:
-            wish.request = None
-            wish.pause_ticks = 0 if result is LATE else REPEAT_TICKS
+            wish.stop(0 if result is LATE else REPEAT_TICKS)
         if self._crowded:
             self._use_room()
 
@@ -184,23 +215,19 @@ class Proposals:
         """After everybody has said what they want: forget what nobody wants, repeat what is not applied."""
         index = self.ctx.metadata.applied
         for key, wish in list(self.wishes.items()):
-            if not wish.renewed:
+            sending = wish.sending
+            if not wish.is_wanted():
                 del self.wishes[key]
-                if wish.request is not None:
-                    del self.under_way[wish.request]
-                continue
-            wish.renewed = False
-            if wish.request is None:
-                wish.pause_ticks -= 1
-            elif index >= wish.request.until:
+                if sending is not None:
+                    del self.under_way[sending.request]
+            elif sending is None:
+                wish.wait()
+            elif index >= sending.request.until:
                 self.ctx.mark("M3.outlived")
-                del self.under_way[wish.request]
-                wish.request = None
-            else:
-                wish.age_ticks += 1
-                if wish.age_ticks >= REPEAT_TICKS:
-                    wish.age_ticks = self._send(wish.data)
-        for request in self.requests.values():
-            request.age_ticks += 1
-            if request.age_ticks >= REPEAT_TICKS:
-                request.age_ticks = self._send(request.data)
+                del self.under_way[sending.request]
+                wish.stop()
+            elif sending.is_due():
+                self._send(sending)
+        for sending in self.requests.values():
+            if sending.is_due():
+                self._send(sending)

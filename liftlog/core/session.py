@@ -93,7 +93,7 @@ class Session:
         if ticket != self._ticket:
             return False
         self._ticket = None
-        self.ctx.incarnation = self.granted
+        self.ctx.begin_run(self.granted)
         # Nobody grants a session to this incarnation before the group has seen the confirmation.
         self.contact_ms = self._clock_ms()
         self._confirm()
@@ -135,6 +135,12 @@ class Session:
             self.ctx.refuse("V3", sender, message, f"heartbeat {message.sequence} was never sent")
         elif message.sequence > self.contact_ms:
             self.contact_ms = self._clock_ms() if self.ctx.mutants.session_from_answer else message.sequence
+
+    def fence(self) -> bool:
+        """N2: fence this node, or release it. True if it is fenced from now on: its leaders have to hear."""
+        before, out = self.ctx.fenced, self.out_of_contact()
+        self.ctx.fence(out)
+        return out and not before
 
     def out_of_contact(self) -> bool:
         """N2: whether the session, less the margin, will have ended before the next tick looks again."""

@@ -384,7 +384,7 @@ class Episode(StillWorld):
         """How much the node remembers that others have caused."""
         node = self.node
         waiting = node.proposals
-        count = len(waiting.requests) + len(waiting.wishes) + len(waiting.in_log) + len(node.ctx.owners)
+        count = len(waiting.requests) + len(waiting.wishes) + len(waiting.in_log) + node.ctx.tickets_open
         count += len(node.ctx.effects)
         for replica in node.replicas.values():
             count += len(replica.pending) + len(replica.readers.parked) + len(replica.readers.reads)

@@ -213,7 +213,7 @@ def test_defect_6_a_replica_joins_by_what_it_has_not_by_the_time_that_has_passed
     world.run(10.0)
     assert joiner not in leader.isr, "it fetches all the time, and has nothing on its disk"
     proposals: list[ChangeIsr] = []
-    want = leader.ctx.want
+    want = world.nodes[world.leader(partition)].proposals.want
 
     def record(command: Any) -> Any:
         if isinstance(command, ChangeIsr):
@@ -222,7 +222,7 @@ def test_defect_6_a_replica_joins_by_what_it_has_not_by_the_time_that_has_passed
             assert leader.leading.followers[joiner].durable >= leader.hw
         return want(command)
 
-    leader.ctx.want = record
+    leader.ctx.propose_by(record)
     world.release_storage(joiner)
     assert world.run_until(lambda: joiner in leader.isr, 20)
     assert proposals

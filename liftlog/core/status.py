@@ -1,0 +1,88 @@
+"""What this process is at the moment, for every part of its node to read.
+
+Each field has one who moves it: the session its incarnation and its fence, the stop that it leaves, the node
+what it hears of clocks, disk and NATS.
+"""
+
+from __future__ import annotations
+
+from liftlog.types import NodeConfig, invariant
+
+
+class Status:
+    """See the module. Written by its moves only."""
+
+    __slots__ = (
+        "bus_up",
+        "config",
+        "fenced",
+        "incarnation",
+        "leaving",
+        "node",
+        "now_ms",
+        "replica_count",
+        "stalled",
+        "ticks",
+        "wall_ms",
+    )
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.node = config.node
+        self.incarnation = 0
+        """This run's incarnation once it is durable here, else 0 (I2)."""
+        self.fenced = False
+        """N2: contact to the controller is too old to take messages from NATS."""
+        self.bus_up = False
+        self.stalled = ""
+        """D5: why the disk takes no metadata; empty while it does."""
+        self.leaving = False
+        """An orderly stop is under way: take up no office and no messages any more (`leaving.py`)."""
+        self.ticks = 0
+        """How long this node has been listening. A pause of the process is one tick, however long it was, so
+        that others are not blamed for it: silence of peers and leaders, lag, the sessions that this node
+        grants as controller, patience with requests, and repeats all count ticks."""
+        self.now_ms = 0.0
+        """How long the world has gone on: the monotonic clock at the last tick, which is less than a tick ago
+        whenever anything is handled. What this node was *granted* for a time ends by this clock, paused or
+        not: its session (N2), and the controller's certainty that there is no other (M1e)."""
+        self.wall_ms = 0
+        """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""
+        self.replica_count = 0
+
+    def ticks_of(self, duration_ms: int) -> int:
+        """Number of whole ticks that last at least `duration_ms`."""
+        return max(1, -(-duration_ms // self.config.tick_ms))
+
+    # -- moves ------------------------------------------------------------------------------------
+
+    def begin_run(self, incarnation: int) -> None:
+        """The incarnation is durable: once in the life of a process (I2)."""
+        invariant(not self.incarnation, f"incarnation {incarnation} in the run of {self.incarnation}")
+        self.incarnation = incarnation
+
+    def fence(self, fenced: bool) -> None:
+        self.fenced = fenced
+
+    def leave(self) -> None:
+        """An orderly stop begins; it is not taken back."""
+        self.leaving = True
+
+    def pass_tick(self) -> None:
+        self.ticks += 1
+
+    def see_clocks(self, monotonic_ms: float, wall_ms: int = 0) -> None:
+        """`wall_ms` 0: nobody has looked."""
+        invariant(monotonic_ms >= self.now_ms, f"the clock goes back from {self.now_ms} to {monotonic_ms} ms")
+        self.now_ms = monotonic_ms
+        self.wall_ms = wall_ms or self.wall_ms
+
+    def see_bus(self, up: bool) -> None:
+        self.bus_up = up
+
+    def stall(self, error: str) -> None:
+        """Why the disk takes no metadata; empty: it does again."""
+        self.stalled = error
+
+    def count_replicas(self, number: int) -> None:
+        self.replica_count = number
