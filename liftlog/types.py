@@ -50,7 +50,7 @@ NO_NODE = 0
 class InvariantViolation(Exception):
     """A condition the protocol guarantees does not hold: a bug in liftlog or damage that was not detected.
 
-    The node stops rather than go on with a state it cannot explain.
+    Nothing goes on with a state it cannot explain: a replica stops, or the node if it is not one replica's.
     """
 
 

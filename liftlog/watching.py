@@ -200,6 +200,10 @@ class Watcher:
         before = self._states.get(partition)
         if replica.state != before:
             self._states[partition] = replica.state
+            if replica.log.broken:
+                text = f"{self._name(partition)}: stopped for good, its state contradicts itself"
+                text += f" ({replica.log.broken}); report this, and restart the node to read its disk anew"
+                say(ERROR, "broken", text, **_fields(partition, self), error=replica.log.broken)
             if before == FAILED and replica.state == READY:
                 text = f"{self._name(partition)}: open again, from offset {replica.leo}"
                 say(INFO, "disk", text, **_fields(partition, self), leo=replica.leo)

@@ -107,9 +107,11 @@ def _serve(args: argparse.Namespace) -> int:
         )
         tell_start(config, recovered)
         if config.trace is None:
-            node = Node(config.node_config(), recovered)
+            node = Node(config.node_config(), recovered, contains=True)
             return Built(node, engine, [Watcher(node, sparing).stepped])
-        node = Node(config.node_config(), recovered, applied=lambda *what: trace.applied(*what))
+        node = Node(
+            config.node_config(), recovered, applied=lambda *what: trace.applied(*what), contains=True
+        )
         disk_id = recovered.identity.disk_id
         trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
         return Built(node, engine, [trace.stepped, Watcher(node, sparing).stepped])

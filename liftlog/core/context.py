@@ -26,6 +26,7 @@ class Context(Status):
         "_owners",
         "_requests",
         "_want",
+        "contains",
         "decides",
         "effects",
         "last_refusal",
@@ -40,8 +41,12 @@ class Context(Status):
         "touched",
     )
 
-    def __init__(self, config: NodeConfig, metadata: Metadata, nonce: int, guards: Guards) -> None:
+    def __init__(
+        self, config: NodeConfig, metadata: Metadata, nonce: int, guards: Guards, contains: bool = False
+    ) -> None:
         super().__init__(config)
+        self.contains = contains
+        """A replica that breaks a promise ends alone, and not the process (`Replica.end`)."""
         self.metadata = metadata
         self.mutants = guards.mutants
         self.marks = guards.marks

@@ -145,6 +145,7 @@ class LogState:
 
     __slots__ = (
         "barred_epoch",
+        "broken",
         "cache",
         "changes",
         "checkpointed_hw",
@@ -213,6 +214,8 @@ class LogState:
         """(ticket, LEO behind it) of each write that is not durable yet."""
         self.fetches = 0
         """Number of fetches sent in this run; the newest one's number is in the answer that counts (R6)."""
+        self.broken = ""
+        """Which promise did not hold; empty if all do. Such a log stays failed for the rest of this run."""
         self.never_opened = True
         self.failed_durable = 0
         self.epoch_given_up = 0
@@ -360,6 +363,13 @@ class LogState:
         self.in_doubt = in_doubt
         self.pending.clear()
         self.barred_epoch = self.epoch
+
+    def end(self, broken: str) -> None:
+        """A promise did not hold: nothing in this state can be relied on any more."""
+        self.broken = broken
+        self.leave_role()
+        self.close(0, in_doubt=True)
+        self.changes = 0
 
     def doubt(self) -> None:
         """R5: of a failed log a sync has failed too."""

@@ -109,7 +109,7 @@ class Node:
     """The whole protocol core of one process. Pure: equal events in equal order give equal effects.
 
     Raises `InvariantViolation` when a condition that the protocol guarantees does not hold; the process must
-    then stop.
+    then stop. If it is the state of one replica, and the node `contains` that, only this replica stops.
     """
 
     def __init__(
@@ -118,14 +118,16 @@ class Node:
         recovered: Recovered,
         mutants: Mutants = NO_MUTANTS,
         applied: Callable[[int, Command, Result], None] = _unheard,
+        contains: bool = False,
     ) -> None:
         """`applied`: told of each command of the group, by its index, the moment it has been applied, since
-        one step may apply several and the metadata between two of them is not seen again.
+        one step may apply several and the metadata between two of them is not seen again. `contains`: a
+        broken promise of one replica is that replica's end, and raises nothing; for those who serve.
         """
         self.config = config
         self.metadata = Metadata(Guards(mutants))
         guards = Guards(mutants)
-        self.ctx = Context(config, self.metadata, recovered.nonce, guards)
+        self.ctx = Context(config, self.metadata, recovered.nonce, guards, contains)
         self.raft = Raft(
             config=config,
             hard_state=recovered.hard_state,

@@ -11,7 +11,9 @@ moved, storage's next job. What is to follow all of that, the next fetch, or the
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec
 
 from liftlog.core.context import Context
 from liftlog.core.follower import Follower
@@ -41,25 +43,62 @@ from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
     Compacted,
+    Effect,
     Fetch,
     FetchProgress,
     FetchReply,
     LogRead,
     LogRepaired,
     LogStartMoved,
+    LookupTime,
     OpenLog,
     Published,
     PurgeRequest,
     RangeFetch,
     RangeReply,
+    ReadLog,
+    ReplyClient,
     Scrubbed,
+    Send,
     StorageFailed,
     TimeFound,
+    Unsubscribe,
 )
-from liftlog.types import NO_TICKET, ClientRef, EpochStart, LogSummary, PartitionId, Ticket, invariant
+from liftlog.types import (
+    NO_TICKET,
+    ClientRef,
+    EpochStart,
+    InvariantViolation,
+    LogSummary,
+    PartitionId,
+    Ticket,
+    invariant,
+)
 
 ROUNDS_MAX = 64
 """Reactions that one event may cause. What reacts changes less and less, so that a few are enough."""
+
+
+Arguments = ParamSpec("Arguments")
+Entry = Callable[Concatenate["Replica", Arguments], None]
+
+
+def entry(handle: Entry[Arguments]) -> Entry[Arguments]:
+    """What a node calls: a promise of the state that is broken in it may end this replica alone (V5)."""
+
+    @wraps(handle)
+    def guarded(replica: Replica, /, *args: Arguments.args, **named: Arguments.kwargs) -> None:
+        if replica.log.broken:
+            return
+        begun = len(replica.ctx.effects)
+        try:
+            handle(replica, *args, **named)
+        except InvariantViolation as error:
+            if not replica.ctx.contains:
+                raise
+            replica.end(begun, str(error))
+
+    return guarded
 
 
 class LeaderRoles(NamedTuple):
@@ -182,6 +221,31 @@ class Replica:
                 return
         invariant(False, f"{log.id}: its roles react to each other without end")
 
+    # -- the end ----------------------------------------------------------------------------------
+
+    def end(self, begun: int, broken: str) -> None:
+        """A promise of the state does not hold: this replica is over until the process starts anew.
+
+        What it wanted of the world since effect `begun` goes nowhere: to the others it is one whose disk has
+        failed. The group hears of it in the same way; what the copy really has is found when its disk is
+        read again. Commands that it has submitted were true when it did, and say of which epoch they are.
+        """
+        log, ctx = self.log, self.ctx
+        ctx.mark("V5.broken")
+        asked = ctx.effects[begun:]
+        del ctx.effects[begun:]
+        for effect in asked:
+            if not _asked_by(effect, log.id):
+                ctx.effects.append(effect)
+            elif isinstance(effect, ReadLog | LookupTime):
+                ctx.reads.done(effect.request)
+        self.roles = None
+        self.follower = None
+        log.end(broken)
+        self.readers.close()
+        ctx.effects.append(Unsubscribe(log.id))
+        log.report_failure(log.durable_leo, shortfall=True)
+
     # -- opening and roles (R1) -------------------------------------------------------------------
 
     def open(self, fresh: bool = False) -> None:
@@ -189,19 +253,27 @@ class Replica:
         log.opening()
         self.ctx.effects.append(OpenLog(log.id, fresh, log.options))
 
+    @entry
     def opened(self, summary: LogSummary, told: bool = False) -> None:
         """Storage has opened the log.
 
         `told`: the metadata group knows of the damage in the summary, from this node's registration.
         """
+        self._opened(summary, told)
+
+    def _opened(self, summary: LogSummary, told: bool) -> None:
         if self.reopening.opened(summary):
             self.log.opened(summary)
             self.upkeep.opened()
             self.repairs.opened(summary.damage, told)
-            self.adopt()
+            self._adopt()
 
+    @entry
     def adopt(self) -> None:
         """Follow what the metadata says now: lead, follow, or neither. Called after every applied change."""
+        self._adopt()
+
+    def _adopt(self) -> None:
         log, ctx = self.log, self.ctx
         ctx.touch(log.id)
         record = log.record
@@ -277,6 +349,7 @@ class Replica:
 
     # -- storage ----------------------------------------------------------------------------------
 
+    @entry
     def durable(self, ticket: Ticket) -> None:
         """Everything up to the end of this ticket's job is synced (R5)."""
         self.log.synced(ticket)
@@ -286,6 +359,7 @@ class Replica:
             self.follower.durable_moved()
         self._settle()
 
+    @entry
     def storage_failed(self, event: StorageFailed) -> None:
         """R5: the replica stops, gives up leadership and ISR, and will refetch into a new file.
 
@@ -330,6 +404,7 @@ class Replica:
         self.log.close(keep_below, in_doubt)
         self.reopening.failed(at_once)
 
+    @entry
     def on_read(self, event: LogRead) -> None:
         """What storage has read for a follower or for a reader; damage that it met comes first (D2)."""
         if self.roles is not None and event.request in self.roles.serving.reads:
@@ -341,11 +416,13 @@ class Replica:
             self.readers.on_read(event)
         self._settle()
 
+    @entry
     def on_time(self, event: TimeFound) -> None:
         self.repairs.note(event.damage)
         self.readers.on_time(event)
         self._settle()
 
+    @entry
     def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
         """Storage has done a job beside replication. The next one follows what that has changed."""
         match event:
@@ -368,13 +445,17 @@ class Replica:
 
     def tick(self) -> None:
         """Once per tick of the node."""
+        self.log.confession.tick()
+        self._tick()
+
+    @entry
+    def _tick(self) -> None:
         log, ctx = self.log, self.ctx
-        log.confession.tick()
         if log.state == FAILED:
             self.readers.tick()
             rebuilt = self.reopening.tick()
             if rebuilt is not None:
-                self.opened(rebuilt)
+                self._opened(rebuilt, told=False)
             return
         if self.roles is not None:
             if self._give_up(self.repairs.lone_tail()):
@@ -400,6 +481,7 @@ class Replica:
 
     # -- peers ------------------------------------------------------------------------------------
 
+    @entry
     def on_fetch(self, sender: int, fetch: Fetch) -> None:
         roles = self.roles
         if roles is None:
@@ -410,6 +492,7 @@ class Replica:
             self._hear(roles, sender, fetch.incarnation, durable, fetch.log_start)
             roles.serving.park(sender, fetch)
 
+    @entry
     def on_progress(self, sender: int, message: FetchProgress) -> None:
         roles = self.roles
         if roles is not None and roles.serving.believes(sender, message):
@@ -423,12 +506,14 @@ class Replica:
         roles.isr.consider(sender)
         self._settle()
 
+    @entry
     def on_range_fetch(self, sender: int, fetch: RangeFetch) -> None:
         if self.roles is not None:
             self.roles.serving.on_range_fetch(sender, fetch)
         else:
             self.ctx.effects.append(range_refusal(sender, fetch, FETCH_UNKNOWN))
 
+    @entry
     def on_reply(self, sender: int, reply: FetchReply) -> None:
         follower = self.follower
         if follower is not None:
@@ -437,6 +522,7 @@ class Replica:
             if again:
                 follower.fetch()
 
+    @entry
     def on_range_reply(self, sender: int, reply: RangeReply) -> None:
         self.repairs.on_reply(sender, reply)
         self._settle()
@@ -453,6 +539,7 @@ class Replica:
         """Nothing more comes from NATS, and everything that came has been answered."""
         return self.roles is None or self.roles.leader.settled
 
+    @entry
     def publish(self, event: Published) -> None:
         roles = self.roles
         if roles is not None and roles.state.epoch == event.epoch and roles.leader.publish(event):
@@ -461,6 +548,7 @@ class Replica:
 
     # -- clients ----------------------------------------------------------------------------------
 
+    @entry
     def purge(self, client: ClientRef, request: PurgeRequest) -> None:
         """C3, as a leader."""
         if self.roles is not None:
@@ -473,3 +561,13 @@ class Replica:
         self.readers.forget(client)
         if self.roles is not None:
             self.roles.purges.forget(client)
+
+
+def _asked_by(effect: Effect, log: PartitionId) -> bool:
+    """Whether an effect of a call of this log's replica is the log's; else it is the metadata group's."""
+    if isinstance(effect, Send):
+        return getattr(effect.message, "partition", None) == log
+    return isinstance(effect, ReplyClient) or log in (
+        getattr(effect, "log", None),
+        getattr(effect, "partition", None),
+    )

@@ -159,6 +159,9 @@ class NodePorts:
 class World:
     """`nodes` are the running ones. Faults: `drop`, `hold` (storage of a node stalls), `kill`, `restart`."""
 
+    contains = False
+    """Whether nodes survive a replica that breaks a promise, as those do that serve."""
+
     def __init__(self, count: int = 3, mutants: Mutants = NO_MUTANTS, **config: Any) -> None:
         self.random = random.Random(f"{count}")
         self.now = 0.0
@@ -206,7 +209,9 @@ class World:
         nonce = node * 1000 + self.runs[node]
         recovered = Recovered(disk.identity, disk.hard_state, entries, logs, False, nonce)
         config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
-        self.nodes[node] = Node(config, recovered, self.mutants, partial(self.learned, node))
+        self.nodes[node] = Node(
+            config, recovered, self.mutants, partial(self.learned, node), self.contains
+        )
         ports = NodePorts(self, node)
         self.interpreters[node] = Interpreter(
             self.nodes[node],
