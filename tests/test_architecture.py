@@ -263,6 +263,21 @@ POSITIONAL_MAX = 6
 # Calls with more: where one is made for each record that is read, and names would cost as much as it does.
 NAMELESS_CALLS = (("liftlog.format", "Record"), ("liftlog.format", "Header"))
 
+# Who composes parts that know nothing of each other, nor of it: what crosses goes through the state below.
+ROLES: dict[str, tuple[str, ...]] = {
+    "liftlog.core.replica": (
+        "liftlog.core.follower",
+        "liftlog.core.isr",
+        "liftlog.core.leader",
+        "liftlog.core.lifecycle",
+        "liftlog.core.purge",
+        "liftlog.core.reader",
+        "liftlog.core.repair",
+        "liftlog.core.serving",
+        "liftlog.core.upkeep",
+    ),
+}
+
 # Names that two classes may bear, and why. All others are borne by one class in all folders together, but for
 # what a module keeps to itself, with an underscore before its name.
 NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
@@ -432,6 +447,17 @@ def circles(graph: Imports) -> list[tuple[str, ...]]:
         if module in reached[module]
     }
     return sorted(found)
+
+
+def role_violations(graph: Imports, roles: dict[str, tuple[str, ...]]) -> list[str]:
+    """Roles that import each other or who composes them."""
+    return [
+        f"{role}:{line} imports {target}, which stands beside or above it"
+        for composer, parts in roles.items()
+        for role in parts
+        for target, line in graph[role].items()
+        if target == composer or target in parts
+    ]
 
 
 def circle_violations(graph: Imports, known: Iterable[tuple[str, ...]]) -> list[str]:
@@ -815,6 +841,12 @@ def test_no_modules_import_each_other_but_those_that_are_known(modules: dict[str
     report(circle_violations(project_imports(modules), KNOWN_CIRCLES))
 
 
+def test_roles_know_no_other_role(modules: dict[str, ast.Module]) -> None:
+    graph = project_imports(modules)
+    report(role_violations(graph, ROLES))
+    assert all(role in graph[composer] for composer, parts in ROLES.items() for role in parts)
+
+
 def test_every_field_in_the_core_is_written_by_its_owner_alone(modules: dict[str, ast.Module]) -> None:
     rooms = ("liftlog.core", *WATCHERS)
     found = {m: foreign_writes(m, t) for m, t in modules.items() if any(inside(m, room) for room in rooms)}
@@ -1036,6 +1068,14 @@ def test_a_circle_is_found_through_functions_and_type_checking() -> None:
         "3 modules import each other: liftlog_sim.a:1 imports liftlog_sim.b; "
         "liftlog_sim.b:2 imports liftlog_sim.c; liftlog_sim.c:3 imports liftlog_sim.a"
     )
+
+
+def test_a_role_that_imports_another_or_its_composer_is_found() -> None:
+    roles = {"liftlog_sim.a": ("liftlog_sim.b", "liftlog_sim.c")}
+    assert role_violations(graph_of(IN_A_CIRCLE), roles) == [
+        "liftlog_sim.b:2 imports liftlog_sim.c, which stands beside or above it",
+        "liftlog_sim.c:3 imports liftlog_sim.a, which stands beside or above it",
+    ]
 
 
 def test_a_known_circle_may_neither_grow_nor_be_smaller_than_it_is_listed() -> None:

@@ -78,6 +78,12 @@ class Context(Status):
         """This step changes something of a replica."""
         self.touched[partition] = None
 
+    def take_effects(self, begun: int) -> list[Effect]:
+        """What this step has asked for from its effect `begun` on, which it now does not ask for."""
+        taken = self.effects[begun:]
+        del self.effects[begun:]
+        return taken
+
     def new_ticket(self, owner: PartitionId | None = None) -> Ticket:
         """A fresh ticket; `owner` is the partition that wants to hear of it."""
         self.ticket += 1

@@ -232,9 +232,7 @@ class Replica:
         """
         log, ctx = self.log, self.ctx
         ctx.mark("V5.broken")
-        asked = ctx.effects[begun:]
-        del ctx.effects[begun:]
-        for effect in asked:
+        for effect in ctx.take_effects(begun):
             if not _asked_by(effect, log.id):
                 ctx.effects.append(effect)
             elif isinstance(effect, ReadLog | LookupTime):
