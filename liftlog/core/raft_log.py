@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from liftlog.format import encode_values
 from liftlog.messages import AppendLog, Effect, TruncateLog
-from liftlog.types import NO_TICKET, RAFT_LOG, Batch, Entry, Ticket, invariant
+from liftlog.types import NO_TICKET, RAFT_LOG, Batch, Entry, InvariantViolation, Ticket, invariant
 
 
 def batches_of(entries: list[Entry]) -> list[Batch]:
@@ -76,8 +76,9 @@ class RaftLog:
         index, term = len(self.entries), self.last_term
         for entry in entries:
             index += 1
-            invariant(entry.index == index, f"Raft entry {index} has index {entry.index}")
-            invariant(entry.term >= term, f"Raft entry {index} goes back from term {term}")
+            if entry.index != index or entry.term < term:
+                found = f"{entry.index} of term {entry.term}"
+                raise InvariantViolation(f"Raft entry {index}, after term {term}, is {found}")
             term = entry.term
         self.entries.extend(entries)
         ticket = self._new_ticket()
@@ -114,7 +115,8 @@ class RaftLog:
             reached = max(reached, self._writing.pop(earlier))
             if earlier == ticket:
                 break
-        invariant(reached <= len(self.entries), f"Raft entry {reached} is durable of {len(self.entries)}")
+        if reached > len(self.entries):
+            raise InvariantViolation(f"Raft entry {reached} is durable of {len(self.entries)}")
         moved = reached > self.durable_index
         self.durable_index = reached
         return moved

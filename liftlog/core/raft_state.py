@@ -20,7 +20,7 @@ from enum import Enum
 from liftlog.core.guards import Guards
 from liftlog.core.raft_log import RaftLog
 from liftlog.messages import Effect, PeerMessage
-from liftlog.types import NO_NODE, Entry, HardState, NodeConfig, Ticket, invariant
+from liftlog.types import NO_NODE, Entry, HardState, InvariantViolation, NodeConfig, Ticket, invariant
 
 Refuse = Callable[[str, int, PeerMessage, str], None]
 """Told the rule, the sender, the message and the reason."""
@@ -132,7 +132,8 @@ class RaftState:
 
     def append(self, entries: list[Entry]) -> None:
         term = self.raft_log.append(entries)
-        invariant(term <= self.term, f"an entry of term {term} in term {self.term}")
+        if term > self.term:
+            raise InvariantViolation(f"an entry of term {term} in term {self.term}")
 
     def truncate(self, keep: int) -> None:
         """Remove every entry above index `keep`."""
@@ -141,8 +142,9 @@ class RaftState:
         self.raft_log.truncate(keep)
 
     def commit_to(self, index: int) -> None:
-        last_index = self.raft_log.last_index
-        invariant(self.commit <= index <= last_index, f"commit {self.commit}, then {index} of {last_index}")
+        if not self.commit <= index <= self.raft_log.last_index:
+            last_index = self.raft_log.last_index
+            raise InvariantViolation(f"commit {self.commit}, then {index} of {last_index}")
         self.commit = index
 
     def pass_time(self, now_ms: float, ticks: int) -> None:

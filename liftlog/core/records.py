@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.placement import Loads
-from liftlog.types import PartitionId, StreamConfig, invariant
+from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
 GONE = (EXPIRED, LEFT)
@@ -195,7 +195,8 @@ class Records:
 
     def begin(self, index: int) -> None:
         """The command at `index` is to be applied."""
-        invariant(index == self.applied + 1, f"metadata applied {self.applied}, then {index}")
+        if index != self.applied + 1:
+            raise InvariantViolation(f"metadata applied {self.applied}, then {index}")
         self.applied = index
 
     def put_node(self, node: NodeState) -> None:
@@ -237,28 +238,37 @@ class Records:
         """What a command made of a partition; also one that it only looked at, to have it told of."""
         before = self.partitions[partition.id]
         if partition is not before:
-            _check(partition, before, self.applied)
+            problem = _problem(partition, before, self.applied)
+            if problem:
+                raise InvariantViolation(f"{partition.id}: {problem}")
             self.loads.led(before.leader, partition.leader)
             self.partitions[partition.id] = partition
         self.changed[partition.id] = None
 
 
-def _check(now: PartitionState, before: PartitionState, index: int) -> None:
-    """Raises InvariantViolation if the command at `index` cannot have made this record of the one before."""
-    name, replicas, isr = now.id, now.replicas, now.isr
-    invariant(replicas == before.replicas, f"{name}: the replicas {before.replicas} become {replicas}")
-    invariant(isr == now.ordered(isr), f"{name}: the ISR {isr} is not of the replicas {replicas}")
-    eligible = tuple(node for node in now.ordered(now.eligible) if node not in isr)
-    invariant(now.eligible == eligible, f"{name}: {now.eligible} are eligible beside the ISR {isr}")
-    invariant(now.leader == 0 or now.leader in isr, f"{name}: leader {now.leader} is not in the ISR {isr}")
-    if now.epoch == before.epoch:
-        same = now.leader == before.leader
-        invariant(same, f"{name}: epoch {now.epoch} passes from {before.leader} to {now.leader}")
-        invariant(now.report_round >= before.report_round, f"{name}: a round of reports goes back")
-    else:
-        invariant(now.epoch == before.epoch + 1, f"{name}: epoch {before.epoch}, then {now.epoch}")
-        invariant(now.led_since == index, f"{name}: epoch {now.epoch} does not begin now")
-    invariant(now.version >= before.version, f"{name}: version {before.version}, then {now.version}")
-    if now.version == before.version:
-        same = (now.epoch, isr, now.eligible) == (before.epoch, before.isr, before.eligible)
-        invariant(same, f"{name}: version {now.version} changes who leads or is in sync")
+def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
+    """Why the command at `index` cannot have made this record of the one before; empty if it can."""
+    isr, eligible = now.isr, now.eligible
+    if now.replicas != before.replicas:
+        return f"the replicas {before.replicas} become {now.replicas}"
+    if isr != now.ordered(isr):
+        return f"the ISR {isr} is not of the replicas {now.replicas}"
+    if eligible and eligible != tuple(node for node in now.ordered(eligible) if node not in isr):
+        return f"{eligible} are eligible beside the ISR {isr}"
+    if now.leader and now.leader not in isr:
+        return f"leader {now.leader} is not in the ISR {isr}"
+    if now.epoch != before.epoch:
+        if now.epoch != before.epoch + 1:
+            return f"epoch {before.epoch}, then {now.epoch}"
+        if now.led_since != index:
+            return f"epoch {now.epoch} does not begin now"
+    elif now.leader != before.leader:
+        return f"epoch {now.epoch} passes from {before.leader} to {now.leader}"
+    elif now.report_round < before.report_round:
+        return f"a round of reports goes back in epoch {now.epoch}"
+    if now.version < before.version:
+        return f"version {before.version}, then {now.version}"
+    same = (now.epoch, isr, eligible) == (before.epoch, before.isr, before.eligible)
+    if not same and now.version == before.version:
+        return f"version {now.version} changes who leads or is in sync"
+    return ""

@@ -6,7 +6,7 @@ what it hears of clocks, disk and NATS.
 
 from __future__ import annotations
 
-from liftlog.types import NodeConfig, invariant
+from liftlog.types import InvariantViolation, NodeConfig, invariant
 
 
 class Status:
@@ -73,7 +73,8 @@ class Status:
 
     def see_clocks(self, monotonic_ms: float, wall_ms: int = 0) -> None:
         """`wall_ms` 0: nobody has looked."""
-        invariant(monotonic_ms >= self.now_ms, f"the clock goes back from {self.now_ms} to {monotonic_ms} ms")
+        if monotonic_ms < self.now_ms:
+            raise InvariantViolation(f"the clock goes back from {self.now_ms} to {monotonic_ms} ms")
         self.now_ms = monotonic_ms
         self.wall_ms = wall_ms or self.wall_ms
 

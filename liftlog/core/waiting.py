@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from liftlog.messages import ERR_OVERLOAD, ClientReply, Effect, ErrorReply, ReplyClient
-from liftlog.types import ClientRef, invariant
+from liftlog.types import ClientRef, InvariantViolation
 
 WAITING_MAX = 4096
 
@@ -68,7 +68,8 @@ class Clients:
 
     def leave(self, waiting: Waiting) -> ClientRef:
         """It is answered, or will be by somebody else."""
-        invariant(waiting in self._waiting, f"client {waiting.client} is answered twice")
+        if waiting not in self._waiting:
+            raise InvariantViolation(f"client {waiting.client} is answered twice")
         del self._waiting[waiting]
         waiting.place.left(waiting)
         return waiting.client

@@ -59,8 +59,8 @@ WRONG: list[tuple[str, Callable[[], RaftState], Callable[[RaftState], object], s
     ("M1h: only entries are committed", state, lambda one: one.commit_to(4), "commit 0, then 4 of 3"),
     ("M1f: what is committed stays", committed, lambda one: one.truncate(1), "committed up to 2"),
     ("M1f: a leader's log grows", leading, lambda one: one.truncate(2), "the leader of term 4 cuts"),
-    ("M1f: entries follow", state, lambda one: one.append([Entry(5, 3, b"")]), "entry 4 has index 5"),
-    ("M1f: terms never fall", state, lambda one: one.append([Entry(4, 2, b"")]), "goes back from term 3"),
+    ("M1f: entries follow", state, lambda one: one.append([Entry(5, 3, b"")]), "is 5 of term 3"),
+    ("M1f: terms never fall", state, lambda one: one.append([Entry(4, 2, b"")]), "is 4 of term 2"),
     ("M1n: no later term", state, lambda one: one.append([Entry(4, 4, b"")]), "term 4 in term 3"),
 ]
 
