@@ -27,27 +27,27 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """One word after `liftlog`."""
 
     module: str
     summary: str
 
 
-GROUPS: dict[str, Group] = {
-    "demo": Group("liftlog.commands.demo", "the whole story in one go: simulate, run, kill, check"),
-    "serve": Group("liftlog.commands.serve", "run one node"),
-    "dev": Group("liftlog.commands.serve", "run a local cluster with an embedded nats-server"),
-    "stream": Group("liftlog.commands.stream", "create, list, inspect and remove streams"),
-    "pub": Group("liftlog.commands.pubsub", "publish messages and wait for their acks"),
-    "sub": Group("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
-    "cluster": Group("liftlog.commands.cluster", "who is alive, who leads what"),
-    "config": Group("liftlog.commands.config", "check a node's configuration"),
-    "log": Group("liftlog.commands.log", "look at the files of a stopped node or a closed queue"),
-    "bench": Group("liftlog.bench.command", "measure, against JetStream on the same machine"),
-    "sim": Group("liftlog_sim.command", "simulate a cluster with faults, from a seed"),
-    "spec": Group("liftlog_spec.command", "check models of the protocol, every state"),
-    "jepsen": Group("liftlog_jepsen.command", "check histories on Spark"),
+GROUPS: dict[str, CommandGroup] = {
+    "demo": CommandGroup("liftlog.commands.demo", "the whole story in one go: simulate, run, kill, check"),
+    "serve": CommandGroup("liftlog.commands.serve", "run one node"),
+    "dev": CommandGroup("liftlog.commands.serve", "run a local cluster with an embedded nats-server"),
+    "stream": CommandGroup("liftlog.commands.stream", "create, list, inspect and remove streams"),
+    "pub": CommandGroup("liftlog.commands.pubsub", "publish messages and wait for their acks"),
+    "sub": CommandGroup("liftlog.commands.pubsub", "read a stream from an offset or a time on"),
+    "cluster": CommandGroup("liftlog.commands.cluster", "who is alive, who leads what"),
+    "config": CommandGroup("liftlog.commands.config", "check a node's configuration"),
+    "log": CommandGroup("liftlog.commands.log", "look at the files of a stopped node or a closed queue"),
+    "bench": CommandGroup("liftlog.bench.command", "measure, against JetStream on the same machine"),
+    "sim": CommandGroup("liftlog_sim.command", "simulate a cluster with faults, from a seed"),
+    "spec": CommandGroup("liftlog_spec.command", "check models of the protocol, every state"),
+    "jepsen": CommandGroup("liftlog_jepsen.command", "check histories on Spark"),
 }
 
 PACKAGES = ("liftlog_sim", "liftlog_spec", "liftlog_jepsen")
@@ -115,7 +115,7 @@ def _dispatch(arguments: list[str]) -> int:
     return _run_group(name, group, arguments)
 
 
-def _run_group(name: str, group: Group, arguments: list[str]) -> int:
+def _run_group(name: str, group: CommandGroup, arguments: list[str]) -> int:
     module = importlib.import_module(group.module)
     parser = Parser(prog="liftlog")
     subparsers: Any = parser.add_subparsers(dest="group", required=True, parser_class=Parser)

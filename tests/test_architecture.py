@@ -295,8 +295,6 @@ NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
 
 # Names that stand for two things and should not. None may be added; whoever renames one takes it out.
 KNOWN_REPEATED_NAMES = (
-    "Group",
-    "Header",
     "Result",
 )
 

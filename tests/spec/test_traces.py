@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liftlog.trace.file import Header, Line
+from liftlog.trace.file import Line, TraceHeader
 from liftlog.trace.raft_recorder import RaftRecorder
 from liftlog.trace.replica_lines import GroupStep, ReplicaStep
 from liftlog.trace.replica_recorder import Recorder
@@ -39,7 +39,7 @@ class Writing:
         node, number = machine.node, machine.number
         disk = machine.recovered.identity.disk_id
         self._recorders[number] = RaftRecorder(node.raft, node.ctx.nonce, disk), Recorder(node)
-        self._add(number, [Header(1, "sim", number, node.ctx.nonce, node.config.voters)])
+        self._add(number, [TraceHeader(1, "sim", number, node.ctx.nonce, node.config.voters)])
 
     def applied(self, machine: Any, *command: Any) -> None:
         self._recorders[machine.number][1].applied(*command)
@@ -200,7 +200,7 @@ def test_files_that_do_not_belong_together_are_refused(lines: dict[int, list[Lin
         copy.write_bytes(paths[0].read_bytes())
         check_traces([*paths, copy])
     other = tmp_path / "other.jsonl"
-    other.write_bytes(msgspec.json.encode(Header(1, "elsewhere", 9, 1, (9,))) + b"\n")
+    other.write_bytes(msgspec.json.encode(TraceHeader(1, "elsewhere", 9, 1, (9,))) + b"\n")
     with pytest.raises(SpecError, match="of cluster 'elsewhere' with voters"):
         check_traces([*paths, other])
     with pytest.raises(SpecError, match=r"cannot read .*: No such file"):

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from liftlog.messages import FETCH_BELOW_START, FETCH_DIVERGED, FETCH_OK
-from liftlog.trace.file import Header, Line
+from liftlog.trace.file import Line, TraceHeader
 from liftlog.trace.raft_lines import RaftLetter, RaftStep
 from liftlog.trace.replica_lines import GroupStep, ReplicaStep
 from liftlog.types import PartitionId
@@ -66,7 +66,7 @@ class CausalOrder:
             )
 
     def _check_number(self, line: Line) -> None:
-        if isinstance(line, Header) or not self._whole:
+        if isinstance(line, TraceHeader) or not self._whole:
             return
         kind = RAFT if isinstance(line, RaftStep) else "log"
         key = (line.node, line.start, kind)
@@ -134,7 +134,7 @@ class CausalOrder:
         """What has happened with this line."""
         said = self._said
         match line:
-            case Header():
+            case TraceHeader():
                 self._started.setdefault(line.node, {})[line.start] = None
             case GroupStep():
                 said.add((line.partition, line.index))
@@ -186,7 +186,7 @@ def _is_empty(letter: Any) -> bool:
 def _describe(line: Line) -> str:
     if isinstance(line, GroupStep):
         return f"applies {line.command} {line.index} to partition {line.partition}"
-    if isinstance(line, Header):
+    if isinstance(line, TraceHeader):
         return "starts"
     letter = line.cause.letter
     assert letter is not None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from liftlog.trace.file import Header, Line
+from liftlog.trace.file import Line, TraceHeader
 from liftlog.trace.raft_lines import RaftStep
 from liftlog.trace.replica_lines import ReplicaStep
 from liftlog_spec.lang.types import SpecError
@@ -34,7 +34,7 @@ TASKS_MAX = 64
 class _Facts(NamedTuple):
     """What every task has to know: small, whatever the length of the traces."""
 
-    headers: tuple[Header, ...]
+    headers: tuple[TraceHeader, ...]
     runs: dict[tuple[int, int], int]
 
 
@@ -71,11 +71,11 @@ Numbers = dict[tuple[int, int, bool], tuple[int, int]]
 
 
 def _facts_of(texts: Iterable[str]) -> Iterator[tuple[_Facts, Numbers]]:
-    headers: list[Header] = []
+    headers: list[TraceHeader] = []
     runs: dict[tuple[int, int], int] = {}
     numbers: Numbers = {}
     for _, line in _decoded(texts):
-        if isinstance(line, Header):
+        if isinstance(line, TraceHeader):
             headers.append(line)
             continue
         if isinstance(line, ReplicaStep) and line.incarnation:
@@ -109,7 +109,7 @@ def _check_numbers(numbers: Numbers) -> None:
 
 def _keyed(texts: Iterable[str]) -> Iterator[tuple[Key, str]]:
     for text, line in _decoded(texts):
-        if isinstance(line, Header):
+        if isinstance(line, TraceHeader):
             continue
         name = RAFT if isinstance(line, RaftStep) else str(line.partition)
         yield (name, line.at_us, line.node, line.number), text
@@ -127,7 +127,7 @@ def _check(lines: Iterable[tuple[Key, str]], facts: _Facts, voters: tuple[int, .
         yield checkers.report([])
 
 
-def _with_headers(texts: Iterable[str], headers: tuple[Header, ...]) -> Iterator[Line]:
+def _with_headers(texts: Iterable[str], headers: tuple[TraceHeader, ...]) -> Iterator[Line]:
     waiting = list(headers)
     for _, line in _decoded(texts):
         while waiting and waiting[0].at_us <= line.at_us:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from liftlog.trace.file import VERSION, Header, Line
+from liftlog.trace.file import VERSION, Line, TraceHeader
 from liftlog.trace.raft_lines import RaftStep
 from liftlog.trace.replica_lines import ReplicaStep
 from liftlog_spec.lang.types import SpecError
@@ -60,14 +60,14 @@ def read_lines(path: Path) -> Iterator[Line]:
                         raise SpecError(torn) from None
                     torn = f"{path} line {number}: {error}; is it a trace of this version of liftlog?"
                     continue
-                if torn and not isinstance(line, Header):
+                if torn and not isinstance(line, TraceHeader):
                     raise SpecError(torn)
                 torn = ""
-                if isinstance(line, Header) and line.version != VERSION:
+                if isinstance(line, TraceHeader) and line.version != VERSION:
                     raise SpecError(
                         f"{path} line {number}: trace of version {line.version}, this program reads {VERSION}"
                     )
-                if not count and not isinstance(line, Header):
+                if not count and not isinstance(line, TraceHeader):
                     raise SpecError(f"{path} line {number}: a trace begins with a line of type 'trace'")
                 count += 1
                 yield line
@@ -77,9 +77,9 @@ def read_lines(path: Path) -> Iterator[Line]:
         raise SpecError(f"{path}: no trace; write one with 'liftlog serve --trace FILE'")
 
 
-def check_headers(headers: Iterable[Header], files: dict[int, Path]) -> tuple[int, ...]:
+def check_headers(headers: Iterable[TraceHeader], files: dict[int, Path]) -> tuple[int, ...]:
     """The voters, if the processes are of one cluster and none of its voters is missing. Raises SpecError."""
-    first: Header | None = None
+    first: TraceHeader | None = None
     nodes: dict[int, None] = {}
     for header in headers:
         first = first or header
@@ -101,11 +101,11 @@ def check_headers(headers: Iterable[Header], files: dict[int, Path]) -> tuple[in
 def survey(paths: Iterable[Path]) -> tuple[dict[tuple[int, int], int], tuple[int, ...]]:
     """((node, incarnation) -> process, voters). Raises SpecError if the files do not belong together."""
     runs: dict[tuple[int, int], int] = {}
-    headers: list[Header] = []
+    headers: list[TraceHeader] = []
     files: dict[int, Path] = {}
     for path in paths:
         for line in read_lines(path):
-            if isinstance(line, Header):
+            if isinstance(line, TraceHeader):
                 headers.append(line)
                 if files.setdefault(line.node, path) != path:
                     raise SpecError(f"{path} and {files[line.node]} are both of node {line.node}; give one")
@@ -143,7 +143,7 @@ class Checkers:
         self.lines += 1
         if isinstance(line, RaftStep):
             self._raft.step(line)
-        elif not isinstance(line, Header):
+        elif not isinstance(line, TraceHeader):
             self._refinement.take(line)
 
     def report(self, files: list[str]) -> TraceReport:
