@@ -54,6 +54,10 @@ class InvariantViolation(Exception):
     """
 
 
+class GroupInDoubt(InvariantViolation):
+    """It is the metadata group's: whoever was at work when it was found, the process stops (V5)."""
+
+
 def invariant(condition: object, message: str) -> None:
     """Raise `InvariantViolation` unless `condition` holds. Stays on under ``python -O``, unlike assert."""
     if not condition:

@@ -16,7 +16,7 @@ from liftlog.core.guards import Guards
 from liftlog.core.metadata import Metadata
 from liftlog.core.status import Status
 from liftlog.messages import Effect
-from liftlog.types import NodeConfig, PartitionId, Ticket
+from liftlog.types import GroupInDoubt, InvariantViolation, NodeConfig, PartitionId, Ticket
 
 
 class Context(Status):
@@ -72,7 +72,11 @@ class Context(Status):
 
     def want(self, command: Command) -> RequestId | None:
         """What this node itself wants of the group, to be said on every tick; None while there is no room."""
-        return self._want(command)
+        try:
+            return self._want(command)
+        except InvariantViolation as broken:
+            # Who wants something here, a replica say, is not what is broken.
+            raise GroupInDoubt(str(broken)) from broken
 
     def touch(self, partition: PartitionId) -> None:
         """This step changes something of a replica."""

@@ -68,6 +68,7 @@ from liftlog.types import (
     NO_TICKET,
     ClientRef,
     EpochStart,
+    GroupInDoubt,
     InvariantViolation,
     LogSummary,
     PartitionId,
@@ -94,7 +95,7 @@ def entry(handle: Entry[Arguments]) -> Entry[Arguments]:
         try:
             handle(replica, *args, **named)
         except InvariantViolation as error:
-            if not replica.ctx.contains:
+            if not replica.ctx.contains or isinstance(error, GroupInDoubt):
                 raise
             replica.end(begun, str(error))
 

@@ -18,10 +18,11 @@ from liftlog.messages import (
     ReadRequest,
     ReplyClient,
     Send,
+    StorageFailed,
     TimerFired,
     Unsubscribe,
 )
-from liftlog.types import InvariantViolation, Message, PartitionId
+from liftlog.types import Entry, GroupInDoubt, InvariantViolation, Message, PartitionId, Ticket
 from liftlog.watching import Watcher
 from tests.core.node_harness import World
 
@@ -143,3 +144,16 @@ def test_L3_a_read_that_a_broken_replica_had_asked_for_takes_no_place() -> None:
     assert len(node.ctx.reads) == reads + 1
     replica.end(begun, "a reason")
     assert len(node.ctx.reads) == reads
+
+
+def test_V5_what_is_broken_in_the_group_ends_the_process_also_while_a_replica_is_at_work() -> None:
+    """The controller finds an entry of a later term in its log when one of its replicas wants a command."""
+    world = Contained()
+    partition = world.create("orders")
+    controller = next(number for number, node in world.nodes.items() if node.raft.is_leader)
+    node = world.nodes[controller]
+    raft, replica = node.raft, node.replicas[partition]
+    raft.raft_log.entries.append(Entry(raft.raft_log.last_index + 1, raft.term + 1, b""))
+    with pytest.raises(GroupInDoubt, match="Raft entry"):
+        node.step(StorageFailed(partition, Ticket(0), True, "a sync failed"))
+    assert not replica.log.broken
