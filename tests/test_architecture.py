@@ -308,6 +308,7 @@ PURE_ROOMS = (
     "liftlog.headers",
     "liftlog.types",
     "liftlog.messages",
+    "liftlog.trace.parting",
     "liftlog.trace.raft_lines",
     "liftlog.trace.raft_recorder",
     "liftlog.trace.replica_lines",

@@ -21,12 +21,14 @@ from liftlog.messages import (
     Received,
     SaveHardState,
     Send,
+    TimerFired,
     TruncateLog,
     VoteReply,
     VoteRequest,
 )
+from liftlog.trace.parting import OF_THE_GROUP, parted
 from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, RaftStep, Runs
-from liftlog.types import RAFT_LOG, Entry
+from liftlog.types import Entry
 
 
 class RaftRecorder:
@@ -46,12 +48,13 @@ class RaftRecorder:
         self._role = raft.role
         self._seen: RaftState | None = None
         self._found = self.seen(1)
-        self._told: RaftState | None = None
+        self.told: RaftState | None = None
+        """What the last line says that the node remembers."""
         self._open: dict[int, None] = {}
 
     def stepped(self, event: Event | None, outcome: Outcome) -> RaftStep | None:
         """The line of the step that has just been done, if there is one."""
-        return self.line(event, outcome.effects, self.seen(outcome.group_log_from))
+        return self.line(event, parted(outcome.effects)[0], self.seen(outcome.group_log_from))
 
     def seen(self, log_from: int) -> RaftState:
         """What the node remembers now; the same object as long as it is the same. `log_from`: the lowest
@@ -88,30 +91,29 @@ class RaftRecorder:
         return self._seen
 
     def line(self, event: Event | None, effects: Sequence[Effect], state: RaftState) -> RaftStep | None:
-        """The line of a step after which the node remembered `state`, if there is one."""
+        """The line of a step with these effects of the group's (`parted`), after which the node remembered
+        `state`, if there is one.
+        """
         jobs: tuple[RaftJob, ...] = ()
         sent: tuple[RaftLetter, ...] = ()
         for effect in effects:
             if type(effect) is Send:
-                if type(effect.message) in _LETTERS:
-                    sent += (letter_of(effect.message, self._raft.node, effect.to, effect.after),)
-            elif type(effect) in _WRITES:
-                job = _job(effect)
-                if job is not None:
-                    jobs += (job,)
+                sent += (letter_of(effect.message, self._raft.node, effect.to, effect.after),)
+            else:
+                jobs += (_job(effect),)
         letter, ticket = None, 0
         if type(event) is Received:
-            if type(event.message) in _LETTERS:
+            if type(event.message) in OF_THE_GROUP:
                 letter = letter_of(event.message, event.sender, self._raft.node, 0)
         elif type(event) is Durable and event.ticket in self._open:
             ticket = event.ticket
             del self._open[ticket]
-        told = self._told
+        told = self.told
         if letter is None and not (ticket or sent or jobs) and (state is told or state == told):
             return None
         for job in jobs:
             self._open[job.ticket] = None
-        self._told = state
+        self.told = state
         self._number += 1
         name = type(event).__name__ if event is not None else "Start"
         cause = RaftCause(name, letter, ticket)
@@ -137,46 +139,47 @@ Echo = tuple[object, ...]
 
 
 def echo_of(event: Event | None, effects: Sequence[Effect]) -> Echo | None:
-    """What the arrival of a heartbeat, or of its answer, says: steps of one process with the same echo, after
-    which it remembers the same, have the same line but for its number. `None` for every other step.
+    """What the arrival of a heartbeat or of its answer says, or a timer that sends heartbeats: steps of one
+    process with the same echo, after which it remembers the same, have the same line but for its number.
+    `None` for every other step. `effects`: those of the group's (`parted`).
     """
-    if type(event) is not Received:
-        return None
-    message, said = event.message, None
-    for effect in effects:
-        if type(effect) is Send:
-            if type(effect.message) in _LETTERS:
-                if said is not None:
-                    return None
-                said = effect
-        elif type(effect) in _WRITES:
+    if type(event) is Received:
+        message = event.message
+        if type(message) is AppendReply:
+            if effects:
+                return None
+            return event.sender, message.term, message.match, message.success, message.counts
+        if type(message) is not AppendRequest or message.entries:
             return None
-    if type(message) is AppendReply:
-        if said is not None:
+        request = (event.sender, message.term, message.prev_index, message.prev_term, message.commit)
+        if not effects:
+            return request, None
+        said = effects[0]
+        reply = said.message if type(said) is Send else None
+        if len(effects) > 1 or type(said) is not Send or type(reply) is not AppendReply:
             return None
-        return event.sender, message.term, message.match, message.success, message.counts
-    if type(message) is not AppendRequest or message.entries:
+        return request, said.to, said.after, reply.term, reply.match, reply.success, reply.counts
+    if type(event) is not TimerFired or not effects:
         return None
-    request = (event.sender, message.term, message.prev_index, message.prev_term, message.commit)
-    if said is None:
-        return request, None
-    reply = said.message
-    if type(reply) is not AppendReply:
-        return None
-    return request, said.to, said.after, reply.term, reply.match, reply.success, reply.counts
+    echo: Echo = ("TimerFired",)
+    for sent in effects:
+        beat = sent.message if type(sent) is Send else None
+        if type(sent) is not Send or type(beat) is not AppendRequest or beat.entries:
+            return None
+        echo += ((sent.to, sent.after, beat.term, beat.prev_index, beat.prev_term, beat.commit),)
+    return echo
 
 
-def _job(effect: Effect) -> RaftJob | None:
-    """None for a write to another log, and what is no write."""
+def _job(effect: Effect) -> RaftJob:
     match effect:
         case SaveHardState(state=state, ticket=ticket):
             return RaftJob(ticket, "state", state.term, state.voted_for, state.vote_withheld)
-        case AppendLog(log=log, batches=batches, ticket=ticket) if log == RAFT_LOG:
+        case AppendLog(batches=batches, ticket=ticket):
             terms = tuple((batch.epoch, batch.end_offset - batch.base_offset) for batch in batches)
             return RaftJob(ticket, "append", index=batches[0].base_offset, terms=terms)
-        case TruncateLog(log=log, offset=offset, ticket=ticket) if log == RAFT_LOG:
+        case TruncateLog(offset=offset, ticket=ticket):
             return RaftJob(ticket, "cut", index=offset)
-    return None
+    raise TypeError(f"{type(effect).__name__} is no write of the group's")
 
 
 def history_of(before: Runs, log: Sequence[Entry], log_from: int) -> Runs:
@@ -198,10 +201,6 @@ def _runs(entries: Iterable[Entry]) -> Runs:
         else:
             runs.append((entry.term, 1))
     return tuple(runs)
-
-
-_LETTERS = frozenset((VoteRequest, VoteReply, AppendRequest, AppendReply))
-_WRITES = frozenset((SaveHardState, AppendLog, TruncateLog))
 
 
 def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLetter:

@@ -41,6 +41,7 @@ from liftlog.messages import (
     Received,
     Send,
 )
+from liftlog.trace.parting import OF_REPLICAS, parted
 from liftlog.trace.replica_lines import (
     Cause,
     Copy,
@@ -57,10 +58,7 @@ from liftlog.trace.replica_lines import (
     Step,
     View,
 )
-from liftlog.types import RAFT_LOG, LiftlogError, PartitionId
-
-SPOKEN = frozenset((Fetch, FetchProgress, FetchReply))
-"""Messages of replication, of which each line says what came and what was sent."""
+from liftlog.types import LiftlogError, PartitionId
 
 
 class Told:
@@ -91,8 +89,8 @@ States = Sequence[tuple[PartitionId, ReplicaState | None]]
 """Replicas that were touched, as they are now; `None` for those that are gone."""
 Reports = Sequence[tuple[PartitionId, Report]]
 Seen = tuple[Event | None, Sequence[Effect], int, int, States, Sequence[GroupStep], Reports]
-"""What a step leaves that only it can tell; lines are made of it at once, or later. The numbers are the
-incarnation and the index of the last command that was applied."""
+"""What a step leaves that only it can tell; lines are made of it at once, or later. The effects are those of
+replicas (`parted`), the numbers the incarnation and the index of the last command that was applied."""
 
 
 class _Deeds:
@@ -106,9 +104,9 @@ class _Deeds:
         self.reports: list[Report] = []
 
 
-NO_DEEDS: dict[PartitionId, _Deeds] = {}
 NO_LINES: Sequence[Step] = ()
 NO_STATES: States = ()
+NO_REPORTS: Reports = ()
 NO_GROUPS: Sequence[GroupStep] = ()
 
 
@@ -137,36 +135,44 @@ class Recorder:
 
     def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
         """The lines of the step that has just been done."""
-        seen = self.seen(event, outcome)
+        seen = self.seen(event, outcome, parted(outcome.effects)[1])
         return self.lines(seen) if seen is not None else NO_LINES
 
-    def seen(self, event: Event | None, outcome: Outcome) -> Seen | None:
-        """What has to be kept of the step that has just been done; None if there is no line of it."""
+    def seen(self, event: Event | None, outcome: Outcome, effects: Sequence[Effect]) -> Seen | None:
+        """What has to be kept of the step that has just been done; None if there is no line of it.
+
+        `effects`: those of replicas (`parted`).
+        """
         node = self._node
-        self.replica_steps += len(node.replicas)
-        effects, touched, groups = outcome.effects, outcome.touched, self._groups
-        if not (effects or touched or groups or _about(event) is not None):
+        replicas = node.replicas
+        self.replica_steps += len(replicas)
+        touched, groups = outcome.touched, self._groups
+        if not (touched or effects or groups or _message_in(event) is not None):
             return None
+        applied = node.metadata.applied
         states: States = NO_STATES
-        reports: Reports = ()
+        reports = NO_REPORTS
         if touched:
-            states = [(each, _state(node.replicas.get(each), node)) for each in touched]
-            reports = [(each, report) for each in touched if (report := self._report(each)) is not None]
-        self._groups = [] if groups else groups
-        told = groups or NO_GROUPS
-        return event, effects, node.ctx.incarnation, node.metadata.applied, states, told, reports
+            states = []
+            for partition in touched:
+                replica = replicas.get(partition)
+                if replica is None:
+                    states.append((partition, None))
+                    continue
+                states.append((partition, _state(replica, applied)))
+                report = self._report(replica)
+                if report is not None:
+                    reports = (*reports, (partition, report))
+        if groups:
+            self._groups = []
+        return event, effects, node.ctx.incarnation, applied, states, groups or NO_GROUPS, reports
 
     def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
         event, effects, _, _, states, groups, reports = seen
-        deeds = self._deeds(effects) if effects else NO_DEEDS
-        about = _about(event)
-        if not (deeds or states or groups or about is not None):
-            return NO_LINES
-        if reports:
-            deeds = {**deeds}
-            for partition, report in reports:
-                _deeds_of(deeds, partition).reports.append(report)
+        deeds: dict[PartitionId, _Deeds] = self._deeds(effects) if effects else {}
+        for partition, report in reports:
+            _deeds_of(deeds, partition).reports.append(report)
         lines: list[Step] = []
         for line in groups:
             self._number += 1
@@ -174,8 +180,9 @@ class Recorder:
             lines.append(line)
         last = self._last
         looked_at = dict.fromkeys(deeds)
-        if about is not None:
-            looked_at[about] = None
+        came = _message_in(event)
+        if came is not None:
+            looked_at[came.partition] = None
         gone: list[PartitionId] = []
         for partition, state in states:
             if state is None:
@@ -186,45 +193,46 @@ class Recorder:
                 looked_at[partition] = None
         for partition in looked_at:
             if partition in last:
-                self._look(lines, seen, partition, deeds.get(partition), partition == about)
+                letter = None
+                if came is not None and came.partition == partition:
+                    letter = _letter(came, event.sender, self._me)  # type: ignore[union-attr]
+                self._look(lines, seen, partition, deeds.get(partition), letter)
         for partition in gone:
             if self._last_told.pop(partition, None) is not None:
                 self._add_replica(lines, seen, partition, _cause(event, None), None, deeds.get(partition))
         return lines
 
     def _deeds(self, effects: Sequence[Effect]) -> dict[PartitionId, _Deeds]:
-        deeds = NO_DEEDS
+        deeds: dict[PartitionId, _Deeds] = {}
         for effect in effects:
             if type(effect) is Send:
                 message = effect.message
-                if type(message) in SPOKEN:
-                    deeds = deeds or {}
-                    letter = _letter(message, self._me, effect.to)
-                    _deeds_of(deeds, message.partition).sent.append(letter)  # type: ignore[union-attr]
-            elif type(effect) is AppendLog and effect.log != RAFT_LOG:
-                deeds = deeds or {}
+                letter = _letter(message, self._me, effect.to)
+                _deeds_of(deeds, message.partition).sent.append(letter)  # type: ignore[union-attr]
+            elif type(effect) is AppendLog:
                 ends = [(batch.epoch, batch.end_offset) for batch in effect.batches]
                 _deeds_of(deeds, effect.log).appended.extend(ends)
         return deeds
 
     # -- replicas ---------------------------------------------------------------------------------
 
-    def _report(self, partition: PartitionId) -> Report | None:
+    def _report(self, replica: Replica) -> Report | None:
         """What a replica says of itself to the group, when it begins to: that is a message, too."""
-        replica = self._node.replicas.get(partition)
-        said = replica.log.confession.said if replica is not None else None
-        if said is None or said.failure == self._failures.get(partition):
+        said = replica.log.confession.said
+        if said is None or said.failure == self._failures.get(said.partition):
             return None
-        self._failures[partition] = said.failure
+        self._failures[said.partition] = said.failure
         return Report(said.epoch, said.leo, said.shortfall)
 
     def _look(
-        self, lines: list[Step], seen: Seen, partition: PartitionId, deeds: _Deeds | None, about: bool
+        self,
+        lines: list[Step],
+        seen: Seen,
+        partition: PartitionId,
+        deeds: _Deeds | None,
+        letter: Letter | None,
     ) -> None:
-        event, applied = seen[0], seen[3]
-        letter = None
-        if about and type(event) is Received:
-            letter = _letter(event.message, event.sender, self._me)
+        applied = seen[3]
         after = self._last[partition]
         before = self._last_told.get(partition)
         if letter is None and deeds is None and before is not None and _same(before, after):
@@ -233,7 +241,7 @@ class Recorder:
             # What was applied since did not touch it.
             after = self._last[partition] = _as_of(after, applied)
         self._last_told[partition] = after
-        self._add_replica(lines, seen, partition, _cause(event, letter), after, deeds)
+        self._add_replica(lines, seen, partition, _cause(seen[0], letter), after, deeds)
 
     def _add_replica(
         self,
@@ -354,10 +362,9 @@ def _deeds_of(deeds: dict[PartitionId, _Deeds], partition: PartitionId) -> _Deed
     return found
 
 
-def _state(replica: Replica | None, node: Node) -> ReplicaState | None:
-    if replica is None:
-        return None
-    leading, following = replica.leading, replica.following
+def _state(replica: Replica, applied: int) -> ReplicaState:
+    log = replica.log
+    leading, following = log.leading, log.following
     office = None
     if leading is not None:
         pending = leading.pending
@@ -368,25 +375,24 @@ def _state(replica: Replica | None, node: Node) -> ReplicaState | None:
             change = Pending(pending.version, who, bool(pending.joiner), pending.joiner_incarnation)
         progress = {member: (known.incarnation, known.durable) for member, known in leading.followers.items()}
         office = Office(leading.epoch, leading.epoch_start, change, progress)
-    record = replica.record
-    applied = node.metadata.applied
+    record = log.record
     view = (
         View(applied, record.leader, record.epoch, record.version, record.isr)
         if record is not None
         else View(applied, 0, 0, 0, ())
     )
     return ReplicaState(
-        state=replica.state,
+        state=log.state,
         role=replica.role,
-        epoch=replica.epoch,
-        leo=replica.leo,
-        durable=replica.durable_leo,
-        hw=replica.hw,
-        log_start=replica.log_start,
-        history=tuple(replica.history.entries),
+        epoch=log.epoch,
+        leo=log.leo,
+        durable=log.durable_leo,
+        hw=log.hw,
+        log_start=log.log_start,
+        history=tuple(log.history.entries),
         view=view,
-        waiting=len(replica.pending),
-        damage=tuple(replica.repairs.ranges),
+        waiting=len(log.pending),
+        damage=tuple(log.damage.ranges),
         question=following.request if following is not None and following.outstanding else 0,
         office=office,
     )
@@ -400,7 +406,8 @@ def _as_of(state: ReplicaState, applied: int) -> ReplicaState:
 
 def _same(before: ReplicaState, after: ReplicaState) -> bool:
     """Equal but for entries of the metadata that did not touch the partition."""
-    return before == after or before == _as_of(after, before.view.applied)
+    applied = before.view.applied
+    return before == (after if after.view.applied == applied else _as_of(after, applied))
 
 
 def _group(state: PartitionState, metadata: Metadata) -> Group:
@@ -430,10 +437,10 @@ def _found(command: RegisterNode, partition: PartitionId, metadata: Metadata) ->
     return Found("none", reset=reset)
 
 
-def _about(event: Event | None) -> PartitionId | None:
-    """The partition to whose replica a message came."""
-    if type(event) is Received and type(event.message) in SPOKEN:
-        return event.message.partition  # type: ignore[union-attr]
+def _message_in(event: Event | None) -> Fetch | FetchProgress | FetchReply | None:
+    """The message of replication that an event brings."""
+    if type(event) is Received and type(event.message) in OF_REPLICAS:
+        return event.message  # type: ignore[return-value]
     return None
 
 

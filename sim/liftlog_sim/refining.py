@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from liftlog.core.commands import Command
 from liftlog.core.records import Result
 from liftlog.messages import Event, Outcome
+from liftlog.trace.parting import parted
 from liftlog.trace.replica_recorder import Told
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import Kernel
@@ -108,9 +109,10 @@ class Refining:
         """After each `Node.step`. Raises Violation."""
         process = self._processes[machine.number]
         waiting = self._waiting
-        seen = process.replicas.seen(event, outcome)
+        group, effects = parted(outcome.effects)
+        seen = process.replicas.seen(event, outcome, effects)
         remembers = process.raft.seen(outcome.group_log_from)
-        waiting.append((self._kernel.now_us, process, event, outcome.effects, remembers, seen))
+        waiting.append((self._kernel.now_us, process, event, group, remembers, seen))
         if len(waiting) >= AT_ONCE:
             self.check()
 

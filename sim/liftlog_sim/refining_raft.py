@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.messages import Effect, Event
+from liftlog.messages import Durable, Effect, Event, Received
+from liftlog.trace.parting import OF_THE_GROUP
 from liftlog.trace.raft_lines import RaftState
 from liftlog.trace.raft_recorder import RaftRecorder, echo_of
 from liftlog.trace.replica_recorder import Recorder, Seen, Told
@@ -60,8 +61,15 @@ class RefinedProcess:
 
 
 Waiting = tuple[int, RefinedProcess, Event | None, Sequence[Effect], RaftState, Seen | None]
-"""A step: when, by whom, over what, with which effects, what the process remembered afterwards of the group's
-log, and what it did about replicas."""
+"""A step: when, by whom, over what, with which effects of the group's, what the process remembered afterwards
+of its log, and what it did about replicas."""
+
+
+def _speaks(event: Event | None) -> bool:
+    """Whether there may be a line by what an event is: a message of the group, a durable write, the start."""
+    if type(event) is Received:
+        return type(event.message) in OF_THE_GROUP
+    return type(event) is Durable or event is None
 
 
 class RaftRefining:
@@ -93,6 +101,8 @@ class RaftRefining:
         assert checker is not None
         self._steps += len(waiting)
         for place, (_, process, event, effects, state, _) in enumerate(waiting):
+            if not effects and process.raft.told is state and not _speaks(event):
+                continue  # Nothing came, left, was stored or is remembered that was not before: no line.
             echo = echo_of(event, effects)
             if echo is not None and checker.again(process.number, state, echo):
                 checks[NAME] += 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
 
 from liftlog.cli import main
 from liftlog.core.metadata import Metadata
-from liftlog.messages import ElectLeaderRequest, Event, Outcome
+from liftlog.messages import Effect, ElectLeaderRequest, Event, Outcome
 from liftlog.trace.replica_lines import Step
 from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -104,9 +104,11 @@ def test_an_outcome_names_every_replica_that_its_step_changed(
     named = run_seed(options)
     seen = Recorder.seen
 
-    def look_at_all(self: Recorder, event: Event | None, outcome: Outcome) -> object:
+    def look_at_all(
+        self: Recorder, event: Event | None, outcome: Outcome, effects: Sequence[Effect]
+    ) -> object:
         everybody = tuple(dict.fromkeys((*outcome.touched, *self._node.replicas)))
-        return seen(self, event, Outcome(outcome.effects, everybody, outcome.group_log_from))
+        return seen(self, event, Outcome(outcome.effects, everybody, outcome.group_log_from), effects)
 
     monkeypatch.setattr(Refinement, "take", noted(1))
     monkeypatch.setattr(Recorder, "seen", look_at_all)
