@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from logging import ERROR, INFO, WARNING
 
 from liftlog.core.logstate import FAILED, READY
+from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE
 from liftlog.core.node import Node
-from liftlog.core.records import EXPIRED, LEFT, LIVE
 from liftlog.eventlog import Sparing, say
 from liftlog.messages import Event, LogOpened, MetadataStalled, Outcome, StorageFailed, TimerFired
 from liftlog.types import RAFT_LOG, PartitionId

@@ -123,7 +123,7 @@ def test_the_source_names_no_rule_that_does_not_exist() -> None:
     unknown = [
         f"{path.relative_to(ROOT)}: {name}"
         for folder in SOURCES
-        for path in sorted((ROOT / "liftlog" / folder).glob("*.py"))
+        for path in sorted((ROOT / "liftlog" / folder).rglob("*.py"))
         for name in sorted(ids_in(path.read_text()) - set(EXPECTED))
     ]
     assert unknown == []
@@ -152,7 +152,7 @@ GUARD_NAME = re.compile(r'"([A-Z]\d{1,2}\.[a-z-]+)"')
 def guards_of_source() -> dict[str, list[str]]:
     """Every name of a guard that the core counts, with the files."""
     found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "liftlog" / "core").glob("*.py")):
+    for path in sorted((ROOT / "liftlog" / "core").rglob("*.py")):
         if path.name != "guards.py":
             for name in GUARD_NAME.findall(path.read_text()):
                 found.setdefault(name, []).append(path.name)
@@ -172,7 +172,7 @@ def test_what_decides_is_declared() -> None:
     """Every condition that is given to `decides` is one of the guards, and a node can be made to lack it."""
     unknown = []
     removable = set()
-    for path in sorted((ROOT / "liftlog" / "core").glob("*.py")):
+    for path in sorted((ROOT / "liftlog" / "core").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if not isinstance(call, ast.Call):
                 continue

@@ -32,7 +32,7 @@ from liftlog.commands.common import (
     read_file,
     run,
 )
-from liftlog.core.subjects import matches, partition_subject
+from liftlog.core.metadata.subjects import matches, partition_subject
 from liftlog.terminal import printable
 from liftlog.types import LiftlogError, Record
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from liftlog.core.context import Context
-from liftlog.core.raft import Raft
+from liftlog.core.raft.raft import Raft
 from liftlog.core.waiting import Clients, Waiting
 from liftlog.messages import ERR_TIMEOUT, ErrorReply
 from liftlog.types import ClientRef

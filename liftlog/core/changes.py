@@ -10,7 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.core.barrier import Answer, Barrier
-from liftlog.core.commands import (
+from liftlog.core.context import Context
+from liftlog.core.describe import describe_stream, refused_creation, unknown_stream
+from liftlog.core.metadata.commands import (
     Command,
     CreateStream,
     DeleteStream,
@@ -18,12 +20,10 @@ from liftlog.core.commands import (
     Rebalance,
     RequestId,
 )
-from liftlog.core.context import Context
-from liftlog.core.describe import describe_stream, refused_creation, unknown_stream
-from liftlog.core.limits import with_defaults
+from liftlog.core.metadata.limits import with_defaults
+from liftlog.core.metadata.records import LATE, STALE, Result, StreamState
+from liftlog.core.metadata.subjects import config_problem
 from liftlog.core.proposals import Proposals
-from liftlog.core.records import LATE, STALE, Result, StreamState
-from liftlog.core.subjects import config_problem
 from liftlog.core.waiting import Clients, Waiting
 from liftlog.messages import (
     ERR_INVALID,

@@ -9,8 +9,8 @@ a copy of an earlier report that arrives after that means nothing, and so does e
 
 from __future__ import annotations
 
-from liftlog.core.commands import UNSENT, ReplicaFailed, RequestId
 from liftlog.core.context import Context
+from liftlog.core.metadata.commands import UNSENT, ReplicaFailed, RequestId
 from liftlog.types import PartitionId
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.core.commands import Command, RequestId
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.commands import Command, RequestId
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.status import Status
 from liftlog.messages import Effect
 from liftlog.types import GroupInDoubt, InvariantViolation, NodeConfig, PartitionId, Ticket

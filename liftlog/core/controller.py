@@ -10,9 +10,9 @@ to a node whose session begins: what went before, an expiry say, is of another s
 
 from __future__ import annotations
 
-from liftlog.core.commands import UNSENT, ExpireNode, ExpireReports
 from liftlog.core.context import Context
-from liftlog.core.records import GONE, LIVE
+from liftlog.core.metadata.commands import UNSENT, ExpireNode, ExpireReports
+from liftlog.core.metadata.records import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import PartitionId
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from liftlog.core.context import Context
-from liftlog.core.raft import Raft
-from liftlog.core.records import LIVE, PartitionState, Records, StreamState
+from liftlog.core.metadata.records import LIVE, PartitionState, Records, StreamState
+from liftlog.core.raft.raft import Raft
 from liftlog.core.replica import Replica
 from liftlog.messages import (
     ERR_NATS_REFUSES,

@@ -7,8 +7,8 @@ the metadata group, repeated until they are decided.
 
 from __future__ import annotations
 
-from liftlog.core.commands import UNSENT, ChangeIsr
 from liftlog.core.logstate import START_MOVED, LogState
+from liftlog.core.metadata.commands import UNSENT, ChangeIsr
 from liftlog.core.role_state import LeaderState
 
 

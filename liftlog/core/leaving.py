@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from liftlog.core.commands import UNSENT, LeaveNode
 from liftlog.core.context import Context
-from liftlog.core.raft import Raft
+from liftlog.core.metadata.commands import UNSENT, LeaveNode
+from liftlog.core.raft.raft import Raft
 from liftlog.core.replica import Replica
 from liftlog.types import PartitionId
 

@@ -87,7 +87,7 @@ from collections.abc import Sequence
 from liftlog.core.confession import Confession
 from liftlog.core.context import Context
 from liftlog.core.damage import Damage
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.records import PartitionState
 from liftlog.core.role_state import Following, LeaderState
 from liftlog.core.tail import TailCache, cut_batches
 from liftlog.epochs import EpochHistory

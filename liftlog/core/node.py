@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from liftlog.core.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
 from liftlog.core.leader import Leader
 from liftlog.core.leaving import Leaving
 from liftlog.core.logstate import OPENING
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import Result
 from liftlog.core.proposals import Proposals
-from liftlog.core.raft import Raft
-from liftlog.core.records import Result
+from liftlog.core.raft.raft import Raft
 from liftlog.core.replica import Replica
 from liftlog.core.requests import Requests
 from liftlog.core.serving import range_refusal, refusal

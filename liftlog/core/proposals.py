@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.core.commands import (
+from liftlog.core.context import Context
+from liftlog.core.metadata.commands import (
     CONTROLLERS,
     UNSENT,
     Command,
@@ -33,9 +34,8 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.context import Context
-from liftlog.core.raft import Raft
-from liftlog.core.records import LATE, Result
+from liftlog.core.metadata.records import LATE, Result
+from liftlog.core.raft.raft import Raft
 from liftlog.messages import Forward, Send
 from liftlog.types import invariant
 

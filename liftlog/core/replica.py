@@ -31,9 +31,9 @@ from liftlog.core.logstate import (
     WHOLE,
     LogState,
 )
+from liftlog.core.metadata.records import PartitionState
 from liftlog.core.purge import Purges
 from liftlog.core.reader import Readers
-from liftlog.core.records import PartitionState
 from liftlog.core.repair import Repairs
 from liftlog.core.role_state import Following, LeaderState
 from liftlog.core.serving import Serving, range_refusal, refuse

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from liftlog.core.barrier import Barrier
 from liftlog.core.changes import Changes
-from liftlog.core.commands import Command
 from liftlog.core.context import Context
 from liftlog.core.describe import cluster_status, describe_stream, unknown_stream
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.core.proposals import Proposals
-from liftlog.core.raft import Raft
-from liftlog.core.records import Result
+from liftlog.core.raft.raft import Raft
 from liftlog.core.replica import Replica
 from liftlog.core.standing import Standing
 from liftlog.core.waiting import Clients

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from liftlog.core.commands import ChangeIsr
 from liftlog.core.context import Context
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.commands import ChangeIsr
+from liftlog.core.metadata.records import PartitionState
 from liftlog.messages import Fetch
 from liftlog.types import InvariantViolation, PartitionId, invariant
 

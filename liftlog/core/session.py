@@ -10,10 +10,10 @@ node's idea of its session always ends before the controller's.
 
 from __future__ import annotations
 
-from liftlog.core.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.context import Context
-from liftlog.core.raft import Raft
-from liftlog.core.records import EXPIRED, LIVE
+from liftlog.core.metadata.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
+from liftlog.core.metadata.records import EXPIRED, LIVE
+from liftlog.core.raft.raft import Raft
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
 from liftlog.types import Identity, LogSummary, Recovered, TailState, Ticket
 

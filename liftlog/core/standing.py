@@ -6,7 +6,7 @@ Without a quorum nobody can say what is; each node can still say what it was tol
 from __future__ import annotations
 
 from liftlog.core.context import Context
-from liftlog.core.raft import Raft
+from liftlog.core.raft.raft import Raft
 from liftlog.core.session import Session
 from liftlog.messages import Contact
 

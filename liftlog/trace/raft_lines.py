@@ -77,7 +77,7 @@ class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a node remembers. `role`: that of `liftlog.core.raft.Role`.
+    """What a node remembers. `role`: that of `liftlog.core.raft.raft.Role`.
 
     `history`: (term, first index) of each run of terms in the log; `last`: its last index; `durable`: the
     last index that the node knows to be synced.

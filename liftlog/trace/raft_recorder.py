@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from liftlog.core.raft import Raft
+from liftlog.core.raft.raft import Raft
 from liftlog.messages import (
     AppendLog,
     AppendReply,

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 import msgspec
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -25,9 +25,9 @@ from liftlog.core.commands import (
     RegisterNode,
     ReplicaFailed,
 )
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import LIVE, PartitionState, Result
 from liftlog.core.node import Node
-from liftlog.core.records import LIVE, PartitionState, Result
 from liftlog.core.replica import Replica
 from liftlog.format import CorruptBatch, read_header
 from liftlog.messages import (

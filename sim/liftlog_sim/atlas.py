@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import msgspec
 
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.records import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
 from liftlog.types import RAFT_LOG, OffsetRange, PartitionId
 from liftlog_sim.account import Account

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     Command,
     CreateStream,
     DeleteStream,
@@ -24,7 +24,7 @@ from liftlog.core.commands import (
     Rebalance,
     ReplicaFailed,
 )
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import (
     ClientMessage,
     CreateStreamRequest,

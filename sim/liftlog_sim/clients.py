@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from liftlog.core.subjects import matches
+from liftlog.core.metadata.subjects import matches
 from liftlog.messages import ClientGone, ClientMessage, ClientRequest
 from liftlog.types import ClientRef
 from liftlog_sim.account import Account

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Received
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog_sim.bus import SimBus

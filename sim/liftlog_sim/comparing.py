@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.records import PartitionState
 from liftlog.format import decode_records
 from liftlog.messages import LogRead, ReadLog
 from liftlog.types import Batch, PartitionId, Record

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from liftlog.core.commands import (
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import (
     SPAN_MAX,
     ChangeIsr,
     Command,
@@ -29,9 +30,8 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata
-from liftlog.core.records import PartitionState, Result
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import PartitionState, Result
 from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_OK,

@@ -6,7 +6,7 @@ the model is whatever jobs the node has submitted in one step. Three things are 
 the model leaves them open too:
 
 - *Time.* Before a vote is asked for, so many ticks pass that nobody hears a leader.
-- *Flow control.* From where a leader sends next is needed for speed only (`liftlog/core/progress.py`). The
+- *Flow control.* From where a leader sends next is needed for speed only (`core/raft/progress.py`). The
   driver sets it with replies that say of themselves that they count for nothing.
 - *Rumours.* A newer term is heard of in a refused vote.
 
@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft import Raft
-from liftlog.core.raft_state import Role
+from liftlog.core.raft.raft import Raft
+from liftlog.core.raft.state import Role
 from liftlog.messages import (
     TIMER_ELECTION,
     TIMER_TICK,

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     SPAN_MAX,
     Command,
     ConfirmNode,

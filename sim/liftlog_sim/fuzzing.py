@@ -27,7 +27,7 @@ from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, Handshake
 from liftlog.api.tags import FrameOpener, FrameSealer
 from liftlog.client.client import decode_answer
 from liftlog.client.publisher import result_of
-from liftlog.core.commands import Command, author, decode_command
+from liftlog.core.metadata.commands import Command, author, decode_command
 from liftlog.format import CorruptBatch, encode_messages, parse_batch
 from liftlog.messages import (
     ClientMessage,

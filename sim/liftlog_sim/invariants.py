@@ -57,7 +57,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.records import PartitionState
 from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
 from liftlog_sim.contents import Contents, ContentsFinding, fold

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.commands import Command, author, decode_command, encode_command
+from liftlog.core.metadata.commands import Command, author, decode_command, encode_command
 from liftlog.messages import PeerMessage, intake
 from liftlog.types import NODE_MAX, NUMBER_MAX, Entry
 

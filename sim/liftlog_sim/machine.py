@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from liftlog.api.spans import materialize
-from liftlog.core.commands import Command
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.core.node import Node
-from liftlog.core.records import Result
 from liftlog.driver.interpreter import Ports
 from liftlog.messages import (
     Event,

@@ -11,9 +11,9 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from liftlog.core.commands import Command
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.core.node import Node
-from liftlog.core.records import Result
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
     TIMER_TICK,

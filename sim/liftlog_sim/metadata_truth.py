@@ -12,10 +12,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Generic, TypeVar
 
-from liftlog.core.commands import decode_command
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.commands import decode_command
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
 from liftlog_sim.invariants import Violation

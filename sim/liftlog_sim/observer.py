@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.commands import Command
-from liftlog.core.records import Result
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.core.replica import Replica
 from liftlog.messages import (
     AckPublishes,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft import Raft
+from liftlog.core.raft.raft import Raft
 from liftlog.driver.interpreter import Interpreter, Observer, Ports
 from liftlog.format import decode_values
 from liftlog.messages import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import Command
-from liftlog.core.records import Result
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.messages import Event, Outcome
 from liftlog.trace.parting import parted
 from liftlog.trace.replica_recorder import Told

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from liftlog.core.records import PartitionState
+from liftlog.core.metadata.records import PartitionState
 from liftlog.messages import ElectLeaderRequest
 from liftlog.types import PartitionId
 from liftlog_sim.comparing import compare_copies

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.core.commands import Command, ConfirmNode, ExpireNode, RegisterNode
-from liftlog.core.records import Result
+from liftlog.core.metadata.commands import Command, ConfirmNode, ExpireNode, RegisterNode
+from liftlog.core.metadata.records import Result
 from liftlog.messages import HeartbeatReply, Send
 from liftlog_sim.invariants import Checks, Violation
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from liftlog.core.commands import Command
-from liftlog.core.records import Result
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import Result
 from liftlog.messages import Event, Outcome
 from liftlog_sim.machine import Machine
 

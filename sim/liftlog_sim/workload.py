@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections import deque
 
-from liftlog.core.records import PartitionState
-from liftlog.core.subjects import partition_subject
+from liftlog.core.metadata.records import PartitionState
+from liftlog.core.metadata.subjects import partition_subject
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,

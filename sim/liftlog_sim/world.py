@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
 from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.commands import (
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import (
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -15,9 +16,8 @@ from liftlog.core.commands import (
     RequestId,
     TailReport,
 )
-from liftlog.core.guards import Guards
-from liftlog.core.metadata import Metadata
-from liftlog.core.records import PartitionState, Result
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import PartitionState, Result
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
 
 

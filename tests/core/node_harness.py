@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     Command,
 )
-from liftlog.core.metadata import (
+from liftlog.core.metadata.metadata import (
     Result,
 )
 from liftlog.core.node import Node

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft import Raft
+from liftlog.core.raft.raft import Raft
 from liftlog.messages import (
     TIMER_ELECTION,
     TIMER_TICK,

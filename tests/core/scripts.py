@@ -30,8 +30,8 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.commands import Command, decode_command
-from liftlog.core.records import Result
+from liftlog.core.metadata.commands import Command, decode_command
+from liftlog.core.metadata.records import Result
 from liftlog.format import decode_records, read_header
 from liftlog.messages import (
     FETCH_BELOW_START,

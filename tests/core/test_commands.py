@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     SPAN_MAX,
     Command,
     ConfirmNode,
@@ -25,7 +25,7 @@ from liftlog.core.commands import (
     Resign,
     decode_command,
 )
-from liftlog.core.records import LATE, STALE
+from liftlog.core.metadata.records import LATE, STALE
 from liftlog.messages import (
     AppendRequest,
     BusDown,

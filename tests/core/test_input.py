@@ -9,7 +9,7 @@ import pytest
 
 from liftlog.api import wire
 from liftlog.api.handshake import PEER, Answerer, HandshakeError, Party
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     ChangeIsr,
     CreateStream,
     DeleteStream,
@@ -19,8 +19,8 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.metadata import STREAMS_MAX
-from liftlog.core.raft_gate import INDEX_JUMP_MAX, TERM_ALLOWANCE
+from liftlog.core.metadata.metadata import STREAMS_MAX
+from liftlog.core.raft.gate import INDEX_JUMP_MAX, TERM_ALLOWANCE
 from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_BELOW_START,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog.core.commands import ConfirmNode, LeaveNode
-from liftlog.core.records import LEFT, LIVE
+from liftlog.core.metadata.commands import ConfirmNode, LeaveNode
+from liftlog.core.metadata.records import LEFT, LIVE
 from liftlog.messages import DoneReply, ErrorReply, Published, StopRequested, TransferControllerRequest
 from liftlog.types import Message, PartitionId
 from tests.core.node_harness import World

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.commands import ChangeIsr
+from liftlog.core.metadata.commands import ChangeIsr
 from liftlog.format import encode_messages
 from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (

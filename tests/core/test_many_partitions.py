@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.commands import Resign
-from liftlog.core.placement import Loads
-from liftlog.core.subjects import collision, config_problem, overlap, partition_subjects, rivalry
+from liftlog.core.metadata.commands import Resign
+from liftlog.core.metadata.placement import Loads
+from liftlog.core.metadata.subjects import collision, config_problem, overlap, partition_subjects, rivalry
 from liftlog.types import PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     ElectLeader,
     ExpireNode,
     LeaderReady,
@@ -19,7 +19,7 @@ from liftlog.core.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.records import Result
+from liftlog.core.metadata.records import Result
 from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 

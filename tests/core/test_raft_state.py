@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft_log import RaftLog
-from liftlog.core.raft_state import CANDIDATE, FOLLOWER, LEADER, RaftState
+from liftlog.core.raft.log import RaftLog
+from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, RaftState
 from liftlog.messages import Effect
 from liftlog.types import Entry, HardState, InvariantViolation, NodeConfig, Ticket
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from liftlog.core.records import EXPIRED, NodeState, PartitionState, StreamState
+from liftlog.core.metadata.records import EXPIRED, NodeState, PartitionState, StreamState
 from liftlog.types import InvariantViolation, StreamConfig
 from tests.core.metadata_harness import Cluster
 

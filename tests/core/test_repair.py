@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.commands import ReplicaFailed, decode_command
+from liftlog.core.metadata.commands import ReplicaFailed, decode_command
 from liftlog.messages import (
     ElectLeaderRequest,
     FetchReply,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from liftlog.core.commands import ChangeIsr, RegisterNode, Resign, encode_command
+from liftlog.core.metadata.commands import ChangeIsr, RegisterNode, Resign, encode_command
 from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
 from liftlog.types import Entry
 from tests.core.metadata_harness import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.core.commands import UNSENT, ExpireNode, encode_command
+from liftlog.core.metadata.commands import UNSENT, ExpireNode, encode_command
 from liftlog.messages import Forward, Heartbeat, HeartbeatReply, Received
 from liftlog.types import Mutants
 from tests.core.node_harness import World

@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.commands.common import duration_ms, size_bytes
 from liftlog.commands.stream import LOG_OPTIONS, add_parser, describe_log
-from liftlog.core.limits import with_defaults
+from liftlog.core.metadata.limits import with_defaults
 from liftlog.messages import CreateStreamRequest
 from liftlog.types import StreamConfig
 from tests.core.node_harness import World

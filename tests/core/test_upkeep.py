@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from liftlog.core.keys import encode
-from liftlog.core.limits import limits_problem
+from liftlog.core.metadata.limits import limits_problem
 from liftlog.format import decode_records
 from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (

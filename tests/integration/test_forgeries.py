@@ -28,7 +28,7 @@ from liftlog.api.handshake import (
 from liftlog.api.tags import FrameSealer
 from liftlog.client import Client
 from liftlog.config import MIB
-from liftlog.core.commands import DeleteStream, encode_command
+from liftlog.core.metadata.commands import DeleteStream, encode_command
 from liftlog.messages import FetchProgress, Forward, PeerMessage, ReadRequest
 from liftlog.real.incoming import PENDING_MAX
 from liftlog.types import LiftlogError, PartitionId, StreamConfig

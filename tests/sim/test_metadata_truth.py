@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from liftlog.core.commands import (
+from liftlog.core.describe import describe_partition
+from liftlog.core.metadata.commands import (
     Command,
     ConfirmNode,
     CreateStream,
@@ -11,7 +12,6 @@ from liftlog.core.commands import (
     RequestId,
     encode_command,
 )
-from liftlog.core.describe import describe_partition
 from liftlog.messages import StreamInfo
 from liftlog.types import Entry, StreamConfig
 from liftlog_sim.metadata_truth import MetadataTruth

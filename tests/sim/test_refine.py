@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from liftlog.cli import main
-from liftlog.core.metadata import Metadata
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Effect, ElectLeaderRequest, Event, Outcome
 from liftlog.trace.replica_lines import Step
 from liftlog.trace.replica_recorder import Recorder

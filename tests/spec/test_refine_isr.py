@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.core.commands import (
+from liftlog.core.metadata.commands import (
     Command,
 )
-from liftlog.core.metadata import (
+from liftlog.core.metadata.metadata import (
     Result,
 )
 from liftlog.messages import (

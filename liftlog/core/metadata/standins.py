@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.core.commands import ChangeIsr
-from liftlog.core.records import PartitionState, StreamState
+from liftlog.core.metadata.commands import ChangeIsr
+from liftlog.core.metadata.records import PartitionState, StreamState
 from liftlog.types import TailState
 
 

@@ -9,7 +9,7 @@ where it is written. A violation means that the log of commands is in doubt: the
     log        entries follow each other, terms never fall; a leader's only grows; what is committed stays
                (M1f)
     commit     never falls, never passes the log's end (M1h)
-    durable    never passes the log's end (M1g, `liftlog.core.raft_log`)
+    durable    never passes the log's end (M1g, `liftlog.core.raft.log`)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from liftlog.core.guards import Guards
-from liftlog.core.raft_log import RaftLog
+from liftlog.core.raft.log import RaftLog
 from liftlog.messages import Effect, PeerMessage
 from liftlog.types import NO_NODE, Entry, HardState, InvariantViolation, NodeConfig, Ticket, invariant
 

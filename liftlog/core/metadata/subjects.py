@@ -6,7 +6,7 @@ NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one 
 
 from __future__ import annotations
 
-from liftlog.core.limits import limits_problem
+from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import intake
 from liftlog.types import StreamConfig
 

@@ -43,7 +43,7 @@ Rules
 - **M1h** By counting, only an entry of the leader's own term is committed; what lies before it is committed
   with it. (5.4.2, Figure 8.)
 - **M1i** A new leader appends an empty entry at once, so that M1h can reach what its predecessors left. (8.)
-- **M1j** Reads are linearizable by read-index, see `liftlog.core.readindex`. (8; thesis 6.4.)
+- **M1j** Reads are linearizable by read-index, see `liftlog.core.raft.readindex`. (8; thesis 6.4.)
 - **M1k** Leadership transfer: the leader takes no more proposals, brings the chosen voter up to date and
   tells it to stand without waiting. After an election timeout without success it goes on. (Thesis 3.10.)
 - **M1l** Everything is bounded: bytes of an append, appends under way to one follower, uncommitted proposals,
@@ -53,7 +53,7 @@ Rules
   leader of a lower term is told, so that a voter which stood in vain finds back into the group.
 
 A single voter elects itself and commits alone, by the same rules: its quorum is 1. Which disks may vote at
-all is rule I2, see `liftlog.core.birth`.
+all is rule I2, see `liftlog.core.raft.birth`.
 
 Not here yet: snapshots (the whole log is kept in memory) and membership change.
 
@@ -69,14 +69,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from liftlog.core.birth import BORN, Birth, asks_at
 from liftlog.core.guards import Guards
-from liftlog.core.raft_follower import take_append
-from liftlog.core.raft_gate import check_start, jump, usurpation
-from liftlog.core.raft_leader import LeaderTerm
-from liftlog.core.raft_state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
-from liftlog.core.raft_votes import grants, is_up_to_date, may_grant
-from liftlog.core.readindex import FollowerReads, WaitingRead
+from liftlog.core.raft.birth import BORN, Birth, asks_at
+from liftlog.core.raft.follower import take_append
+from liftlog.core.raft.gate import check_start, jump, usurpation
+from liftlog.core.raft.leader import LeaderTerm
+from liftlog.core.raft.readindex import FollowerReads, WaitingRead
+from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
+from liftlog.core.raft.votes import grants, is_up_to_date, may_grant
 from liftlog.messages import (
     TIMER_ELECTION,
     AppendReply,

@@ -5,7 +5,7 @@ Its limits are constants, not configuration: two nodes with different limits wou
 It holds all cluster state: nodes with their incarnations and sessions, streams, and for each partition who
 leads, in which epoch, who is in sync (ISR) and who may be elected if the ISR is gone. It reads no clock and
 draws nothing: equal logs give equal records on every node. What a record may be is written in
-`liftlog.core.records`, what commands do to a partition in `liftlog.core.partitions`.
+`liftlog.core.metadata.records`, what commands do to a partition in `liftlog.core.metadata.partitions`.
 
 Rules kept here: I1 (ids), I2 (incarnations, wiped disks), R12 (the first ISR of a partition), R15 (a session
 ends), M3 (idempotence).
@@ -13,7 +13,8 @@ ends), M3 (idempotence).
 
 from __future__ import annotations
 
-from liftlog.core.commands import (
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import (
     SPAN_MAX,
     ChangeIsr,
     Command,
@@ -32,11 +33,10 @@ from liftlog.core.commands import (
     RequestId,
     Resign,
 )
-from liftlog.core.guards import Guards
-from liftlog.core.limits import with_defaults
-from liftlog.core.partitions import PartitionCommands
-from liftlog.core.placement import choose_replicas
-from liftlog.core.records import (
+from liftlog.core.metadata.limits import with_defaults
+from liftlog.core.metadata.partitions import PartitionCommands
+from liftlog.core.metadata.placement import choose_replicas
+from liftlog.core.metadata.records import (
     EXPIRED,
     GONE,
     LATE,
@@ -52,7 +52,7 @@ from liftlog.core.records import (
     StreamState,
     replaced,
 )
-from liftlog.core.subjects import collision, config_problem, rivalry
+from liftlog.core.metadata.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import PartitionId
 

@@ -6,7 +6,8 @@ moves of `PartitionState`, decides by the rules which of them to take, and puts 
 
 from __future__ import annotations
 
-from liftlog.core.commands import (
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import (
     ChangeIsr,
     ElectLeader,
     ExpireReports,
@@ -17,9 +18,17 @@ from liftlog.core.commands import (
     Resign,
     TailReport,
 )
-from liftlog.core.guards import Guards
-from liftlog.core.records import LIVE, OK, STALE, LastKnown, PartitionState, Records, Result, replaced
-from liftlog.core.standins import doubtful_tails, fits_record, greatest_last_known
+from liftlog.core.metadata.records import (
+    LIVE,
+    OK,
+    STALE,
+    LastKnown,
+    PartitionState,
+    Records,
+    Result,
+    replaced,
+)
+from liftlog.core.metadata.standins import doubtful_tails, fits_record, greatest_last_known
 from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import TailState
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.placement import Loads
+from liftlog.core.metadata.placement import Loads
 from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"

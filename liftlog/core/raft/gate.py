@@ -17,7 +17,7 @@ Whoever claims otherwise is refused: our own state is not in doubt, so that noth
 
 from __future__ import annotations
 
-from liftlog.core.raft_state import RaftState
+from liftlog.core.raft.state import RaftState
 from liftlog.messages import AppendRequest, PeerMessage, ReadIndexReply, VoteRequest
 from liftlog.types import NO_NODE, NUMBER_MAX, LiftlogError
 

@@ -6,9 +6,9 @@ leak into another. The rules are numbered in `liftlog.core.raft`.
 
 from __future__ import annotations
 
-from liftlog.core.progress import Progress
-from liftlog.core.raft_state import RaftState
-from liftlog.core.readindex import LeaderReads, WaitingRead
+from liftlog.core.raft.progress import Progress
+from liftlog.core.raft.readindex import LeaderReads, WaitingRead
+from liftlog.core.raft.state import RaftState
 from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
 from liftlog.types import NO_NODE, Entry
 

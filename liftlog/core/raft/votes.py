@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from liftlog.core.raft_state import RaftState
+from liftlog.core.raft.state import RaftState
 from liftlog.messages import VoteRequest
 from liftlog.types import NO_NODE
 

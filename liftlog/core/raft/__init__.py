@@ -1,0 +1,1 @@
+"""Raft for the metadata group: `raft.py` opens with the theory and the rules."""
