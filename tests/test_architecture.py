@@ -265,6 +265,19 @@ NAMELESS_CALLS = (("liftlog.format", "Record"), ("liftlog.format", "Header"))
 
 # Who composes parts that know nothing of each other, nor of it: what crosses goes through the state below.
 ROLES: dict[str, tuple[str, ...]] = {
+    "liftlog.core.node": (
+        "liftlog.core.controller",
+        "liftlog.core.leaving",
+        "liftlog.core.proposals",
+        "liftlog.core.session",
+    ),
+    "liftlog.core.raft.raft": (
+        "liftlog.core.raft.birth",
+        "liftlog.core.raft.follower",
+        "liftlog.core.raft.gate",
+        "liftlog.core.raft.leader",
+        "liftlog.core.raft.votes",
+    ),
     "liftlog.core.replica": (
         "liftlog.core.follower",
         "liftlog.core.isr",
@@ -276,6 +289,12 @@ ROLES: dict[str, tuple[str, ...]] = {
         "liftlog.core.serving",
         "liftlog.core.upkeep",
     ),
+}
+
+# Folders of the core that stand on their own: what of the rest of it they may import.
+FLOORS: dict[str, tuple[str, ...]] = {
+    "liftlog.core.metadata": ("liftlog.core.guards",),
+    "liftlog.core.raft": ("liftlog.core.guards",),
 }
 
 # Names that two classes may bear, and why. All others are borne by one class in all folders together, but for
@@ -456,6 +475,18 @@ def role_violations(graph: Imports, roles: dict[str, tuple[str, ...]]) -> list[s
         for role in parts
         for target, line in graph[role].items()
         if target == composer or target in parts
+    ]
+
+
+def floor_violations(graph: Imports, room: str, floors: dict[str, tuple[str, ...]]) -> list[str]:
+    """Imports of a room's module that stands on a floor of its own, from what is above or beside that."""
+    return [
+        f"{module}:{line} imports {target}, which {floor} does not stand on"
+        for floor, allowed in floors.items()
+        for module in graph
+        if inside(module, floor)
+        for target, line in graph[module].items()
+        if inside(target, room) and not any(inside(target, each) for each in (floor, *allowed))
     ]
 
 
@@ -846,6 +877,12 @@ def test_roles_know_no_other_role(modules: dict[str, ast.Module]) -> None:
     assert all(role in graph[composer] for composer, parts in ROLES.items() for role in parts)
 
 
+def test_raft_and_metadata_stand_on_their_own(modules: dict[str, ast.Module]) -> None:
+    graph = project_imports(modules)
+    assert all(any(inside(module, floor) for module in graph) for floor in FLOORS)
+    report(floor_violations(graph, "liftlog.core", FLOORS))
+
+
 def test_every_field_in_the_core_is_written_by_its_owner_alone(modules: dict[str, ast.Module]) -> None:
     rooms = ("liftlog.core", *WATCHERS)
     found = {m: foreign_writes(m, t) for m, t in modules.items() if any(inside(m, room) for room in rooms)}
@@ -1074,6 +1111,13 @@ def test_a_role_that_imports_another_or_its_composer_is_found() -> None:
     assert role_violations(graph_of(IN_A_CIRCLE), roles) == [
         "liftlog_sim.b:2 imports liftlog_sim.c, which stands beside or above it",
         "liftlog_sim.c:3 imports liftlog_sim.a, which stands beside or above it",
+    ]
+
+
+def test_an_import_from_above_a_floor_is_found() -> None:
+    floors = {"liftlog_sim.b": (), "liftlog_sim.c": ("liftlog_sim.a",)}
+    assert floor_violations(graph_of(IN_A_CIRCLE), "liftlog_sim", floors) == [
+        "liftlog_sim.b:2 imports liftlog_sim.c, which liftlog_sim.b does not stand on"
     ]
 
 
