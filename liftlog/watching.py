@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from logging import ERROR, INFO, WARNING
 
-from liftlog.core.logstate import FAILED, READY
 from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE
 from liftlog.core.node import Node
+from liftlog.core.replica.state import FAILED, READY
 from liftlog.eventlog import Sparing, say
 from liftlog.messages import Event, LogOpened, MetadataStalled, Outcome, StorageFailed, TimerFired
 from liftlog.types import RAFT_LOG, PartitionId

@@ -278,16 +278,16 @@ ROLES: dict[str, tuple[str, ...]] = {
         "liftlog.core.raft.leader",
         "liftlog.core.raft.votes",
     ),
-    "liftlog.core.replica": (
-        "liftlog.core.follower",
-        "liftlog.core.isr",
-        "liftlog.core.leader",
-        "liftlog.core.lifecycle",
-        "liftlog.core.purge",
-        "liftlog.core.reader",
-        "liftlog.core.repair",
-        "liftlog.core.serving",
-        "liftlog.core.upkeep",
+    "liftlog.core.replica.replica": (
+        "liftlog.core.replica.follower",
+        "liftlog.core.replica.isr",
+        "liftlog.core.replica.leader",
+        "liftlog.core.replica.lifecycle",
+        "liftlog.core.replica.purge",
+        "liftlog.core.replica.reader",
+        "liftlog.core.replica.repair",
+        "liftlog.core.replica.serving",
+        "liftlog.core.replica.upkeep",
     ),
 }
 

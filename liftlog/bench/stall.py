@@ -16,7 +16,7 @@ import trio
 from liftlog.bench.storage_io import Progress
 from liftlog.bench.storage_life import POLICY, write_keyed
 from liftlog.bench.store import FIRST_MS, LOG, Folders, Store, compaction_slice
-from liftlog.core.upkeep import SLICE_BYTES
+from liftlog.core.replica.upkeep import SLICE_BYTES
 from liftlog.format import encode_messages
 from liftlog.messages import AppendLog, Compacted, Durable, Event
 from liftlog.real.storage_runner import ThreadStorageRunner

@@ -27,7 +27,7 @@ from liftlog.bench.rounds import Figure, alternate
 from liftlog.bench.storage_io import BATCH_BYTES, MEGABYTE, Progress, encoded, message_groups
 from liftlog.bench.store import FIRST_MS, LOG, Folders, Store
 from liftlog.bench.usage import usage_of
-from liftlog.core.upkeep import SLICE_BYTES
+from liftlog.core.replica.upkeep import SLICE_BYTES
 from liftlog.format import encode_messages, encode_records
 from liftlog.real import interrupts
 from liftlog.types import Batch, CompactionPolicy, LiftlogError, LogOptions, Message, Record

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import LIVE, PartitionState, Records, StreamState
 from liftlog.core.raft.raft import Raft
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.messages import (
     ERR_NATS_REFUSES,
     ERR_NOT_FOUND,

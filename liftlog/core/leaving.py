@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from liftlog.core.context import Context
 from liftlog.core.metadata.commands import UNSENT, LeaveNode
 from liftlog.core.raft.raft import Raft
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.types import PartitionId
 
 DRAIN_MS = 1000

@@ -4,7 +4,7 @@ r"""One node of the cluster: `step(event) -> outcome`, composed of Raft, metadat
              \--> replicas (fetch, reply)                              |
     Published --> leader: sequence, append ----> AppendLog ----> Durable --> HW --> acks, readers
 
-This module only routes. What the parts promise stands in `logstate.py` (R), `raft.py` (M1), `metadata.py` (I,
+This module only routes. What the parts promise stands in `replica/state.py` (R), `raft.py` (M1), `metadata.py` (I,
 R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
 """
 
@@ -16,17 +16,17 @@ from typing import Any
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
-from liftlog.core.leader import Leader
 from liftlog.core.leaving import Leaving
-from liftlog.core.logstate import OPENING
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import Result
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
-from liftlog.core.replica import Replica
+from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.replica import Replica
+from liftlog.core.replica.serving import range_refusal, refusal
+from liftlog.core.replica.state import OPENING
 from liftlog.core.requests import Requests
-from liftlog.core.serving import range_refusal, refusal
 from liftlog.core.session import Session
 from liftlog.core.standing import Standing
 from liftlog.messages import (

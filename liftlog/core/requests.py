@@ -16,7 +16,7 @@ from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import Result
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.core.standing import Standing
 from liftlog.core.waiting import Clients
 from liftlog.messages import (

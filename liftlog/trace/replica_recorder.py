@@ -28,7 +28,7 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import LIVE, PartitionState, Result
 from liftlog.core.node import Node
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.format import CorruptBatch, read_header
 from liftlog.messages import (
     AppendLog,

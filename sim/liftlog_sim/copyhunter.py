@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.messages import Forward
 from liftlog.storage.layout import INDEX_SUFFIX, log_directory
 from liftlog.types import PartitionId

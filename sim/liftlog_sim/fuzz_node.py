@@ -29,7 +29,7 @@ from liftlog.core.metadata.commands import (
     encode_command,
 )
 from liftlog.core.node import Node
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.format import encode_messages
 from liftlog.messages import (

@@ -15,7 +15,7 @@ import msgspec
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import Result
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.messages import (
     AckPublishes,
     AppendLog,

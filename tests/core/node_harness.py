@@ -19,7 +19,7 @@ from liftlog.core.metadata.metadata import (
     Result,
 )
 from liftlog.core.node import Node
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.driver.interpreter import Interpreter, Ports
 from liftlog.driver.timers import NEVER_MS
 from liftlog.format import decode_records, decode_values

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from liftlog.core.context import Context
 from liftlog.core.guards import Guards
-from liftlog.core.logstate import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
 from liftlog.core.metadata.commands import UNSENT, ChangeIsr
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.role_state import FollowerState, Following, LeaderState
+from liftlog.core.replica.role_state import FollowerState, Following, LeaderState
+from liftlog.core.replica.state import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
 from liftlog.format import encode_messages
 from liftlog.types import (
     Batch,

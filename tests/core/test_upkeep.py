@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from liftlog.core.keys import encode
 from liftlog.core.metadata.limits import limits_problem
+from liftlog.core.replica.keys import encode
 from liftlog.format import decode_records
 from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (

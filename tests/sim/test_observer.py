@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.messages import TIMER_TICK, PurgeRequest, Scrubbed, TimerFired
 from liftlog.types import Entry, OffsetRange
 from liftlog_sim.invariants import Violation

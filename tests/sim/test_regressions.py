@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog.core.replica import Replica
+from liftlog.core.replica.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path

@@ -6,7 +6,7 @@ before.
 
 from __future__ import annotations
 
-from liftlog.core.logstate import FAILED, LogState
+from liftlog.core.replica.state import FAILED, LogState
 from liftlog.messages import OpenLog, RebuildLog
 from liftlog.types import LogSummary
 

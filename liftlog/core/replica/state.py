@@ -84,12 +84,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from liftlog.core.confession import Confession
 from liftlog.core.context import Context
-from liftlog.core.damage import Damage
 from liftlog.core.metadata.records import PartitionState
-from liftlog.core.role_state import Following, LeaderState
-from liftlog.core.tail import TailCache, cut_batches
+from liftlog.core.replica.confession import Confession
+from liftlog.core.replica.damage import Damage
+from liftlog.core.replica.role_state import Following, LeaderState
+from liftlog.core.replica.tail import TailCache, cut_batches
 from liftlog.epochs import EpochHistory
 from liftlog.format import read_header
 from liftlog.messages import AppendLog, CheckpointHw, ConfigureLog, ResetLog, TruncateLog

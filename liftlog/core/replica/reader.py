@@ -16,8 +16,8 @@ replica. Such a batch is cut: nothing at or above the HW leaves here.
 
 from __future__ import annotations
 
-from liftlog.core.logstate import READY, LogState
-from liftlog.core.tail import cut_batches
+from liftlog.core.replica.state import READY, LogState
+from liftlog.core.replica.tail import cut_batches
 from liftlog.messages import (
     ERR_COMPACTED,
     ERR_DAMAGED,

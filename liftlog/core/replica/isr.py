@@ -7,9 +7,9 @@ the metadata group, repeated until they are decided.
 
 from __future__ import annotations
 
-from liftlog.core.logstate import START_MOVED, LogState
 from liftlog.core.metadata.commands import UNSENT, ChangeIsr
-from liftlog.core.role_state import LeaderState
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import START_MOVED, LogState
 
 
 class IsrKeeper:

@@ -1,4 +1,4 @@
-"""One replica: its log, its roles, and who hears of what. The theory stands in `logstate.py`.
+"""One replica: its log, its roles, and who hears of what. The theory stands in `state.py`.
 
     events, ticks, applied metadata --> a role --> moves of the state --> changes --> reactions of others
 
@@ -16,11 +16,17 @@ from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec
 
 from liftlog.core.context import Context
-from liftlog.core.follower import Follower
-from liftlog.core.isr import IsrKeeper
-from liftlog.core.leader import Leader
-from liftlog.core.lifecycle import Reopening
-from liftlog.core.logstate import (
+from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.follower import Follower
+from liftlog.core.replica.isr import IsrKeeper
+from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.lifecycle import Reopening
+from liftlog.core.replica.purge import Purges
+from liftlog.core.replica.reader import Readers
+from liftlog.core.replica.repair import Repairs
+from liftlog.core.replica.role_state import Following, LeaderState
+from liftlog.core.replica.serving import Serving, range_refusal, refuse
+from liftlog.core.replica.state import (
     FAILED,
     HW_MOVED,
     JOBS_WAIT,
@@ -31,13 +37,7 @@ from liftlog.core.logstate import (
     WHOLE,
     LogState,
 )
-from liftlog.core.metadata.records import PartitionState
-from liftlog.core.purge import Purges
-from liftlog.core.reader import Readers
-from liftlog.core.repair import Repairs
-from liftlog.core.role_state import Following, LeaderState
-from liftlog.core.serving import Serving, range_refusal, refuse
-from liftlog.core.upkeep import Upkeep
+from liftlog.core.replica.upkeep import Upkeep
 from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_FENCED,

@@ -8,9 +8,9 @@ that replication pipelines (R7).
 
 from __future__ import annotations
 
-from liftlog.core.logstate import LogState
 from liftlog.core.metadata.commands import UNSENT, ReportLeader
-from liftlog.core.role_state import Following
+from liftlog.core.replica.role_state import Following
+from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, decode_records, encode_records, parse_batch, read_header, slice_batch
 from liftlog.messages import (
     FETCH_BELOW_START,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from liftlog.core.logstate import LogState
+from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, parse_batch, slice_batch
 from liftlog.messages import FETCH_BELOW_START, FETCH_OK, LogRepaired, RangeFetch, RangeReply, Send
 from liftlog.types import Batch, LiftlogError, OffsetRange

@@ -19,8 +19,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from liftlog.core.context import Context
-from liftlog.core.logstate import LogState
-from liftlog.core.role_state import FollowerState, LeaderState
+from liftlog.core.replica.role_state import FollowerState, LeaderState
+from liftlog.core.replica.state import LogState
 from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_BELOW_START,

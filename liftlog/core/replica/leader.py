@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 
 from liftlog import headers
-from liftlog.core.logstate import LogState
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, Resign
 from liftlog.core.metadata.subjects import partition_subject
-from liftlog.core.role_state import LeaderState
-from liftlog.core.sequencer import sequence
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.sequencer import sequence
+from liftlog.core.replica.state import LogState
 from liftlog.headers import Wishes
 from liftlog.messages import (
     ERR_OVERLOAD,

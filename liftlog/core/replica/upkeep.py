@@ -23,7 +23,7 @@ stays true for ever, and a replica keeps the greatest that it has heard, across 
 
 from __future__ import annotations
 
-from liftlog.core.logstate import READY, LogState
+from liftlog.core.replica.state import READY, LogState
 from liftlog.messages import (
     Compacted,
     CompactLog,

@@ -6,7 +6,7 @@ Nothing here is done per message except the record's own encoding: a whole socke
 from __future__ import annotations
 
 from liftlog.codec import MissingCodec
-from liftlog.core.keys import encode
+from liftlog.core.replica.keys import encode
 from liftlog.format import compress
 from liftlog.headers import Wishes
 from liftlog.types import Batch, Message, PartitionId

@@ -8,8 +8,8 @@ retry.
 
 from __future__ import annotations
 
-from liftlog.core.logstate import LogState
-from liftlog.core.role_state import LeaderState
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     ERR_INVALID,
     ERR_NOT_LEADER,

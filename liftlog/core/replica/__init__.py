@@ -1,0 +1,1 @@
+"""ISR replication of one partition; `state.py` opens with the theory."""
