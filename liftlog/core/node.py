@@ -4,8 +4,8 @@ r"""One node of the cluster: `step(event) -> outcome`, composed of Raft, metadat
              \--> replicas (fetch, reply)                              |
     Published --> leader: sequence, append ----> AppendLog ----> Durable --> HW --> acks, readers
 
-This module only routes. What the parts promise stands in `replica/state.py` (R), `raft.py` (M1), `metadata.py` (I,
-R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
+This module only routes. What the parts promise stands in `replica/state.py` (R), `raft/raft.py` (M1),
+`metadata/metadata.py` (I, R9, R13-R16), `session.py` (I2, N2), `proposals.py` (M3) and `requests.py` (R3).
 """
 
 from __future__ import annotations
