@@ -132,7 +132,7 @@ class PartitionState(msgspec.Struct, frozen=True):
 
     def ordered(self, members: Container[int]) -> tuple[int, ...]:
         """Those of the replicas that are among the members, in the order of the replicas."""
-        return tuple(node for node in self.replicas if node in members)
+        return tuple([node for node in self.replicas if node in members])
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -183,8 +183,8 @@ class Records:
         return partition.refused.get(partition.leader, "")
 
     def replicas_on(self, node: int) -> Iterable[PartitionState]:
-        """The partitions of which a node keeps a replica. Each may be replaced while this is walked over."""
-        return (partition for partition in self.partitions.values() if node in partition.replicas)
+        """The partitions of which a node keeps a replica, as they are now."""
+        return [partition for partition in self.partitions.values() if node in partition.replicas]
 
     def take_changed(self) -> list[PartitionId]:
         changed = list(self.changed)
@@ -249,11 +249,11 @@ class Records:
 def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
     """Why the command at `index` cannot have made this record of the one before; empty if it can."""
     isr, eligible = now.isr, now.eligible
-    if now.replicas != before.replicas:
+    if now.replicas is not before.replicas and now.replicas != before.replicas:
         return f"the replicas {before.replicas} become {now.replicas}"
-    if isr != now.ordered(isr):
+    if isr is not before.isr and isr != now.ordered(isr):
         return f"the ISR {isr} is not of the replicas {now.replicas}"
-    if eligible and eligible != tuple(node for node in now.ordered(eligible) if node not in isr):
+    if eligible and eligible != tuple([node for node in now.ordered(eligible) if node not in isr]):
         return f"{eligible} are eligible beside the ISR {isr}"
     if now.leader and now.leader not in isr:
         return f"leader {now.leader} is not in the ISR {isr}"

@@ -72,6 +72,8 @@ class RaftState:
             self.voted_for = NO_NODE
         self.term_at_start = self.term
         self.role = FOLLOWER
+        self.is_leader = False
+        """Whether that is the role: asked more often than anything else."""
         self.leader: int = NO_NODE
         self.commit = 0
         self.may_vote = False
@@ -83,10 +85,6 @@ class RaftState:
         self.reads_ready: list[tuple[int, int]] = []
         """(key, index): the read may be answered once the state machine has applied up to index."""
         self.reads_failed: list[int] = []
-
-    @property
-    def is_leader(self) -> bool:
-        return self.role is LEADER
 
     @property
     def log(self) -> list[Entry]:
@@ -124,6 +122,7 @@ class RaftState:
             invariant(self.role is CANDIDATE, f"a {self.role.value} becomes leader of term {self.term}")
             invariant(self.voted_for == self.node, f"leader of term {self.term} with the votes of others")
         self.role = role
+        self.is_leader = role is LEADER
 
     def follow(self, leader: int) -> None:
         """Whoever leads the term as far as this node knows; 0 = not known."""
