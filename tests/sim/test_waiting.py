@@ -18,10 +18,8 @@ DAMAGED = RangeFetch(LOG, 1, 1, 1, 0, 5, 1000)
 
 
 def machine(reads: dict[int, tuple[int, Any]]) -> Any:
-    leading = SimpleNamespace(serving=SimpleNamespace(reads=reads))
-    node = SimpleNamespace(
-        config=NodeConfig(1, (1, 2, 3)), replicas={LOG: SimpleNamespace(leading=leading)}
-    )
+    roles = SimpleNamespace(serving=SimpleNamespace(reads=reads))
+    node = SimpleNamespace(config=NodeConfig(1, (1, 2, 3)), replicas={LOG: SimpleNamespace(roles=roles)})
     return SimpleNamespace(number=1, node=node)
 
 
