@@ -13,9 +13,11 @@ from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import UNSENT, ChangeIsr
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.role_state import FollowerState, Following, LeaderState
 from liftlog.core.replica.state import HW_MOVED, JOBS_WAIT, READY, START_MOVED, WAS_RESET, WHOLE, LogState
 from liftlog.format import encode_messages
+from liftlog.messages import Compacted
 from liftlog.types import (
     Batch,
     EpochStart,
@@ -234,6 +236,22 @@ def test_R2_a_leader_s_moves_touch_the_replica() -> None:
         ctx.touched.clear()
         move()
         assert ctx.touched == {LOG: None}
+
+
+def test_C2_a_compaction_that_was_in_work_at_a_cut_makes_nothing_clean() -> None:
+    """It told of records that an unclean election has cut: what came in their place counted as clean."""
+    ctx = context()
+    replica = Replica(ctx, LOG)
+    log = replica.log
+    log.opened(summary(hw=4))
+    log.enter(5)
+    replica.upkeep.busy = True
+    log.truncate(1, consent=True)
+    log.append([batch(1, 5)])
+    replica.durable(Ticket(ctx.ticket))
+    replica.on_upkeep(Compacted(LOG, True, 4, 2))
+    assert (log.clean_point, log.dropped_below) == (0, 2)
+    assert log.cached(1, 6, 1000) is None, "storage has compacted what lies below"
 
 
 # -- whatever the moves ------------------------------------------------------------------------------------

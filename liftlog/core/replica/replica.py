@@ -27,6 +27,7 @@ from liftlog.core.replica.repair import Repairs
 from liftlog.core.replica.role_state import Following, LeaderState
 from liftlog.core.replica.serving import Serving, range_refusal, refuse
 from liftlog.core.replica.state import (
+    COMMITTED_CUT,
     FAILED,
     HW_MOVED,
     JOBS_WAIT,
@@ -211,6 +212,8 @@ class Replica:
                     self.follower.durable_moved()
             elif change == JOBS_WAIT:
                 self.upkeep.next()
+            elif change == COMMITTED_CUT:
+                self.upkeep.cut()
             elif change == WAS_RESET:
                 self.upkeep.outdated()
                 self.repairs.opened((), told=False)

@@ -114,11 +114,13 @@ WHOLE = 1
 """No damage is left."""
 WAS_RESET = 2
 """Every record is forgotten."""
-HW_MOVED = 4
-START_MOVED = 8
-JOBS_WAIT = 16
+COMMITTED_CUT = 4
+"""What was known committed was cut, with the group's consent."""
+HW_MOVED = 8
+START_MOVED = 16
+JOBS_WAIT = 32
 """There is something for storage to do beside replication."""
-MOVED = 32
+MOVED = 64
 """Some field has changed."""
 
 PROMISES = (
@@ -461,7 +463,7 @@ class LogState:
         ctx.mark("R6.truncate")
         invariant(offset >= self.log_start, f"{self.id}: truncation to {offset} below {self.log_start}")
         invariant(offset >= self.hw or consent, f"{self._ends()}: cut to {offset}, below what is committed")
-        self.touch()
+        self.touch(COMMITTED_CUT if offset < self.hw else MOVED)
         self.cache.cut(offset)
         self.history.truncate(offset)
         self.leo = min(self.leo, offset)
@@ -547,13 +549,17 @@ class LogState:
 
     # -- compaction (C1, C2, C4) ------------------------------------------------------------------
 
-    def cleaned(self, clean_point: int, dropped_below: int) -> None:
-        """Storage has compacted up to `clean_point`, and dropped tombstones below `dropped_below`."""
-        invariant(clean_point <= self.leo, f"{self._ends()}: compacted up to {clean_point}")
-        if clean_point > self.clean_point:
-            self.ctx.mark("C1.clean")
-        self.clean_point = clean_point
+    def cleaned(self, clean_point: int, dropped_below: int, cut_meanwhile: bool = False) -> None:
+        """Storage has compacted up to `clean_point`, and dropped tombstones below `dropped_below`.
+
+        `cut_meanwhile`: what was compacted may lie in part where other records are now, which are not clean.
+        """
         self.cache.forget_below(clean_point)
+        if not cut_meanwhile:
+            invariant(clean_point <= self.leo, f"{self._ends()}: compacted up to {clean_point}")
+            if clean_point > self.clean_point:
+                self.ctx.mark("C1.clean")
+            self.clean_point = clean_point
         if dropped_below > self.dropped_below:
             self.ctx.mark("C2.dropped")
             self.dropped_below = dropped_below

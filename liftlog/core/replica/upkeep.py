@@ -50,6 +50,7 @@ class Upkeep:
         "compact_ticks",
         "compacting",
         "ctx",
+        "cut_meanwhile",
         "job_outdated",
         "log",
         "retain_ticks",
@@ -63,6 +64,8 @@ class Upkeep:
         self.busy = False
         self.job_outdated = False
         """The log was reset after the job in work was given out: its answer means nothing any more."""
+        self.cut_meanwhile = False
+        """Committed records were cut after the job in work was given out."""
         self.retain_ticks = 0
         self.compact_ticks = 0
         self.compacting = False
@@ -76,6 +79,10 @@ class Upkeep:
         """The log was opened (anew): storage has answered everything that it was asked before."""
         self.busy = self.job_outdated = self.compacting = False
         self.scrub_offset = self.log.log_start
+
+    def cut(self) -> None:
+        """Committed records were cut: what takes their place, a compaction in work has not seen (C2)."""
+        self.cut_meanwhile = self.busy
 
     def outdated(self) -> None:
         """The log was reset."""
@@ -110,6 +117,7 @@ class Upkeep:
         job = self._move() or self._repair() or self._retain() or self._compact() or self._scrub()
         if job is not None:
             self.busy = True
+            self.cut_meanwhile = False
             self.ctx.effects.append(job)
 
     # -- the jobs ---------------------------------------------------------------------------------
@@ -182,7 +190,7 @@ class Upkeep:
         """Whether this answer means anything, and damage that it names."""
         if not self._answered():
             return False
-        self.log.cleaned(event.clean_point, event.dropped_below)
+        self.log.cleaned(event.clean_point, event.dropped_below, cut_meanwhile=self.cut_meanwhile)
         if event.error:
             self.ctx.mark("C1.failed")
         if event.error or event.done:
