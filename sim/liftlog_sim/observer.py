@@ -351,12 +351,13 @@ class Observer:
             seen = replicas.get(partition)
             if seen is None:
                 seen = replicas[partition] = _Seen()
+            log = replica.log
             if (
-                replica.leo != seen.leo
-                or replica.hw != seen.hw
-                or replica.durable_leo != seen.durable_leo
-                or replica.epoch != seen.epoch
-                or (replica.leading is not None) != seen.leading
+                log.leo != seen.leo
+                or log.hw != seen.hw
+                or log.durable_leo != seen.durable_leo
+                or log.epoch != seen.epoch
+                or (log.leading is not None) != seen.leading
             ):
                 self._moved(machine, partition, replica, seen)
 

@@ -197,6 +197,8 @@ class Replica:
     def _settle(self) -> None:
         """Have everybody react to what has changed, until nothing changes any more."""
         log = self.log
+        if not log.changes:
+            return
         for _ in range(ROUNDS_MAX):
             change = log.take_change()
             if change == MOVED:
