@@ -313,11 +313,6 @@ NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
     "what a library hands to its users, each by its own import": ("Budget", "Options"),
 }
 
-# Names that stand for two things and should not. None may be added; whoever renames one takes it out.
-KNOWN_REPEATED_NAMES = (
-    "Result",
-)
-
 # Core and storage see the world through events, effects and ports only.
 PURE_ROOMS = (
     "liftlog.core",
@@ -788,7 +783,7 @@ def long_functions(module: str, tree: ast.Module) -> Iterator[tuple[str, int]]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def name_violations(modules: dict[str, ast.Module], may: Iterable[str], known: Iterable[str]) -> list[str]:
+def name_violations(modules: dict[str, ast.Module], may: Iterable[str]) -> list[str]:
     """Names of classes that several modules define and may not, and names listed that are borne by one."""
     places: dict[str, list[str]] = {}
     for module, tree in modules.items():
@@ -796,7 +791,7 @@ def name_violations(modules: dict[str, ast.Module], may: Iterable[str], known: I
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module)
     repeated = {name: places[name] for name in sorted(places) if len(places[name]) > 1}
-    listed = [*may, *known]
+    listed = list(may)
     problems = [
         f"{name} is a class in {', '.join(where)}: one concept, one name"
         for name, where in repeated.items()
@@ -905,7 +900,7 @@ def test_a_call_with_many_nameless_arguments_is_found() -> None:
 
 def test_one_concept_has_one_name(modules: dict[str, ast.Module]) -> None:
     may = [name for names in NAMES_THAT_MAY_REPEAT.values() for name in names]
-    report(name_violations(modules, may, KNOWN_REPEATED_NAMES))
+    report(name_violations(modules, may))
 
 
 def test_core_and_storage_never_depend_on_set_order_or_identity(modules: dict[str, ast.Module]) -> None:
@@ -1137,11 +1132,11 @@ def test_a_name_that_two_classes_bear_is_found_and_so_is_one_that_is_listed_with
         "liftlog_spec.b": "class One: ...\nclass _Two: ...",
     }
     modules = {module: ast.parse(source) for module, source in sources.items()}
-    assert name_violations(modules, (), ()) == [
+    assert name_violations(modules, ()) == [
         "One is a class in liftlog_sim.a, liftlog_spec.b: one concept, one name"
     ]
-    assert name_violations(modules, ("One",), ()) == []
-    assert name_violations(modules, (), ("One", "Three")) == ["Three is borne by one class now: take it out"]
+    assert name_violations(modules, ("One",)) == []
+    assert name_violations(modules, ("One", "Three")) == ["Three is borne by one class now: take it out"]
 
 
 FOREIGN_WRITES = [

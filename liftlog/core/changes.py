@@ -21,7 +21,7 @@ from liftlog.core.metadata.commands import (
     RequestId,
 )
 from liftlog.core.metadata.limits import with_defaults
-from liftlog.core.metadata.records import LATE, STALE, Result, StreamState
+from liftlog.core.metadata.records import LATE, STALE, CommandResult, StreamState
 from liftlog.core.metadata.subjects import config_problem
 from liftlog.core.proposals import Proposals
 from liftlog.core.waiting import Clients, Waiting
@@ -165,7 +165,7 @@ class Changes:
             text = "too many commands wait here; try again"
             self._clients.answer(waiting, ErrorReply(ERR_OVERLOAD, text, True))
 
-    def applied(self, command: Command, result: Result) -> None:
+    def applied(self, command: Command, result: CommandResult) -> None:
         waiting = self._sent.pop(command.request, None)
         if waiting is None:
             return

@@ -19,7 +19,7 @@ from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.leader import Leader
@@ -101,7 +101,7 @@ def foreign_command(sender: int, message: PeerMessage) -> str:
     return ""
 
 
-def _unheard(index: int, command: Command, result: Result) -> None:
+def _unheard(index: int, command: Command, result: CommandResult) -> None:
     pass
 
 
@@ -117,7 +117,7 @@ class Node:
         config: NodeConfig,
         recovered: Recovered,
         mutants: Mutants = NO_MUTANTS,
-        applied: Callable[[int, Command, Result], None] = _unheard,
+        applied: Callable[[int, Command, CommandResult], None] = _unheard,
         contains: bool = False,
     ) -> None:
         """`applied`: told of each command of the group, by its index, the moment it has been applied, since

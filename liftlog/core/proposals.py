@@ -34,7 +34,7 @@ from liftlog.core.metadata.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.metadata.records import LATE, Result
+from liftlog.core.metadata.records import LATE, CommandResult
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import Forward, Send
 from liftlog.types import invariant
@@ -201,7 +201,7 @@ class Proposals:
         if index is not None:
             self.in_log[request] = index
 
-    def applied(self, command: Command, result: Result) -> None:
+    def applied(self, command: Command, result: CommandResult) -> None:
         request = command.request
         self.requests.pop(request, None)
         self.in_log.pop(request, None)

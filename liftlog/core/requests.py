@@ -13,7 +13,7 @@ from liftlog.core.changes import Changes
 from liftlog.core.context import Context
 from liftlog.core.describe import cluster_status, describe_stream, unknown_stream
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.replica import Replica
@@ -115,7 +115,7 @@ class Requests:
     def barrier_failed(self, number: int) -> None:
         self._barrier.failed(number)
 
-    def applied(self, command: Command, result: Result) -> None:
+    def applied(self, command: Command, result: CommandResult) -> None:
         self._changes.applied(command, result)
 
     def metadata_moved(self) -> None:

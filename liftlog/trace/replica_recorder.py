@@ -26,7 +26,7 @@ from liftlog.core.metadata.commands import (
     ReplicaFailed,
 )
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import LIVE, PartitionState, Result
+from liftlog.core.metadata.records import LIVE, CommandResult, PartitionState
 from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
 from liftlog.format import CorruptBatch, read_header
@@ -271,7 +271,7 @@ class Recorder:
 
     # -- the metadata group -----------------------------------------------------------------------
 
-    def applied(self, index: int, command: Command, result: Result) -> None:
+    def applied(self, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command; another of the same step may follow."""
         metadata = self._node.metadata
         told = self._told
@@ -289,7 +289,7 @@ class Recorder:
             told.put(partition, after)
             self._add_group(index, command, result, partition, after)
 
-    def _candidates(self, command: Command, metadata: Metadata, result: Result) -> list[PartitionId]:
+    def _candidates(self, command: Command, metadata: Metadata, result: CommandResult) -> list[PartitionId]:
         """The partitions that a command may have touched."""
         if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode):
             return [p.id for p in metadata.partitions.values() if command.node in p.replicas]
@@ -303,7 +303,7 @@ class Recorder:
         return [command.partition]
 
     def _add_group(
-        self, index: int, command: Command, result: Result, partition: PartitionId, after: Group | None
+        self, index: int, command: Command, result: CommandResult, partition: PartitionId, after: Group | None
     ) -> None:
         ctx = self._node.ctx
         line = GroupStep(

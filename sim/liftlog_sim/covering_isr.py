@@ -31,7 +31,7 @@ from liftlog.core.metadata.commands import (
     encode_command,
 )
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import PartitionState, Result
+from liftlog.core.metadata.records import CommandResult, PartitionState
 from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_OK,
@@ -143,7 +143,7 @@ class IsrStage:
         self._requests += 1
         return RequestId(0, self._requests, len(self._entries) + SPAN_MAX)
 
-    def _command(self, command: Command) -> Result:
+    def _command(self, command: Command) -> CommandResult:
         """One more command of the group's log."""
         self._entries.append(Entry(len(self._entries) + 1, 1, encode_command(command)))
         result = self.metadata.apply(len(self._entries), command)
@@ -214,7 +214,7 @@ class IsrStage:
                 if busy:
                     self._elect_leader(spare, busy[0], True)
 
-    def _create(self, config: StreamConfig) -> Result:
+    def _create(self, config: StreamConfig) -> CommandResult:
         return self._command(CreateStream(self._request(), config, len(self._entries)))
 
     def _registration(self, n: int) -> RegisterNode | None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from liftlog.api.spans import materialize
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.node import Node
 from liftlog.driver.interpreter import Ports
 from liftlog.messages import (
@@ -85,7 +85,7 @@ class MachineHooks(Protocol):
         """It has its node, which is not started yet."""
         ...
 
-    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command of the metadata group, in the middle of a step."""
         ...
 

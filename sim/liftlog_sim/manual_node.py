@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.node import Node
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
@@ -144,7 +144,7 @@ class ManualNode:
         finally:
             self._busy = False
 
-    def _applied(self, index: int, command: Command, result: Result) -> None:
+    def _applied(self, index: int, command: Command, result: CommandResult) -> None:
         self._recorder.applied(index, command, result)
 
     def _stepped(self, event: Event | None, outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.replica.replica import Replica
 from liftlog.messages import (
     AckPublishes,
@@ -201,7 +201,7 @@ class Observer:
             except Violation as violation:
                 self.fail(violation)
 
-    def command_applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def command_applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command of the metadata group, in the middle of a step."""
         self._account.authors.applied(index, command, machine.running.metadata)
         self._sessions.applied(machine, index, command, result)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import Event, Outcome
 from liftlog.trace.parting import parted
 from liftlog.trace.replica_recorder import Told
@@ -101,7 +101,7 @@ class Refining:
             self._replica_steps += former.replicas.replica_steps
         self._processes[machine.number] = RefinedProcess(machine, self._told)
 
-    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """A node has applied a command, in the middle of a step."""
         self._processes[machine.number].replicas.applied(index, command, result)
 

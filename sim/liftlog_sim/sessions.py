@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from liftlog.core.metadata.commands import Command, ConfirmNode, ExpireNode, RegisterNode
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import HeartbeatReply, Send
 from liftlog_sim.invariants import Checks, Violation
 
@@ -49,7 +49,7 @@ class WholeSessions:
         """A new process knows of no session."""
         self._sessions[machine.number] = {}
 
-    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """A process has applied a command."""
         if result.code:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from liftlog.core.metadata.commands import Command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import Event, Outcome
 from liftlog_sim.machine import Machine
 
@@ -17,7 +17,7 @@ class StepWatcher(Protocol):
         """A process has its node, which is not started yet. Raises Violation."""
         ...
 
-    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command, in the middle of a step."""
         ...
 

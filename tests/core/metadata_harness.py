@@ -17,7 +17,7 @@ from liftlog.core.metadata.commands import (
     TailReport,
 )
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import PartitionState, Result
+from liftlog.core.metadata.records import CommandResult, PartitionState
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
 
 
@@ -46,7 +46,7 @@ class Cluster:
         self.counter += 1
         return RequestId(99, self.counter, self.metadata.applied + span)
 
-    def apply(self, command: Command) -> Result:
+    def apply(self, command: Command) -> CommandResult:
         return self.metadata.apply(self.metadata.applied + 1, command)
 
     def register(
@@ -78,11 +78,11 @@ class Cluster:
         self.apply(command)
         return self.metadata.nodes[node].incarnation
 
-    def confirm(self, node: int) -> Result:
+    def confirm(self, node: int) -> CommandResult:
         state = self.metadata.nodes[node]
         return self.apply(ConfirmNode(self.request(), node, state.incarnation, state.since))
 
-    def expire(self, node: int) -> Result:
+    def expire(self, node: int) -> CommandResult:
         state = self.metadata.nodes[node]
         return self.apply(ExpireNode(self.request(), node, state.incarnation, state.since))
 
@@ -104,7 +104,7 @@ class Cluster:
         isr: list[int],
         joiner: int = 0,
         incarnation: int | None = None,
-    ) -> Result:
+    ) -> CommandResult:
         if incarnation is None:
             incarnation = self.metadata.nodes[joiner].incarnation if joiner else 0
         return self.apply(

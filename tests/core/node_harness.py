@@ -16,7 +16,7 @@ from liftlog.core.metadata.commands import (
     Command,
 )
 from liftlog.core.metadata.metadata import (
-    Result,
+    CommandResult,
 )
 from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
@@ -221,7 +221,7 @@ class World:
         self.interpreters[node].start()
         self.post(node, BusUp())
 
-    def learned(self, node: int, index: int, command: Command, result: Result) -> None:
+    def learned(self, node: int, index: int, command: Command, result: CommandResult) -> None:
         """A node has applied a command, in the middle of a step: for worlds that look on."""
 
     def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:

@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.commands import Command, decode_command
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.format import decode_records, read_header
 from liftlog.messages import (
     FETCH_BELOW_START,
@@ -141,11 +141,11 @@ class WatchedWorld(World):
 
     def __init__(self, count: int, stepped: Callable[[int, Event, list[Effect]], None]) -> None:
         self.stepped = stepped
-        self.applied: list[tuple[int, Command, Result]] = []
+        self.applied: list[tuple[int, Command, CommandResult]] = []
         """What the node has applied in the step under way."""
         super().__init__(count)
 
-    def learned(self, node: int, index: int, command: Command, result: Result) -> None:
+    def learned(self, node: int, index: int, command: Command, result: CommandResult) -> None:
         self.applied.append((index, command, result))
 
     def observed(self, node: int, event: Event | None, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ from liftlog.core.metadata.commands import (
     decode_command,
     encode_command,
 )
-from liftlog.core.metadata.records import Result
+from liftlog.core.metadata.records import CommandResult
 from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 
@@ -439,7 +439,7 @@ def test_N7_partition_subjects_may_not_meet_another_stream() -> None:
 def test_N9_of_streams_that_overlap_one_answers() -> None:
     cluster = Cluster()
 
-    def create(name: str, subject: str, ack_reply: bool, partitions: int = 1) -> Result:
+    def create(name: str, subject: str, ack_reply: bool, partitions: int = 1) -> CommandResult:
         config = StreamConfig(name, subject, partitions, 1, ack_reply=ack_reply)
         return cluster.apply(cluster.creation(config))
 

@@ -14,7 +14,7 @@ from liftlog.core.metadata.commands import (
     Command,
 )
 from liftlog.core.metadata.metadata import (
-    Result,
+    CommandResult,
 )
 from liftlog.messages import (
     Event,
@@ -44,7 +44,7 @@ class Lines:
         assert machine.node is not None
         self.recorders[machine.number] = Recorder(machine.node)
 
-    def applied(self, machine: Machine, index: int, command: Command, result: Result) -> None:
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         self.recorders[machine.number].applied(index, command, result)
 
     def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:

@@ -45,10 +45,10 @@ from liftlog.core.metadata.records import (
     OK,
     REGISTERED,
     STALE,
+    CommandResult,
     NodeState,
     PartitionState,
     Records,
-    Result,
     StreamState,
     replaced,
 )
@@ -72,14 +72,14 @@ class Metadata(Records):
         self.counts = guards.marks
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
-        self.results: dict[RequestId, Result] = {}
+        self.results: dict[RequestId, CommandResult] = {}
         """M3: of every command that was applied and whose bound has not passed."""
         self._ends: dict[int, list[RequestId]] = {}
         """Which of them may be forgotten behind an index."""
 
     # -- the one entry ----------------------------------------------------------------------------
 
-    def apply(self, index: int, command: Command | None) -> Result:
+    def apply(self, index: int, command: Command | None) -> CommandResult:
         """Apply the command at Raft `index` (None = a leader's no-op).
 
         A repeated request changes nothing, and neither does one whose bound has passed (M3).
@@ -101,7 +101,7 @@ class Metadata(Records):
         self._remember(request, result)
         return result
 
-    def _remember(self, request: RequestId, result: Result) -> None:
+    def _remember(self, request: RequestId, result: CommandResult) -> None:
         """Until the index passes the command's bound: from then on that refuses it."""
         self.results[request] = result
         if not self._mutants.commands_never_expire:
@@ -109,7 +109,7 @@ class Metadata(Records):
         elif len(self.results) > MUTANT_MEMORY:
             del self.results[next(iter(self.results))]
 
-    def _dispatch(self, index: int, command: Command) -> Result:
+    def _dispatch(self, index: int, command: Command) -> CommandResult:
         match command:
             case RegisterNode():
                 return self._register(index, command)
@@ -140,7 +140,7 @@ class Metadata(Records):
 
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 
-    def _register(self, index: int, command: RegisterNode) -> Result:
+    def _register(self, index: int, command: RegisterNode) -> CommandResult:
         before = self.nodes.get(command.node)
         replaces = before.incarnation if before is not None else 0
         if not self._decides(("I2.stale-registration", command.replaces == replaces)):
@@ -173,7 +173,7 @@ class Metadata(Records):
             )
         return OK
 
-    def _confirm(self, index: int, command: ConfirmNode) -> Result:
+    def _confirm(self, index: int, command: ConfirmNode) -> CommandResult:
         node = self.nodes.get(command.node)
         if node is None:
             return STALE
@@ -185,7 +185,7 @@ class Metadata(Records):
             self.put_partition(partition if partition.leader else self._partitions.elect(partition))
         return OK
 
-    def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> Result:
+    def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> CommandResult:
         """R15: the node leaves every ISR, and successors are chosen, in one command."""
         node = self.nodes.get(command.node)
         if node is None:
@@ -203,13 +203,13 @@ class Metadata(Records):
 
     # -- streams (I1, N7, N9) ---------------------------------------------------------------------
 
-    def _create(self, index: int, command: CreateStream) -> Result:
+    def _create(self, index: int, command: CreateStream) -> CommandResult:
         config = with_defaults(command.config, len(self.nodes))
         existing = self.streams.get(config.name)
         if existing is not None:
             if existing.config == config:
-                return Result(stream=existing.id)
-            return Result(ERR_EXISTS, f"stream {config.name!r} exists with another configuration")
+                return CommandResult(stream=existing.id)
+            return CommandResult(ERR_EXISTS, f"stream {config.name!r} exists with another configuration")
         late_is_good = self._mutants.commands_never_expire or self._mutants.creation_never_stale
         if command.as_of < self.deleted_at and not late_is_good:
             self._count("M3.stale-creation")
@@ -229,7 +229,7 @@ class Metadata(Records):
                 f"{len(self.nodes)} have registered"
             )
         if problem:
-            return Result(ERR_INVALID, problem)
+            return CommandResult(ERR_INVALID, problem)
         identities = tuple(PartitionId(index, number) for number in range(config.partitions))
         self.put_stream(StreamState(index, config, identities))
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
@@ -244,14 +244,14 @@ class Metadata(Records):
             partition = PartitionState(identity, tuple(replicas), config.min_insync_replicas, isr=isr)
             self.add_partition(partition)
             self.put_partition(self._partitions.elect(partition))
-        return Result(stream=index)
+        return CommandResult(stream=index)
 
-    def _delete(self, command: DeleteStream) -> Result:
+    def _delete(self, command: DeleteStream) -> CommandResult:
         stream = self.by_id.get(command.stream)
         if self._mutants.delete_by_name:
             stream = self.streams.get(command.name)
         if stream is None:
             self._count("I1.deleted-before")
-            return Result(ERR_NOT_FOUND, f"stream {command.name!r} was deleted meanwhile")
+            return CommandResult(ERR_NOT_FOUND, f"stream {command.name!r} was deleted meanwhile")
         self.remove_stream(stream)
-        return Result(stream=stream.id)
+        return CommandResult(stream=stream.id)

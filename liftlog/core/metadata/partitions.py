@@ -22,10 +22,10 @@ from liftlog.core.metadata.records import (
     LIVE,
     OK,
     STALE,
+    CommandResult,
     LastKnown,
     PartitionState,
     Records,
-    Result,
     replaced,
 )
 from liftlog.core.metadata.standins import doubtful_tails, fits_record, greatest_last_known
@@ -88,7 +88,7 @@ class PartitionCommands:
 
     # -- ISR (R9, R13) ----------------------------------------------------------------------------
 
-    def change_isr(self, command: ChangeIsr) -> Result:
+    def change_isr(self, command: ChangeIsr) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)
         if partition is None:
@@ -109,7 +109,8 @@ class PartitionCommands:
             # The answer to a change is always a higher version: only that ends the leader's wait (R2).
             self._mark("R9.rejected")
             records.put_partition(partition.moved())
-            return Result("rejected", "joiner is not the current live incarnation, or the leader has changed")
+            detail = "joiner is not the current live incarnation, or the leader has changed"
+            return CommandResult("rejected", detail)
         self._mark("R9.addition" if command.joiner else "R9.removal")
         records.put_partition(self._with_isr(partition, command.isr))
         return OK
@@ -123,7 +124,7 @@ class PartitionCommands:
             self._mark("R13.eligibility-ends")
         return moved
 
-    def replica_failed(self, command: ReplicaFailed) -> Result:
+    def replica_failed(self, command: ReplicaFailed) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)
         node = records.nodes.get(command.node)
@@ -148,7 +149,7 @@ class PartitionCommands:
 
     # -- reports and readiness (R15, N1, N5) ------------------------------------------------------
 
-    def report(self, command: ReportLeader) -> Result:
+    def report(self, command: ReportLeader) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)
         reporter = records.nodes.get(command.reporter)
@@ -172,7 +173,7 @@ class PartitionCommands:
         records.put_partition(partition)
         return OK
 
-    def expire_reports(self, command: ExpireReports) -> Result:
+    def expire_reports(self, command: ExpireReports) -> CommandResult:
         partition = self._records.partitions.get(command.partition)
         if (
             partition is None
@@ -187,7 +188,7 @@ class PartitionCommands:
         )
         return OK
 
-    def leader_ready(self, command: LeaderReady) -> Result:
+    def leader_ready(self, command: LeaderReady) -> CommandResult:
         partition = self._records.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
@@ -198,7 +199,7 @@ class PartitionCommands:
         self._records.put_partition(replaced(partition, refused=refused, ready=not command.refusal))
         return OK
 
-    def resign(self, command: Resign) -> Result:
+    def resign(self, command: Resign) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
@@ -207,22 +208,22 @@ class PartitionCommands:
             return STALE
         if all(node == partition.leader or not records.is_live(node) for node in partition.isr):
             self._mark("N5.nobody-else")
-            return Result("rejected", "no other live replica is in sync")
+            return CommandResult("rejected", "no other live replica is in sync")
         self._mark("N5.handover")
         records.put_partition(self.elect(partition, avoid=partition.leader))
         return OK
 
     # -- elections (R1, R14, R16) -----------------------------------------------------------------
 
-    def elect_explicitly(self, command: ElectLeader) -> Result:
+    def elect_explicitly(self, command: ElectLeader) -> CommandResult:
         records, node = self._records, command.node
         partition = records.partitions.get(command.partition)
         if partition is None:
-            return Result(ERR_NOT_FOUND, "the partition does not exist")
+            return CommandResult(ERR_NOT_FOUND, "the partition does not exist")
         if not self._decides(("R16.stale-election", partition.version == command.version)):
             return STALE
         if node not in partition.replicas or not records.is_live(node):
-            return Result(ERR_INVALID, f"node {node} is no live replica of this partition")
+            return CommandResult(ERR_INVALID, f"node {node} is no live replica of this partition")
         if node in partition.isr:
             partition = self._lead(partition, node)
         elif node in partition.eligible and not any(records.is_live(other) for other in partition.isr):
@@ -234,13 +235,13 @@ class PartitionCommands:
             partition = replaced(partition, unclean_epochs=unclean_epochs)
         else:
             self._mark("R16.may-lack")
-            return Result(
+            return CommandResult(
                 ERR_INVALID, f"node {node} may lack committed data; only an unclean election can choose it"
             )
         records.put_partition(partition)
         return OK
 
-    def rebalance(self, command: Rebalance) -> Result:
+    def rebalance(self, command: Rebalance) -> CommandResult:
         records, moved = self._records, 0
         for partition in records.partitions.values():
             if partition.led_since > command.as_of:
@@ -251,7 +252,7 @@ class PartitionCommands:
                         records.put_partition(self._lead(partition, node))
                         moved += 1
                     break
-        return Result(detail=f"{moved} partitions moved")
+        return CommandResult(detail=f"{moved} partitions moved")
 
     def elect(self, partition: PartitionState, avoid: int = 0) -> PartitionState:
         """R16: from the live ISR, else the live eligible, else by R14; else nobody. Ends the old epoch."""

@@ -141,7 +141,7 @@ class StreamState(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionId, ...]
 
 
-class Result(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """Outcome of a command. `code` empty = done."""
 
     code: str = ""
@@ -149,9 +149,9 @@ class Result(msgspec.Struct, frozen=True):
     stream: int = 0
 
 
-OK = Result()
-STALE = Result("stale", "the precondition does not hold any more")
-LATE = Result("late", "the index up to which this command meant something has passed")
+OK = CommandResult()
+STALE = CommandResult("stale", "the precondition does not hold any more")
+LATE = CommandResult("late", "the index up to which this command meant something has passed")
 
 
 class Records:
