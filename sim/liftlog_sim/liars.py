@@ -130,6 +130,8 @@ class Liars:
         self._account.checks.counts["HonestHeard"] += 1
         key = (machine.number, machine.restarts)
         refused = ctx.refused != self._refusals.get(key, 0)
+        if not refused and not self._told:
+            return False
         if refused:
             self._refusals[key] = ctx.refused
         if self.is_lie(event):

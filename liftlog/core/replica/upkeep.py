@@ -124,6 +124,8 @@ class Upkeep:
 
     def _move(self) -> StorageJob | None:
         # Who wants it asks again while it has not happened: followers with each reply, a purge at each tick.
+        if not self.log.wanted_start:
+            return None
         wanted, settled = self.log.take_wanted_start(), self.log.settled
         if wanted > settled:
             self.ctx.mark("C3.settled")
