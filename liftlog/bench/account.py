@@ -13,7 +13,7 @@ from liftlog.bench.histogram import Histogram, summary_ms
 SLOT_S = 0.1
 """What the timeline counts together."""
 QUARTERS = 4
-NORMAL_SHARE, NORMAL_S = 0.02, 0.1
+NORMAL_SHARE, NORMAL_S = 0.02, 0.25
 """So many messages, as a share of the run or in seconds of it, may wait all the time."""
 KEPT_REASONS = 5
 

@@ -12,8 +12,12 @@ from liftlog.types import StreamConfig
 class LiftlogCluster:
     """As many nodes as the stream has replicas."""
 
-    def __init__(self, scratch: Scratch, replicas: int, subject: str, stream: str) -> None:
-        self.name = "liftlog"
+    echo = False
+
+    def __init__(
+        self, scratch: Scratch, replicas: int, subject: str, stream: str, name: str = "liftlog"
+    ) -> None:
+        self.name = name
         self.folder = scratch.folder / self.name
         self._scratch = scratch
         self._cluster = LocalCluster(self.folder, replicas)

@@ -17,6 +17,7 @@ from rich.table import Table
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.handover import SIGNALS, Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
+from liftlog.bench.latency_command import add_latency
 from liftlog.bench.load import Load
 from liftlog.bench.publish import PublishSummary, System, comparison, measure
 from liftlog.bench.storage_command import add_storage
@@ -57,6 +58,7 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     publish.add_argument("--json", action="store_true", help="print one JSON object")
     publish.set_defaults(run=run_publish)
+    add_latency(kinds)
     add_storage(kinds)
     handover = kinds.add_parser(
         "handover",

@@ -20,8 +20,12 @@ READY_TIMEOUT_S = 30.0
 class JetStream:
     """Servers with one stream. `sync_always` false is JetStream's default: a sync every two minutes."""
 
-    def __init__(self, scratch: Scratch, replicas: int, sync_always: bool, subject: str, stream: str) -> None:
-        self.name = "jetstream-always" if sync_always else "jetstream-default"
+    echo = False
+
+    def __init__(
+        self, scratch: Scratch, replicas: int, sync_always: bool, subject: str, stream: str, suffix: str = ""
+    ) -> None:
+        self.name = ("jetstream-always" if sync_always else "jetstream-default") + suffix
         self.folder = scratch.folder / self.name
         self._replicas = replicas
         self._subject = subject

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -28,22 +28,28 @@ class Figure:
         return (self.greatest - self.least) / self.median
 
 
+def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Round 0 is for warming up; then so many that count. Who comes first changes from round to round."""
+    for number in range(rounds + 1):
+        turn = number % len(names)
+        for name in (*names[turn:], *names[:turn]):
+            yield number, name
+
+
 def alternate(
     contenders: dict[str, Callable[[], float]], reference: str, rounds: int, progress: Callable[[str], None]
 ) -> dict[str, Figure]:
     """Run every contender `rounds` times, after one round that does not count; each returns its rate."""
     names = list(contenders)
     rates: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds + 1):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            progress(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
-            # Nobody pays for what another has left to write or to collect.
-            os.sync()
-            gc.collect()
-            rate = contenders[name]()
-            if number:
-                rates[name].append(rate)
+    for number, name in turns(names, rounds):
+        progress(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
+        # Nobody pays for what another has left to write or to collect.
+        os.sync()
+        gc.collect()
+        rate = contenders[name]()
+        if number:
+            rates[name].append(rate)
     return {
         name: Figure(
             statistics.median(found),

@@ -1,0 +1,271 @@
+"""What `liftlog bench latency` reads and prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from liftlog.bench.cluster import LiftlogCluster
+from liftlog.bench.floor import NAMES, Floor
+from liftlog.bench.jetstream import JetStream
+from liftlog.bench.latency import (
+    FIVE,
+    Configuration,
+    Contender,
+    LatencySummary,
+    check_disk,
+    disk_bytes_needed,
+    measure_latency,
+    ratios,
+    start_all,
+)
+from liftlog.bench.openloop import OpenLoad
+from liftlog.bench.percentile_plot import Panel, percentile_picture
+from liftlog.scratch import Scratch
+from liftlog.terminal import Activity
+from liftlog.types import LiftlogError
+from liftlog.version import VERSION
+
+SUBJECT = "bench.latency"
+STREAM = "bench"
+COMPARED = ("p50", "p99")
+SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
+RATE_MAX = 200_000
+SECONDS_MAX = 600
+MESSAGES_MAX = 5_000_000
+"""A round keeps every answer until it is over."""
+CONNECTIONS_MAX = 500
+GREATEST = {"size": 1_000_000, "rate": RATE_MAX, "connections": CONNECTIONS_MAX, "rounds": 100}
+LEAST = {"size": 20, "rate": 1, "connections": 1, "rounds": 1}
+
+NOTES = """\
+Milliseconds from the time at which a message was due to its ack, whether or not those before it were
+answered. Shown are medians of the rounds (max: of all), ratios are medians of the ratios within the rounds.
+A percentile that needs more messages than a round has is the round's maximum.
+
+responder        a Python process that subscribes and acknowledges at once: the floor of NATS and Python
+responder-sync   the same with one write and one fdatasync for whatever had arrived: the floor of an ack that
+                 means "on disk"
+request-reply    the same with the message itself as the answer: what plain NATS costs
+
+default          JetStream with as many replicas as the system, which syncs every two minutes
+
+CPU: microseconds a message, of all servers + of the generator. late: how late the generator sent, p99 in ms;
+it is part of every latency above. All processes share this machine: trust the ratios, not the digits.
+"""
+
+
+def add_latency(kinds: Any) -> None:
+    latency = kinds.add_parser(
+        "latency",
+        help="response times at fixed rates, from the time at which a message was due",
+        description="Starts everything it needs in a temporary folder, measures, and removes it again.",
+    )
+    latency.add_argument(
+        "--replicas", type=int, nargs="+", choices=(1, 3), default=[1], help="1, 3 or both (default 1)"
+    )
+    latency.add_argument("--size", type=int, help="payload bytes (default 256)")
+    latency.add_argument("--rate", type=float, help="messages a second over all connections (default 3000)")
+    latency.add_argument("--connections", type=int, help="connections of the generator (default 1)")
+    latency.add_argument(
+        "--five", action="store_true", help="instead: " + "; ".join(str(one) for one in FIVE)
+    )
+    latency.add_argument("--seconds", type=float, default=10.0, help="a round (default 10)")
+    latency.add_argument("--rounds", type=int, default=5, help="rounds for each system (default 5)")
+    latency.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
+    latency.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
+    latency.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON; -: print it")
+    latency.add_argument("--svg", type=Path, metavar="FILE", help="draw the percentiles")
+    latency.set_defaults(run=run_latency)
+
+
+def run_latency(options: argparse.Namespace) -> int:
+    configurations = _configurations(options)
+    replicas = sorted(set(options.replicas))
+    with Scratch("bench", options.dir) as scratch, Activity() as activity:
+        copies = sum(replicas) * (3 if options.vs else 1)
+        check_disk(scratch.folder, disk_bytes_needed(configurations, options.seconds, options.rounds, copies))
+        contenders = _contenders(scratch, replicas, options.vs == "jetstream")
+        start_all(contenders, activity.show)
+        found = {}
+        for configuration in configurations:
+            activity.show(str(configuration))
+            load = OpenLoad(
+                port=0,
+                subject=SUBJECT,
+                stream=STREAM,
+                rate=configuration.rate,
+                size=configuration.size,
+                seconds=options.seconds,
+                connections=configuration.connections,
+            )
+            found[configuration] = measure_latency(contenders, load, options.rounds, activity.show)
+    _write(options, replicas, found)
+    # A refusal of somebody else's is his affair; ours is a failed measurement.
+    ours = [one for systems in found.values() for name, one in systems.items() if "jetstream" not in name]
+    return 1 if any(one.lost for one in ours) else 0
+
+
+def _contenders(scratch: Scratch, replicas: Sequence[int], jetstream: bool) -> list[Contender]:
+    contenders: list[Contender] = [
+        Floor(scratch, kind, SUBJECT, STREAM) for kind in ("echo", "answer", "sync")
+    ]
+    for count in replicas:
+        contenders.append(LiftlogCluster(scratch, count, SUBJECT, STREAM, f"liftlog-{count}"))
+        if jetstream:
+            contenders += [
+                JetStream(scratch, count, always, SUBJECT, STREAM, f"-{count}") for always in (False, True)
+            ]
+    return contenders
+
+
+def _configurations(options: argparse.Namespace) -> Sequence[Configuration]:
+    """What is to be measured. Raises LiftlogError for values out of range."""
+    own = {name: getattr(options, name) for name in ("size", "rate", "connections")}
+    given = {name: value for name, value in own.items() if value is not None}
+    if options.five and given:
+        raise LiftlogError(f"--five names its own loads; leave out --{next(iter(given))}")
+    for name, value in (given | {"rounds": options.rounds}).items():
+        low, high = LEAST[name], GREATEST[name]
+        if not low <= value <= high:
+            raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
+    if not 0.5 <= options.seconds <= SECONDS_MAX:
+        raise LiftlogError(f"--seconds {options.seconds:g} is out of range; choose 0.5 to {SECONDS_MAX}")
+    configurations = FIVE if options.five else (Configuration(**({"size": 256, "rate": 3000.0} | given)),)
+    for one in configurations:
+        if one.rate * options.seconds > MESSAGES_MAX:
+            raise LiftlogError(
+                f"{one.rate:,g} a second for {options.seconds:g} seconds are more than {MESSAGES_MAX:,} "
+                "messages a round; choose fewer --seconds or a lower --rate"
+            )
+    if options.dir is not None and not options.dir.is_dir():
+        raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
+    for option, path in (("json", options.json), ("svg", options.svg)):
+        if path not in (None, "-") and not os.access(Path(path).resolve().parent, os.W_OK):
+            raise LiftlogError(f"--{option} {path}: its folder cannot be written to; name another")
+    return configurations
+
+
+Found = dict[Configuration, dict[str, LatencySummary]]
+
+
+def references_of(name: str) -> tuple[str, ...]:
+    """What a system is compared with: both floors, and JetStream's default with as many replicas."""
+    replicas = name.rpartition("-")[2]
+    ours = (f"jetstream-default-{replicas}",) if replicas.isdigit() else ()
+    return (NAMES["answer"], NAMES["sync"], *ours)
+
+
+def _ratios(systems: dict[str, LatencySummary]) -> dict[str, dict[str, dict[str, float]]]:
+    return {name: ratios(systems, references_of(name), COMPARED)[name] for name in systems}
+
+
+def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> None:
+    if options.svg is not None:
+        panels = [
+            Panel(
+                f"{configuration}, from due to acknowledged",
+                {name: one.distribution for name, one in systems.items() if not one.trouble},
+            )
+            for configuration, systems in found.items()
+        ]
+        options.svg.write_text(percentile_picture(panels), encoding="utf-8")
+    document = json.dumps(_document(options, replicas, found), indent=2)
+    if options.json == "-":
+        print(document)
+        return
+    if options.json is not None:
+        Path(options.json).write_text(document + "\n", encoding="utf-8")
+    console = Console(file=sys.stdout, highlight=False)
+    for configuration, systems in found.items():
+        _print(console, options, configuration, systems)
+    console.print(f"\n{NOTES}", end="", soft_wrap=True)
+
+
+def _document(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "replicas": list(replicas),
+        "seconds": options.seconds,
+        "configurations": [
+            {
+                "size": configuration.size,
+                "rate": configuration.rate,
+                "connections": configuration.connections,
+                "systems": {name: one.to_json() for name, one in systems.items()},
+                "ratios": _ratios(systems),
+            }
+            for configuration, systems in found.items()
+        ],
+    }
+
+
+def _print(
+    console: Console,
+    options: argparse.Namespace,
+    configuration: Configuration,
+    systems: dict[str, LatencySummary],
+) -> None:
+    title = f"{configuration}, ms from due to acknowledged, median of {options.rounds}"
+    table = _table(title, *SHOWN, "acked/s")
+    for name, one in systems.items():
+        values = ["-"] * len(SHOWN) if one.trouble else [_short(one.latency_ms(p)) for p in SHOWN]
+        table.add_row(name, *values, f"{one.median(lambda found: found.acked_per_s):,.0f}")
+    console.print(table)
+    title = "p50/p99 as a multiple of theirs; costs"
+    table = _table(title, "responder", "resp.-sync", "default", "CPU", "late")
+    references = (NAMES["answer"], NAMES["sync"], "jetstream-default-")
+    for name, compared in _ratios(systems).items():
+        one = systems[name]
+        servers = one.median(lambda found: found.server_cpu_us_per_message)
+        generator = one.median(lambda found: found.generator_cpu_us_per_message)
+        table.add_row(
+            name,
+            *(_multiples(compared, reference) for reference in references),
+            f"{servers:.0f}+{generator:.0f}",
+            _short(one.median(lambda found: found.late_ms.get("p99", 0.0))),
+        )
+    console.print(table)
+    for name, one in systems.items():
+        if one.trouble:
+            count = sum(bool(found.trouble) for found in one.rounds)
+            console.print(
+                f"{name}: no result, {count} of {len(one.rounds)} rounds: {one.trouble}",
+                soft_wrap=True,
+                markup=False,
+            )
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table.add_column("system", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _multiples(compared: dict[str, dict[str, float]], reference: str) -> str:
+    """`reference`: a system, or its name without the replicas."""
+    for name, its in compared.items():
+        if name == reference or name.rstrip("13") == reference:
+            return "/".join(f"{its[p]:.1f}" if its[p] < 100 else f"{its[p]:.0f}" for p in COMPARED)
+    return "-"
+
+
+def _short(milliseconds: float) -> str:
+    """Three significant digits."""
+    if milliseconds >= 100:
+        return f"{milliseconds:,.0f}"
+    return f"{milliseconds:.1f}" if milliseconds >= 10 else f"{milliseconds:.2f}"
