@@ -84,14 +84,14 @@ FIVE = (
 class LatencyRound:
     """One run against one system. Latencies in milliseconds; CPU in microseconds a message."""
 
-    acked: int
-    acked_per_s: float
-    latency_ms: dict[str, float]
-    late_ms: dict[str, float]
+    acked: int = 0
+    acked_per_s: float = 0.0
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    late_ms: dict[str, float] = field(default_factory=dict)
     """How late the generator sent."""
-    longest_gap_ms: float
-    server_cpu_us_per_message: float
-    generator_cpu_us_per_message: float
+    longest_gap_ms: float = 0.0
+    server_cpu_us_per_message: float = 0.0
+    generator_cpu_us_per_message: float = 0.0
     trouble: str = ""
     """Why its percentiles mean nothing: saturated, refused, lost."""
     lost: bool = False
@@ -180,7 +180,7 @@ def _round(contender: Contender, load: OpenLoad) -> tuple[LatencyRound, Histogra
     result = run_open_loop(load, contender.name)
     cpu_s = usage_of(contender.pids).cpu_seconds - before.cpu_seconds
     if "error" in result:
-        return LatencyRound(0, 0.0, {}, {}, 0.0, 0.0, 0.0, result["error"], lost=True), Histogram()
+        return LatencyRound(trouble=result["error"], lost=True), Histogram()
     saturated = result["saturated"]
     found = LatencyRound(
         acked=result["acked"],

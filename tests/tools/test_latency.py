@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def a_round(p50_ms: float, trouble: str = "", lost: bool = False) -> LatencyRound:
     latency_ms = {"p50": p50_ms, "p99": 2 * p50_ms, "max": 3 * p50_ms}
-    return LatencyRound(100, 10.0, latency_ms, {"p99": 0.1}, 1.0, 2.0, 3.0, trouble, lost)
+    return LatencyRound(acked=100, latency_ms=latency_ms, trouble=trouble, lost=lost)
 
 
 # -- the comparison -----------------------------------------------------------------------------------------
