@@ -3,7 +3,13 @@
 All systems stay up for the whole measurement; only one is loaded at a time. Each system first gets a short
 round that does not count. Before a round the file system is synced, so that nobody pays for what another has
 written. Medians over the rounds are compared; with them goes what the same rounds cost in processor time,
-memory, disk and ack latency, so that a better rate with a worse price shows as such.
+memory and disk, so that a better rate with a worse price shows as such.
+
+One of the systems is a responder that does nothing but answer (`liftlog.bench.floor`): whoever answers
+through the same NATS server in Python is no faster. Each rate and each CPU is told as a multiple of its.
+
+The time from send to ack is kept too, but not compared: under a window that is always full it is the window
+over the rate, whatever the system does. Response times are what `liftlog bench latency` is for.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from liftlog.bench.load import Load
+from liftlog.bench.rounds import turns
 from liftlog.bench.usage import folder_bytes, usage_of
 from liftlog.types import LiftlogError
 
@@ -40,8 +47,8 @@ class System(Protocol):
 
     def start(self) -> None: ...
 
-    def stored(self) -> int:
-        """How many messages the stream holds: must be at least what was acked."""
+    def stored(self) -> int | None:
+        """How many messages the stream holds: must be at least what was acked; None = it keeps none."""
         ...
 
 
@@ -78,23 +85,20 @@ def measure(
     for system in systems:
         progress(f"starting {system.name}")
         system.start()
-    stored: dict[str, int] = {}
-    for system in systems:
-        progress(f"{system.name}: warming up")
-        stored[system.name] = _round(
-            system, replace(load, messages=min(WARM_UP_MESSAGES, load.messages))
-        ).messages
-    found: dict[str, list[Round]] = {system.name: [] for system in systems}
-    for number in range(rounds):
-        for system in systems:
-            progress(f"round {number + 1} of {rounds}: {system.name}")
-            result = _round(system, load)
-            stored[system.name] += result.messages
-            found[system.name].append(result)
+    by_name = {system.name: system for system in systems}
+    stored = dict.fromkeys(by_name, 0)
+    found: dict[str, list[Round]] = {name: [] for name in by_name}
+    warm_up = replace(load, messages=min(WARM_UP_MESSAGES, load.messages))
+    for number, name in turns(list(by_name), rounds):
+        progress(f"round {number} of {rounds}: {name}" if number else f"{name}: warming up")
+        result = _round(by_name[name], load if number else warm_up)
+        stored[name] += result.messages
+        if number:
+            found[name].append(result)
     summaries = {}
     for system in systems:
         acked, held = stored[system.name], system.stored()
-        if held < acked:
+        if held is not None and held < acked:
             raise LiftlogError(f"{system.name} acked {acked} messages and holds {held}: it lost some")
         summaries[system.name] = _summarise(system, found[system.name], held)
     return summaries
@@ -128,7 +132,7 @@ def run_load(load: Load, name: str) -> dict[str, Any]:
     return result
 
 
-def _summarise(system: System, rounds: list[Round], stored: int) -> PublishSummary:
+def _summarise(system: System, rounds: list[Round], stored: int | None) -> PublishSummary:
     return PublishSummary(
         rate=statistics.median(r.rate for r in rounds),
         rate_min=min(r.rate for r in rounds),
@@ -137,19 +141,34 @@ def _summarise(system: System, rounds: list[Round], stored: int) -> PublishSumma
         latency_p99_ms=statistics.median(r.latency_p99_ms for r in rounds),
         server_cpu_us_per_message=statistics.median(r.server_cpu_us_per_message for r in rounds),
         memory_peak_mb=usage_of(system.pids).memory_peak_mb,
-        disk_bytes_per_message=folder_bytes(system.folder) / stored,
+        disk_bytes_per_message=folder_bytes(system.folder) / stored if stored else 0.0,
         rounds=rounds,
     )
 
 
 COSTS = (
-    "latency_p50_ms",
-    "latency_p99_ms",
     "server_cpu_us_per_message",
     "memory_peak_mb",
     "disk_bytes_per_message",
 )
 """Fields of `PublishSummary` where less is better."""
+
+
+def over_ceiling(summaries: dict[str, PublishSummary], ceiling: str) -> dict[str, dict[str, float]]:
+    """For each system its "rate" and its "server_cpu" over the ceiling's: medians of the rounds' ratios."""
+    base = summaries[ceiling].rounds
+    return {
+        name: {
+            "rate": statistics.median(
+                mine.rate / its.rate for mine, its in zip(summary.rounds, base, strict=True)
+            ),
+            "server_cpu": statistics.median(
+                mine.server_cpu_us_per_message / max(its.server_cpu_us_per_message, 1e-9)
+                for mine, its in zip(summary.rounds, base, strict=True)
+            ),
+        }
+        for name, summary in summaries.items()
+    }
 
 
 def comparison(summaries: dict[str, PublishSummary], ours: str) -> dict[str, dict[str, Any]]:

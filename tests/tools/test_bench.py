@@ -13,7 +13,7 @@ import pytest
 
 from liftlog import cli
 from liftlog.bench import storage_command
-from liftlog.bench.publish import PublishSummary, comparison
+from liftlog.bench.publish import PublishSummary, Round, comparison, over_ceiling
 from liftlog.bench.rounds import alternate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +60,20 @@ def test_the_comparison_names_what_is_worse_and_only_that() -> None:
     }
 
 
+def test_the_ceiling_is_compared_with_within_the_rounds() -> None:
+    def rounds(*pairs: tuple[float, float]) -> PublishSummary:
+        summary = a_summary(0)
+        summary.rounds += [Round(1, rate, 1.0, 2.0, cpu) for rate, cpu in pairs]
+        return summary
+
+    responder = rounds((100, 2), (1000, 4), (10, 1))
+    ours = rounds((50, 4), (900, 4), (2, 3))
+    assert over_ceiling({"responder": responder, "ours": ours}, "responder") == {
+        "responder": {"rate": 1.0, "server_cpu": 1.0},
+        "ours": {"rate": 0.5, "server_cpu": 2.0},
+    }
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--size", "0"), ("--window", "0"), ("--rounds", "0"), ("--dir", "/no/such/folder")]
 )
@@ -83,11 +97,15 @@ def test_both_systems_are_measured_and_everything_is_removed(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert list(document["systems"]) == ["liftlog", "jetstream-default", "jetstream-always"]
-    for system in document["systems"].values():
-        assert system["rate"] > 0 and system["disk_bytes_per_message"] > 128
+    systems = document["systems"]
+    assert list(systems) == ["responder", "liftlog", "jetstream-default", "jetstream-always"]
+    for name, system in systems.items():
+        assert system["rate"] > 0
+        assert system["disk_bytes_per_message"] > 128 or name == "responder"
         assert [round_["messages"] for round_ in system["rounds"]] == [3000]
-    assert set(document["liftlog_over"]) == {"jetstream-default", "jetstream-always"}
+    assert set(document["liftlog_over"]) == {"responder", "jetstream-default", "jetstream-always"}
+    assert document["over_responder"]["responder"] == {"rate": 1.0, "server_cpu": pytest.approx(1.0, abs=1)}
+    assert document["over_responder"]["liftlog"]["rate"] > 0
     assert left_behind(tmp_path) == []
 
 
