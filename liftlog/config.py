@@ -70,15 +70,17 @@ CLUSTER_NAME = re.compile(r"[A-Za-z0-9_\-]{1,64}")
 MIB = 1024 * 1024
 ENCRYPTION_KEY_VARIABLE = "LIFTLOG_ENCRYPTION_KEY"
 ENCRYPTION_KEY_BYTES = 32
-FENCE_TICKS = 5
-"""A heartbeat every other tick, an answer on its way, and a look ahead to the next tick (N2)."""
+LEASE_TICKS = 4
+"""A heartbeat on each tick, one that is lost, an answer on its way, a look ahead to the next tick (N2)."""
 
 PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "tick_ms": (10, 10_000),
     "election_min_ms": (50, 60_000),
     "election_max_ms": (100, 120_000),
+    "suspicion_ms": (20, 60_000),
     "heartbeat_ticks": (1, 100),
     "session_timeout_ms": (200, 120_000),
+    "lease_ms": (50, 60_000),
     "fence_margin_ms": (10, 60_000),
     "leader_timeout_ms": (100, 120_000),
     "report_window_ms": (100, 600_000),
@@ -480,18 +482,24 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
     for smaller, larger in (
         ("election_min_ms", "election_max_ms"),
         ("tick_ms", "election_min_ms"),
-        ("fence_margin_ms", "session_timeout_ms"),
+        ("suspicion_ms", "election_min_ms"),
     ):
         low, high = getattr(config, smaller), getattr(config, larger)
         if low >= high:
             raise LiftlogError(
                 f"{source}: [protocol] {smaller} = {low} must be below {larger} = {high}; change one of them"
             )
-    granted, least = config.session_timeout_ms - config.fence_margin_ms, FENCE_TICKS * config.tick_ms
-    if granted < least:
+    least = LEASE_TICKS * config.tick_ms
+    if config.lease_ms < least:
         raise LiftlogError(
-            f"{source}: [protocol] session_timeout_ms less fence_margin_ms is {granted}, but a leader needs "
-            f"{least}, {FENCE_TICKS} times tick_ms, to be heard in time; raise session_timeout_ms"
+            f"{source}: [protocol] lease_ms = {config.lease_ms}, but a leader needs {least}, {LEASE_TICKS} "
+            "times tick_ms, to be heard in time; raise lease_ms or lower tick_ms"
+        )
+    ends_ms = config.lease_ms + config.fence_margin_ms
+    if ends_ms > config.session_timeout_ms:
+        raise LiftlogError(
+            f"{source}: [protocol] lease_ms and fence_margin_ms are {ends_ms} together, but a session may "
+            f"end after session_timeout_ms = {config.session_timeout_ms}; raise that, or lower one of the two"
         )
 
 

@@ -331,13 +331,19 @@ class NodeConfig(msgspec.Struct, frozen=True):
     learners: tuple[int, ...] = ()
     address: str = ""
     """host:port where clients and peers reach this node's TCP port."""
-    tick_ms: int = 100
-    election_min_ms: int = 500
-    election_max_ms: int = 1000
+    tick_ms: int = 50
+    election_min_ms: int = 700
+    election_max_ms: int = 1100
+    suspicion_ms: int = 300
+    """M1o: how long a leader must have been silent of whom it is said that nobody listens there any more."""
     heartbeat_ticks: int = 1
     session_timeout_ms: int = 1500
-    fence_margin_ms: int = 300
-    leader_timeout_ms: int = 1000
+    lease_ms: int = 650
+    """N2: for so long from its sending a heartbeat that was answered lets a leader serve."""
+    fence_margin_ms: int = 50
+    """N2: the session of a node of whom it is said that nobody listens there ends so long after its lease."""
+    leader_timeout_ms: int = 1800
+    """R15: longer than a leader is unheard that pauses for half a second after two fetches that waited."""
     report_window_ms: int = 3000
     replica_lag_max_ms: int = 3000
     fetch_wait_ms: int = 500
@@ -436,6 +442,10 @@ class Mutants(msgspec.Struct, frozen=True):
     contradiction_believed: bool = False  # V3
     peer_batches_not_verified: bool = False  # D1
     frame_tag_ignored: bool = False  # V1
+    hint_ends_session: bool = False  # N2
+    hint_elects: bool = False  # M1d
+    hint_leaves_isr: bool = False  # R2
+    removal_before_lease: bool = False  # N2
 
 
 NO_MUTANTS = Mutants()

@@ -294,7 +294,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 # Folders of the core that stand on their own: what of the rest of it they may import.
 FLOORS: dict[str, tuple[str, ...]] = {
     "liftlog.core.metadata": ("liftlog.core.guards",),
-    "liftlog.core.raft": ("liftlog.core.guards",),
+    "liftlog.core.raft": ("liftlog.core.guards", "liftlog.core.hints"),
     "liftlog.core.replica": ("liftlog.core.context", "liftlog.core.metadata"),
 }
 

@@ -5,7 +5,14 @@ commands with preconditions: by the time one is applied, an expired node that ha
 incarnation or has been confirmed again, and the command means nothing.
 
 A node that has just become controller grants every node a whole session anew, and so does every controller
-to a node whose session begins: what went before, an expiry say, is of another session.
+to a node whose session begins: what went before, an expiry say, is of another session. One node it knows
+better: whoever was controller in the term before was heard by none of those who elected this one for the
+suspicion time at least (M1d), so that its contact is as old, and so is its session.
+
+A session ends after the session timeout. If it is said that nobody listens there any more (`hints.py`), it
+ends as soon as the lease has run out that the last answer has granted, and a margin: by then a node that
+lives in spite of the hint has fenced itself (N2). So a false hint takes an office from somebody who is cut
+off from the controller, a little sooner than without it, and never makes two leaders serve at once.
 """
 
 from __future__ import annotations
@@ -14,19 +21,40 @@ from liftlog.core.context import Context
 from liftlog.core.metadata.commands import UNSENT, ExpireNode, ExpireReports
 from liftlog.core.metadata.records import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
-from liftlog.types import PartitionId
+from liftlog.types import NO_NODE, PartitionId
+
+
+class SessionAge:
+    """How long a node has been silent in one session, which began at the index `since`."""
+
+    __slots__ = ("ends", "since", "ticks")
+
+    def __init__(self, since: int, ticks: int = 0) -> None:
+        self.since = since
+        self.ticks = ticks
+        self.ends = False
+        """This controller has asked for its end, which may be decided by now: it is not renewed any more."""
+
+    def grow(self) -> None:
+        self.ticks += 1
+
+    def end(self) -> None:
+        self.ends = True
 
 
 class Controller:
-    """Exists while this node is Raft leader."""
+    """Exists while this node is Raft leader. `predecessor`: the leader of the term before, if known (M1d)."""
 
-    __slots__ = ("ctx", "report_ages", "session_ages")
+    __slots__ = ("ctx", "report_ages", "sessions")
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, predecessor: int = NO_NODE) -> None:
         self.ctx = ctx
-        self.session_ages: dict[int, tuple[int, int]] = {}
-        """Of each node: which session (the index at which it began), and for how many ticks it was silent."""
+        self.sessions: dict[int, SessionAge] = {}
         self.report_ages: dict[tuple[PartitionId, int, int], int] = {}
+        known = ctx.metadata.nodes.get(predecessor)
+        if known is not None:
+            silent_ticks = ctx.config.suspicion_ms // ctx.config.tick_ms
+            self.sessions[predecessor] = SessionAge(known.since, silent_ticks)
 
     def on_heartbeat(self, sender: int, message: Heartbeat, in_contact: bool) -> None:
         """Renew a session. Unanswered while this leader itself lacks contact to a quorum (N2).
@@ -42,34 +70,46 @@ class Controller:
             ("N2.expiring", not self._is_expiring(sender, state.since)),
         ):
             return
-        self.session_ages[sender] = (state.since, 0)
+        self.sessions[sender] = SessionAge(state.since)
         if state.state != LIVE:
             self.ctx.mark("N2.unanswered")
             return
         self.ctx.effects.append(Send(sender, HeartbeatReply(message.incarnation, message.sequence)))
 
     def _is_expiring(self, node: int, since: int) -> bool:
-        """Whether this controller has asked for the end of that session, which may be decided by now."""
-        session, age = self.session_ages.get(node, (since, 0))
-        return session == since and age > self._session_ticks
-
-    @property
-    def _session_ticks(self) -> int:
-        return self.ctx.ticks_of(self.ctx.config.session_timeout_ms)
+        session = self.sessions.get(node)
+        return session is not None and session.since == since and session.ends
 
     def tick(self) -> None:
         ctx = self.ctx
-        limit = self._session_ticks
         for node in ctx.metadata.nodes.values():
             if node.state in GONE or node.node == ctx.node:
                 continue
-            since, age = self.session_ages.get(node.node, (node.since, 0))
-            age = age + 1 if since == node.since or ctx.mutants.session_age_kept else 1
-            self.session_ages[node.node] = (node.since, age)
-            if age > limit:
+            session = self.sessions.get(node.node)
+            if session is None or session.since != node.since:
+                kept = session.ticks if session is not None and ctx.mutants.session_age_kept else 0
+                session = self.sessions[node.node] = SessionAge(node.since, kept)
+            session.grow()
+            if session.ends or self._is_over(node.node, session):
+                session.end()
                 ctx.mark("R15.expire")
                 ctx.want(ExpireNode(UNSENT, node.node, node.incarnation, node.since))
         self._age_reports()
+
+    def _is_over(self, node: int, session: SessionAge) -> bool:
+        """Whether a session is to end now."""
+        ctx, config = self.ctx, self.ctx.config
+        if session.ticks > ctx.ticks_of(config.session_timeout_ms):
+            return True
+        if node not in ctx.hints:
+            return False
+        over = session.ticks > ctx.ticks_of(config.lease_ms + config.fence_margin_ms)
+        if ctx.mutants.removal_before_lease:
+            over = session.ticks > ctx.ticks_of(config.suspicion_ms)
+        if over or ctx.mutants.hint_ends_session:
+            ctx.mark("R15.hinted")
+            return True
+        return False
 
     def _age_reports(self) -> None:
         ctx = self.ctx

@@ -54,6 +54,8 @@ from liftlog.messages import (
     LogStartMoved,
     MetadataStalled,
     Outcome,
+    PeerBack,
+    PeerLost,
     PeerMessage,
     Published,
     RangeFetch,
@@ -138,6 +140,7 @@ class Node:
             guards=guards,
             nonce=recovered.nonce,
             refuse=self.ctx.refuse,
+            hints=self.ctx.hints,
         )
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.propose_by(self.proposals.want)
@@ -163,6 +166,8 @@ class Node:
             Compacted: self._on_upkeep,
             Scrubbed: self._on_upkeep,
             LogRepaired: self._on_upkeep,
+            PeerLost: self._on_peer_lost,
+            PeerBack: self._on_peer_back,
             BusUp: self._on_bus_up,
             BusDown: self._on_bus_down,
             Subscribed: self._on_subscribed,
@@ -224,6 +229,8 @@ class Node:
         sender, message = event.sender, event.message
         if self._is_refused(sender, message):
             return
+        if self.ctx.hints:
+            self.ctx.hints.heard(sender)
         match message:
             case Fetch():
                 replica = self._ready_replica(message.partition)
@@ -261,6 +268,15 @@ class Node:
             case _:
                 self.raft.on_message(sender, message)
                 self._after_raft()
+
+    def _on_peer_lost(self, event: PeerLost) -> None:
+        """A hint (N2, M1o)."""
+        if event.peer in self._peers and self.ctx.hints.lost(event.peer):
+            self.ctx.mark("N2.hint")
+            self.raft.on_peer_lost(event.peer)
+
+    def _on_peer_back(self, event: PeerBack) -> None:
+        self.ctx.hints.heard(event.peer)
 
     def _is_refused(self, sender: int, message: PeerMessage) -> bool:
         """V2, V3: whether no honest peer sends this. V5: commands are judged before they get into a log."""
@@ -328,7 +344,8 @@ class Node:
     def _after_raft(self) -> None:
         """Whatever Raft did: notice a change of controller, apply what is committed, answer barriers."""
         if self.raft.is_leader != (self.controller is not None):
-            self.controller = Controller(self.ctx) if self.raft.is_leader else None
+            made = Controller(self.ctx, self.raft.predecessor) if self.raft.is_leader else None
+            self.controller = made
         self._apply_committed()
         if self.raft.reads_ready:
             ready = self.raft.reads_ready[:]

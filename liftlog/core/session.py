@@ -4,8 +4,8 @@ A process that starts is nobody. It registers what its disk says; the Raft index
 incarnation. It writes the incarnation to its disk, and only then confirms it, so that a disk which remembers
 less than what was confirmed is known to be rolled back. From the confirmation on it may lead and join.
 
-Contact is counted from the moment a heartbeat was *sent* that the controller has answered, so that this
-node's idea of its session always ends before the controller's.
+Contact is counted from the moment a heartbeat was *sent* that the controller has answered. It grants a lease,
+which always ends before the controller may replace this node, hint or no hint (`controller.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from liftlog.core.metadata.records import EXPIRED, LIVE
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
 from liftlog.types import Identity, LogSummary, Recovered, TailState, Ticket
-
-HEARTBEAT_TICKS = 2
 
 
 class Session:
@@ -121,7 +119,7 @@ class Session:
                 self.contact_ms = self._clock_ms()
             elif self.raft.quorum_contact():
                 self.contact_ms = max(self.contact_ms, self.raft.quorum_contact_ms())
-        elif self.raft.leader and ctx.ticks % HEARTBEAT_TICKS == 0:
+        elif self.raft.leader:
             message = Heartbeat(ctx.incarnation, int(self._clock_ms()), ctx.metadata.applied)
             ctx.effects.append(Send(self.raft.leader, message))
         self._confirm()
@@ -143,11 +141,11 @@ class Session:
         return out and not before
 
     def out_of_contact(self) -> bool:
-        """N2: whether the session, less the margin, will have ended before the next tick looks again."""
+        """N2: whether the lease will have run out before the next tick looks again."""
         config, mutants = self.ctx.config, self.ctx.mutants
-        granted_ms = config.session_timeout_ms - config.fence_margin_ms
+        granted_ms = config.lease_ms
         if mutants.fenced_without_margin:
-            granted_ms = config.session_timeout_ms
+            granted_ms = config.lease_ms + config.fence_margin_ms
         if mutants.never_fenced:
             return not self.ctx.incarnation
         return not self.ctx.incarnation or self._clock_ms() + config.tick_ms > self.contact_ms + granted_ms

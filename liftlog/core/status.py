@@ -6,6 +6,7 @@ what it hears of clocks, disk and NATS.
 
 from __future__ import annotations
 
+from liftlog.core.hints import Hints
 from liftlog.types import InvariantViolation, NodeConfig, invariant
 
 
@@ -16,6 +17,7 @@ class Status:
         "bus_up",
         "config",
         "fenced",
+        "hints",
         "incarnation",
         "leaving",
         "node",
@@ -33,6 +35,7 @@ class Status:
         """This run's incarnation once it is durable here, else 0 (I2)."""
         self.fenced = False
         """N2: contact to the controller is too old to take messages from NATS."""
+        self.hints = Hints()
         self.bus_up = False
         self.stalled = ""
         """D5: why the disk takes no metadata; empty while it does."""

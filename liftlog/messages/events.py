@@ -27,6 +27,21 @@ class Received(Event):
     message: PeerMessage
 
 
+class PeerLost(Event):
+    """A host has answered that nobody listens where this node should be: a killed process, most likely.
+
+    A hint, never a proof: it may be late, missing or false. Said again as long as it is so.
+    """
+
+    peer: int
+
+
+class PeerBack(Event):
+    """A connection to this node stands, again or for the first time."""
+
+    peer: int
+
+
 class TimerFired(Event):
     """`monotonic_ms`: the node's monotonic clock. The tick is how time reaches the core: it comes before
     whatever was queued when it was due; the election timer comes behind that, since what is queued may be

@@ -11,6 +11,7 @@ are dropped and counted. The protocol repeats whatever matters, and old messages
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +22,7 @@ from liftlog.api import wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, SecureSession
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
-from liftlog.messages import Event, PeerMessage, Received, intake
+from liftlog.messages import Event, PeerBack, PeerLost, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.rarelog import RareLog
@@ -116,13 +117,16 @@ class PeerNetwork:
             try:
                 with trio.fail_after(CONNECT_TIMEOUT_S):
                     stream = await trio.open_tcp_stream(host, port)
-            except NETWORK_ERRORS:
+            except NETWORK_ERRORS as error:
+                if nobody_listens(error):
+                    await self._put(PeerLost(peer))
                 await trio.sleep(backoff_s)
                 backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
                 continue
             if stream.socket.getsockname() == stream.socket.getpeername():
                 # Nobody listens there, and the kernel happened to connect us to ourselves. Let the port go.
                 await trio.aclose_forcefully(stream)
+                await self._put(PeerLost(peer))
                 continue
             backoff_s = BACKOFF_MIN_S
             try:
@@ -146,6 +150,7 @@ class PeerNetwork:
                 caller = Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES), self._tags)
                 session = await introduce(stream, caller)
             self._counters["network.connects"] += 1
+            await self._put(PeerBack(peer))
             queue = SendQueue(self._limits.connection_bytes, self._budget)
             sealer = FrameSealer(session.caller_key, session.tags)
             self._queues[peer] = (queue, sealer)
@@ -192,6 +197,18 @@ class PeerNetwork:
             self._budget.give(counted)
             if self._incoming.get(peer) is one:
                 del self._incoming[peer]
+
+
+def nobody_listens(error: BaseException) -> bool:
+    """Whether a host has answered an attempt to connect: there is no such port. A hint (N2).
+
+    A host that is gone, a cut cable and a process that is stopped do not answer like that.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(nobody_listens(each) for each in error.exceptions)
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+        return True
+    return error.__cause__ is not None and nobody_listens(error.__cause__)
 
 
 async def _keep_alive(queue: SendQueue, sealer: FrameSealer) -> None:

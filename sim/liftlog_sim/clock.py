@@ -32,8 +32,10 @@ class SimClock:
         self.paused = False
 
     def monotonic_ms(self) -> float:
-        if self.paused:
-            return STANDSTILL_MS
+        return STANDSTILL_MS if self.paused else self.true_ms()
+
+    def true_ms(self) -> float:
+        """What it shows when somebody looks, and what a paused node will see."""
         return self._kernel.now_us * self.rate / 1000.0
 
     def wall_ms(self) -> int:

@@ -8,6 +8,7 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Received
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog_sim.bus import SimBus
+from liftlog_sim.connections import Connections
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.machine import Machine
@@ -32,6 +33,7 @@ class Cluster:
         self.network = SimNetwork(kernel, seed, knobs.network, self._deliver)
         self.bus = SimBus(kernel, seed, knobs.bus)
         self.machines: dict[int, Machine] = {}
+        self.connections = Connections(seed, knobs.hints, kernel, self.network, self.machines)
 
     def _deliver(self, number: int, event: Received) -> None:
         self.machines[number].post(event)

@@ -48,6 +48,8 @@ KINDS = (
     "slow_node",
     "storm",
     "pause",
+    "accuse",
+    "flap",
     "slow_disk",
     "sync_failure",
     "write_failure",
@@ -106,14 +108,15 @@ def _drawn(
     plan: list[Fault] = []
     if not kinds:
         return plan
-    now_us = 2 * SECOND
+    now_us = knobs.quiet_from_us or 2 * SECOND
     targets = [name for name, _ in TARGETS]
     shares = [share for _, share in TARGETS]
     while True:
-        now_us += int(draws.expovariate(1.0) * interval_us)
+        now_us += knobs.fault_spacing_us + int(draws.expovariate(1.0) * interval_us)
         if now_us >= knobs.duration_us:
             return plan
         kind = draws.choices(list(kinds), list(kinds.values()))[0]
         target = draws.choices(targets, shares)[0]
         duration_us = int(draws.expovariate(1.0) * knobs.fault_duration_us) + 10 * MILLISECOND
+        duration_us = min(duration_us, knobs.fault_duration_max_us or duration_us)
         plan.append(Fault(now_us, kind, target, duration_us, first + len(plan)))

@@ -98,6 +98,7 @@ class Faults:
         self.strikes.active = False
         self.liars.end()
         cluster = self._cluster
+        cluster.connections.active = False
         cluster.network.heal()
         cluster.network.options = msgspec.structs.replace(
             cluster.knobs.network, loss=0.0, duplicate=0.0, delay=0.0
@@ -300,6 +301,32 @@ class Faults:
             machine.resume()
 
     # -- network and bus -----------------------------------------------------------------------------------
+
+    def _accuse(self, fault: Fault, draws: random.Random) -> None:
+        """Everybody else is told that nobody listens where one node does; in most cases it is cut off from
+        them too, as by a firewall that refuses, or some links of it are.
+        """
+        machine = self._target(fault, draws)
+        cluster = self._cluster
+        cluster.connections.accuse(machine, cluster.kernel.now_us + fault.duration_us)
+        links = self.links_of(machine.number)
+        how = draws.randrange(4) if cluster.knobs.quiet_from_us == 0 else 0
+        if how == 1:
+            links = draws.sample(links, draws.randrange(1, len(links)))
+        if how:
+            self.block(links, fault)
+        self.done(fault, f"node {machine.number} is said to be gone{f', and {links} are cut' * bool(how)}")
+
+    def _flap(self, fault: Fault, draws: random.Random) -> None:
+        """The connections between two nodes, or of one with all, break again and again."""
+        machine = self._target(fault, draws)
+        peers = [peer for peer in self._cluster.machines if peer != machine.number]
+        if draws.random() < 0.5:
+            peers = [peers[draws.randrange(len(peers))]]
+        until_us = self._cluster.kernel.now_us + fault.duration_us
+        for peer in peers:
+            self._cluster.connections.flap((machine.number, peer), until_us)
+        self.done(fault, f"the connections of node {machine.number} with {peers} break again and again")
 
     def _partition(self, fault: Fault, draws: random.Random) -> None:
         """The nodes fall into two groups that do not hear each other; a scenario may state the links."""

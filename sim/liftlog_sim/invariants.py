@@ -22,10 +22,13 @@ histories costs the length of the list of epochs, not of the log, and is done on
     ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
-    FencedInTime         no leader takes or answers later, by its own clock, than session timeout less margin
-                         after it sent the last heartbeat that was answered (N2)
-    WholeSessions        no session ends before the session timeout has passed since it began or was renewed
-                         (R15, N2)
+    FencedInTime         no leader takes or answers later, by its own clock, than its lease after it sent the
+                         last heartbeat that was answered (N2)
+    SilentBeforeReplaced no session ends before the lease of the node that lives in it is over (N2)
+    WholeSessions        no session ends before the session timeout, or, with a hint, the lease and its
+                         margin, have passed since it began or was renewed (R15, N2)
+    NoFailoverWithoutCause  short pauses, connections that break, and false hints move no office
+    PromptFailover       soon after a kill others lead, without the dead one; both in quiet worlds only
     ReadsBounded         no more reads wait for a disk than its node's limits allow (L3)
     AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
     LogStartMonotone     a log start goes back by a reset only, and what was purged is never read again (C3)
@@ -78,7 +81,10 @@ STEP_INVARIANTS = (
     "NoFalseDamage",
     "AtomicStateFiles",
     "FencedInTime",
+    "SilentBeforeReplaced",
     "WholeSessions",
+    "NoFailoverWithoutCause",
+    "PromptFailover",
     "ReadsBounded",
     "CommandOnce",
     "CommandAsMeant",

@@ -12,6 +12,7 @@ from liftlog.messages import CompactLog, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
 from liftlog_sim.bus import BusOptions
+from liftlog_sim.connections import HintOptions
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.storage import StorageTimes
@@ -27,6 +28,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
 
     network: NetworkOptions = NetworkOptions()
     bus: BusOptions = BusOptions()
+    hints: HintOptions = HintOptions()
     storage_times: StorageTimes = StorageTimes()
     storage_options: StorageOptions = StorageOptions()
     clock_drift: float = 0.0
@@ -34,7 +36,12 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     clock_skew_ms: int = 0
 
     tick_ms: int = 250
-    """All other times of the protocol follow from the tick, in the proportions of the defaults."""
+    """All other times of the protocol are so many ticks."""
+    election_ticks: int = 5
+    suspicion_ticks: int = 3
+    session_ticks: int = 15
+    lease_ticks: int = 8
+    margin_ticks: int = 2
     fetch_wait_ticks: int = 6
     lag_ticks: int = 16
     report_ticks: int = 5
@@ -92,6 +99,15 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """(kind, weight) of what `liftlog_sim/faults.py` may do."""
     fault_interval_us: int = 2 * SECOND
     fault_duration_us: int = 3 * SECOND
+    fault_spacing_us: int = 0
+    """Between two faults, at least."""
+    fault_duration_max_us: int = 0
+    """0 = no bound."""
+    quiet_from_us: int = 0
+    """If not 0: nothing strikes before that, and from then on what happens must have a cause
+    (`liftlog_sim/causes.py`)."""
+    killed: bool = False
+    """Whether in such a world processes die: then others must be in office soon."""
     lies_interval_us: int = 0
     """How often a stranger comes or a peer breaks (`liftlog_sim/liars.py`), beside the other faults; 0 =
     never."""
@@ -138,10 +154,12 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             voters=tuple(range(1, self.nodes + 1)),
             address=f"10.0.0.{node}:7000",
             tick_ms=tick,
-            election_min_ms=5 * tick,
-            election_max_ms=(5 + self.election_spread_ticks) * tick,
-            session_timeout_ms=15 * tick,
-            fence_margin_ms=3 * tick,
+            election_min_ms=self.election_ticks * tick,
+            election_max_ms=(self.election_ticks + self.election_spread_ticks) * tick,
+            suspicion_ms=self.suspicion_ticks * tick,
+            session_timeout_ms=self.session_ticks * tick,
+            lease_ms=self.lease_ticks * tick,
+            fence_margin_ms=self.margin_ticks * tick,
             leader_timeout_ms=self.report_ticks * 2 * tick,
             report_window_ms=30 * tick,
             replica_lag_max_ms=self.lag_ticks * tick,

@@ -117,6 +117,10 @@ class SimNetwork:
         self._held.clear()
         self._slow.clear()
 
+    def joins(self, one: int, other: int) -> bool:
+        """Whether two nodes hear each other."""
+        return (one, other) not in self._blocked and (other, one) not in self._blocked
+
     def is_whole(self) -> bool:
         """Whether no link is cut."""
         return not self._blocked

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.commands import Command, ExpireNode
 from liftlog.core.metadata.records import CommandResult
 from liftlog.core.replica.replica import Replica
 from liftlog.messages import (
@@ -31,6 +31,7 @@ from liftlog.messages import (
     LookupTime,
     MoveLogStart,
     Outcome,
+    PeerLost,
     ReadLog,
     RebuildLog,
     Received,
@@ -54,6 +55,7 @@ from liftlog.types import (
     TailState,
 )
 from liftlog_sim.account import Account
+from liftlog_sim.causes import Causes
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from liftlog_sim.faults import Faults
@@ -124,6 +126,7 @@ class Observer:
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions = WholeSessions(self.checks)
+        self.causes = Causes(cluster, account)
         self._log_starts = LogStarts(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
@@ -135,6 +138,7 @@ class Observer:
             LogOpened: self._opened,
             Durable: self._log_starts.synced,
             Received: self._contacts.heard,
+            PeerLost: self._sessions.hinted,
         }
         self.refining: StepWatcher | None = None
         """Checks each step against the model, if this run is refined."""
@@ -205,6 +209,8 @@ class Observer:
         """The node has applied a command of the metadata group, in the middle of a step."""
         self._account.authors.applied(index, command, machine.running.metadata)
         self._sessions.applied(machine, index, command, result)
+        if isinstance(command, ExpireNode) and not result.code:
+            self._contacts.session_ended(self._cluster.machines[command.node], index, command)
         if self.refining is not None:
             self.refining.applied(machine, index, command, result)
 
@@ -289,7 +295,7 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
-            judged = self._account.authors.violation or self._sessions.violation
+            judged = self._account.authors.violation or self._sessions.violation or self._contacts.violation
             if judged is not None:
                 raise judged
             on_event = self._on_event.get(type(event)) if event is not None else None
@@ -325,6 +331,7 @@ class Observer:
                 self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
                 self.raft.elected(machine.number, raft.term, raft.log)
                 self._hunter.controller_elected(machine.number)
+                self.causes.happened(f"node {machine.number} becomes controller")
         if raft.commit != view.commit:
             self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
             for entry in raft.log[self.metadata.committed : raft.commit]:
@@ -380,6 +387,7 @@ class Observer:
                     *(number, replica.epoch, replica.epochs, replica.leo, replica.log_start, known_from)
                 )
                 self._hunter.leader_elected(number)
+                self.causes.happened(f"node {number} becomes leader of {partition}")
         seen.leading = leading
         seen.epoch = replica.epoch
         if replica.hw > seen.hw and truth.claimed(
@@ -426,6 +434,7 @@ class Observer:
     def _apply(self, metadata: Any) -> None:
         """Somebody applied a newer metadata entry than anybody before: this is the committed ISR now."""
         self.applied = metadata.applied
+        self.causes.looked()
         if len(metadata.partitions) != len(self.partitions):
             for truth in self.partitions.values():
                 if truth.id not in metadata.partitions:

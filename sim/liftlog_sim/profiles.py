@@ -19,6 +19,7 @@ from liftlog_sim.knobs import Knobs
 from liftlog_sim.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.overlap import with_copy
+from liftlog_sim.quiet import QUIET_PROFILES, failover, hiccups, hints_of
 from liftlog_sim.settings import base_knobs, draw_streams, small_stream, squeezed, storing
 from liftlog_sim.storage import StorageTimes
 
@@ -92,7 +93,9 @@ def draw_knobs(
         changes["streams"] = draw_streams(draws, nodes, len(knobs.streams))
     if duration_s:
         changes["duration_us"] = int(duration_s * SECOND)
-    changes["lies_interval_us"] = lies_interval_us(seed)
+    if (profile or drawn) not in QUIET_PROFILES:
+        changes["lies_interval_us"] = lies_interval_us(seed)
+        changes["hints"] = hints_of(seed)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))
@@ -154,6 +157,7 @@ def _kills(draws: random.Random) -> Knobs:
             ("stop_all", 1),
             ("crash_inside", 3),
             ("isolate", 1),
+            ("accuse", 1),
         ),
         fault_interval_us=draws.choice((1500, 2500)) * MILLISECOND,
         fault_duration_us=draws.choice((300, 1500, 4000)) * MILLISECOND,
@@ -193,6 +197,8 @@ def _partitions(draws: random.Random) -> Knobs:
             ("cut_both", 2),
             ("pause", 2),
             ("kill", 1),
+            ("accuse", 3),
+            ("flap", 1),
         ),
         fault_interval_us=draws.choice((1500, 2500, 4000)) * MILLISECOND,
         fault_duration_us=draws.choice((1, 4, 7)) * SECOND,
@@ -218,6 +224,7 @@ def _elections(draws: random.Random) -> Knobs:
             ("partition", 2),
             ("power", 2),
             ("slow_disk", 1),
+            ("accuse", 2),
         ),
         tick_ms=draws.choice((100, 150)),
         election_spread_ticks=draws.choice((1, 5)),
@@ -294,7 +301,10 @@ def _reorder(draws: random.Random) -> Knobs:
             draws.choice((1, 3)) * SECOND,
             draws.choice((0.0, 0.5)),
         ),
-        faults=(("storm", 3), ("slow_node", 3), ("kill", 2), ("isolate", 2), ("pause", 2), ("power", 1)),
+        faults=(
+            *(("storm", 3), ("slow_node", 3), ("kill", 2), ("isolate", 2), ("pause", 2), ("power", 1)),
+            *(("accuse", 1), ("flap", 1)),
+        ),
         fault_interval_us=2 * SECOND,
         fault_duration_us=draws.choice((1, 3)) * SECOND,
         hunt_leader=0.3,
@@ -319,6 +329,8 @@ def _shrinking(draws: random.Random) -> Knobs:
             ("kill", 2),
             ("one_way", 2),
             ("power", 2),
+            ("accuse", 2),
+            ("flap", 1),
         ),
         fault_interval_us=1200 * MILLISECOND,
         fault_duration_us=draws.choice((1, 2)) * SECOND,
@@ -580,10 +592,15 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "commands": _commands,
     "rejoins": _rejoins,
     "failures": _failures,
+    "hiccups": hiccups,
+    "failover": failover,
     "calm": _calm,
 }
 
-APART: tuple[tuple[str, float], ...] = (("rejoins", 0.06), ("failures", 0.014))
+APART: tuple[tuple[str, float], ...] = (
+    *(("rejoins", 0.06), ("failures", 0.014)),
+    *(("hiccups", 0.02), ("failover", 0.02)),
+)
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (
     ("mixed", 4.0),

@@ -1,16 +1,18 @@
-"""FencedInTime: who has lost contact to the controller is silent before anybody speaks in his place (N2).
+"""FencedInTime, SilentBeforeReplaced: who has lost contact to the controller is silent before anybody speaks
+in his place (N2).
 
-A leader may take messages and answer publishers until, by its own clock, the session timeout less the margin
-has passed since it *sent* the last heartbeat that was answered. Here that is measured from what goes over the
-wire, not from what the node believes. The controller sends itself no heartbeats: it is in contact as of the
-round of appends that a quorum of voters has answered. A process has nothing to lose before it is confirmed,
-so its time begins when its incarnation is durable.
+A leader may take messages and answer publishers until, by its own clock, the lease has passed since it *sent*
+the last heartbeat that was answered. Here that is measured from what goes over the wire, not from what the
+node believes. The controller sends itself no heartbeats: it is in contact as of the round of appends that a
+quorum of voters has answered. A process has nothing to lose before it is confirmed, so its time begins when
+its incarnation is durable. Nobody ends its session before that time is over, whatever the hints say.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from liftlog.core.metadata.commands import ExpireNode
 from liftlog.messages import (
     AppendReply,
     AppendRequest,
@@ -84,10 +86,16 @@ class ProcessContact:
         self._checks.counts["FencedInTime"] += 1
         now_ms = machine.clock.monotonic_ms()
         silent_ms = 0.0 if machine.knobs.nodes == 1 else now_ms - self._since_ms
-        limit_ms = config.session_timeout_ms - config.fence_margin_ms
+        limit_ms = config.lease_ms
         if silent_ms > limit_ms + TOLERANCE_MS:
             text = f"node {machine.number} {what} {silent_ms:.1f} ms after its last contact to the controller"
             raise Violation("FencedInTime", f"{text}; {limit_ms} ms were granted")
+
+    def granted_ms(self) -> float:
+        """How long the process may still serve by what it was granted; at most 0 if that is over."""
+        machine = self._machine
+        config = machine.knobs.node_config(machine.number)
+        return config.lease_ms - (machine.clock.true_ms() - self._since_ms)
 
     def _as_controller(self) -> float:
         """When the newest round was sent that a quorum of this term has answered, the controller included."""
@@ -99,11 +107,28 @@ class ProcessContact:
 class Contacts:
     """The contact of every running process."""
 
-    __slots__ = ("_checks", "_contacts")
+    __slots__ = ("_checks", "_contacts", "_ended", "violation")
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._contacts: dict[int, ProcessContact] = {}
+        self._ended = 0
+        self.violation: Violation | None = None
+        """The first session that ended too soon; a node is in the middle of its step then."""
+
+    def session_ended(self, machine: Machine, index: int, command: ExpireNode) -> None:
+        """SilentBeforeReplaced: somebody is the first to apply that the session of `machine` has ended."""
+        if index <= self._ended:
+            return
+        self._ended = index
+        node = machine.node
+        if node is None or not node.incarnation or node.incarnation != command.incarnation:
+            return
+        self._checks.counts["SilentBeforeReplaced"] += 1
+        left_ms = self._contacts[machine.number].granted_ms()
+        if left_ms > TOLERANCE_MS and self.violation is None:
+            text = f"the session of node {machine.number} ends, and others take over, {left_ms:.1f} ms before"
+            self.violation = Violation("SilentBeforeReplaced", f"{text} what it was granted has run out")
 
     def of(self, machine: Machine) -> ProcessContact:
         return self._contacts[machine.number]

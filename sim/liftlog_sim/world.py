@@ -28,6 +28,7 @@ from liftlog_sim.account import Account
 from liftlog_sim.atlas import Atlas
 from liftlog_sim.clients import Clientele, ClientHub
 from liftlog_sim.cluster import Cluster
+from liftlog_sim.connections import Connections
 from liftlog_sim.fault_plan import Fault, draw_plan
 from liftlog_sim.faults import Faults
 from liftlog_sim.hunter import Hunter
@@ -47,13 +48,15 @@ class Wiring:
     the machine again, and to the clients.
     """
 
-    def __init__(self, observer: Observer, faults: Faults, clients: ClientHub) -> None:
+    def __init__(
+        self, observer: Observer, faults: Faults, clients: ClientHub, connections: Connections
+    ) -> None:
         self._observer = observer
+        self._connections = connections
         self._faults = faults
         self._clients = clients
         self.starting = observer.starting
         self.recovered = observer.recovered
-        self.created = observer.created
         self.applied = observer.command_applied
         self.stepped = observer.stepped
         self.reply = clients.replied
@@ -64,7 +67,13 @@ class Wiring:
         self.crashed = faults.crashed
         self.going_down = observer.went_down
 
+    def created(self, machine: Machine) -> None:
+        self._observer.created(machine)
+        self._connections.came_up(machine)
+
     def went_down(self, machine: Machine) -> None:
+        self._connections.went_down(machine)
+        self._observer.causes.killed(machine.number, machine.restarts)
         self._clients.server_gone(machine.number)
 
     def refused(self, machine: Machine, error: Exception) -> None:
@@ -119,7 +128,7 @@ class World:
         surroundings = MachineSite(
             seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
-        wiring = Wiring(self.observer, self.faults, self.clients)
+        wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
         for number in range(1, knobs.nodes + 1):
             cluster.machines[number] = Machine(surroundings, number, wiring)
 

@@ -13,7 +13,7 @@ committed. Lines that begin with `#` are comments.
     until led                  time passes until a leader takes messages
     read NODE OFFSET           a client asks that node for records
     hold NODE, release NODE    syncs of its logs wait, and end again
-    kill NODE, restart NODE    power goes, and comes back
+    kill NODE, restart NODE    its process dies, of which the others are told; and another one starts
     cut NODE, heal             no message reaches another node from it, nor it from another; all is well again
     show WHAT, hide WHAT       `raft`: the metadata group's own traffic; `upkeep`: scrubbing, checkpoints of
                                the HW; `idle`: fetches and answers that say what the ones
@@ -53,6 +53,7 @@ from liftlog.messages import (
     Heartbeat,
     HeartbeatReply,
     Outcome,
+    PeerLost,
     ReadIndexReply,
     ReadIndexRequest,
     ReadRequest,
@@ -70,7 +71,7 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.types import RAFT_LOG, Batch, Entry, LiftlogError, Message, PartitionId
-from tests.core.node_harness import World
+from tests.core.node_harness import NETWORK_S, World
 
 SEPARATOR = "----"
 RAFT = (
@@ -223,7 +224,10 @@ class Stage:
         self._running().release_storage(int(node))
 
     def _do_kill(self, node: str) -> None:
-        self._running().kill(int(node))
+        world, killed = self._running(), int(node)
+        world.kill(killed)
+        for other in world.nodes:
+            world.post(other, PeerLost(killed), NETWORK_S)
 
     def _do_restart(self, node: str) -> None:
         self._untold = {(other, ticket) for other, ticket in self._untold if other != int(node)}

@@ -45,6 +45,7 @@ def ready(**config: Any) -> tuple[World, PartitionId]:
 def fail_over(world: World, partition: PartitionId) -> int:
     """Cut the leader off until somebody else leads and listens; returns who led."""
     victim = world.leader(partition)
+    assert world.run_until(lambda: len(world.replica(victim, partition).isr) == world.count, 20)
     world.drop = cut(victim)
     assert world.run_until(
         lambda: world.leader(partition) not in (0, victim) and partition in world.subscriptions, 20

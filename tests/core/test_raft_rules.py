@@ -50,7 +50,7 @@ def sub_rules() -> list[str]:
 
 
 def test_the_essay_numbers_its_sub_rules_without_gap() -> None:
-    assert sub_rules() == [f"M1{letter}" for letter in "abcdefghijklmn"]
+    assert sub_rules() == [f"M1{letter}" for letter in "abcdefghijklmno"]
 
 
 @pytest.mark.parametrize("rule", sub_rules())

@@ -203,8 +203,12 @@ def leading_alone_with_damage(minimum: int) -> tuple[World, PartitionId, int]:
     for node in list(world.nodes):
         world.kill(node)
     world.drop = lambda sender, to, message: False
-    for node in world.disks:
+    others_of = [node for node in world.disks if node != first]
+    for node in others_of:
         world.restart(node, TailState.SUSPECT)
+    # If it registered while two others are in sync, nobody would remember it (R13).
+    assert world.run_until(lambda: all(world.nodes[node].incarnation for node in others_of))
+    world.restart(first, TailState.SUSPECT)
     assert world.run_until(lambda: world.leader(partition) == first)
     assert world.replica(first, partition).leo == 8
     plant(world, first, partition, 6, 7)

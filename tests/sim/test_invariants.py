@@ -501,6 +501,9 @@ def test_every_evaluation_is_counted() -> None:
         "OneAnswer",
         "ReadyIsSubscribed",
         "RetentionKeeps",
+        "NoFailoverWithoutCause",
+        "PromptFailover",
+        "SilentBeforeReplaced",
         "WholeSessions",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.

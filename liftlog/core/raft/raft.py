@@ -51,6 +51,10 @@ Rules
 - **M1m** Learners get the log but are in no quorum and never stand.
 - **M1n** Whoever sees a higher term steps down and adopts it; messages of a lower term change nothing. A
   leader of a lower term is told, so that a voter which stood in vain finds back into the group.
+- **M1o** Suspicion: of a leader of whom it is said that nobody listens there any more (`liftlog.core.hints`)
+  less silence is enough: M1d's minimum is the suspicion time then, for who stands and for each who votes.
+  It is never less, so that a leader knows for how long it is sure that there is no other. Those who suspect
+  the same leader stand one after the other, so that they do not split the votes.
 
 A single voter elects itself and commits alone, by the same rules: its quorum is 1. Which disks may vote at
 all is rule I2, see `liftlog.core.raft.birth`.
@@ -70,6 +74,7 @@ from collections.abc import Callable
 from typing import Any
 
 from liftlog.core.guards import Guards
+from liftlog.core.hints import Hints
 from liftlog.core.raft.birth import BORN, Birth, asks_at
 from liftlog.core.raft.follower import take_append
 from liftlog.core.raft.gate import check_start, jump, usurpation
@@ -121,8 +126,9 @@ class Raft(RaftState):
         guards: Guards,
         nonce: int = 0,
         refuse: Refuse | None = None,
+        hints: Hints | None = None,
     ) -> None:
-        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse=refuse)
+        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse=refuse, hints=hints)
         check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
         self._new_ticket = new_ticket
@@ -133,6 +139,11 @@ class Raft(RaftState):
         self._state_ticket = NO_TICKET
         self._votes: list[int] = []
         self._leader_tick = 0
+        self._heard = (NO_NODE, 0)
+        """Whom as leader this node heard last, and of which term."""
+        self.predecessor: int = NO_NODE
+        """While this node leads: who led the term before, if those who elected this one had not heard that
+        leader for the suspicion time (M1o); else nobody."""
         self._taken = 0
         self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
         self._set_may_vote()
@@ -162,16 +173,16 @@ class Raft(RaftState):
     def quorum_contact(self) -> bool:
         """Whether this node leads and nobody else can have been elected by an earlier time (M1d, M1e).
 
-        True: a quorum has answered a message that was sent within the minimum election timeout, and no
-        transfer is under way. With clocks that run about equally fast, nobody else was elected before that
-        message was sent, and then not before another minimum election timeout had passed.
+        True: a quorum has answered a message that was sent within the suspicion time, and no transfer is
+        under way. With clocks that run about equally fast, nobody else was elected before that message was
+        sent, and then not before another suspicion time had passed, whatever hints there are (M1o).
         """
         leadership = self.leadership
         return (
             leadership is not None
             and leadership.transferee == NO_NODE
             and leadership.in_office
-            and leadership.has_contact(self.config.election_min_ms)
+            and leadership.has_contact(self.config.suspicion_ms)
         )
 
     def quorum_contact_ms(self) -> float:
@@ -225,14 +236,17 @@ class Raft(RaftState):
         """The election timer fired: stand for election unless the leader was heard from in time."""
         if self.role is LEADER or not self.may_vote:
             return
-        config = self.config
-        silent_ms = (self.ticks - self._leader_tick) * config.tick_ms
-        if self.leader and silent_ms < config.election_min_ms:
-            remaining_min_ms = config.election_min_ms - silent_ms
-            remaining_max_ms = config.election_max_ms - silent_ms
-            self.effects.append(SetTimer(TIMER_ELECTION, remaining_min_ms, remaining_max_ms))
+        silent_ticks = self.ticks - self._leader_tick
+        if self.leader and silent_ticks < self._patience_ticks:
+            self._arm_election_timer(silent_ticks)
             return
         self._ask_for_pre_votes()
+
+    def on_peer_lost(self, peer: int) -> None:
+        """It is news that nobody listens there: suspect a leader sooner (M1o)."""
+        waits = self.role is FOLLOWER or self.role is PRE_CANDIDATE
+        if self.may_vote and waits and peer == self._heard[0]:
+            self._arm_election_timer(self.ticks - self._leader_tick)
 
     def on_durable(self, ticket: Ticket) -> None:
         """A write is synced. Tickets of others are ignored."""
@@ -327,10 +341,17 @@ class Raft(RaftState):
             # A single voter has nobody to wait for.
             self._ask_for_pre_votes()
 
-    def _arm_election_timer(self) -> None:
-        self.effects.append(
-            SetTimer(TIMER_ELECTION, self.config.election_min_ms, self.config.election_max_ms)
-        )
+    def _arm_election_timer(self, silent_ticks: int = 0) -> None:
+        """Stand when the leader's silence, which has lasted so many ticks, is enough; or after a vain try."""
+        config = self.config
+        low_ms, high_ms = config.election_min_ms, config.election_max_ms
+        if self._suspected and self.role is not CANDIDATE:
+            # M1o: in turn, the first at once; whoever stands has been heard of by the time of the next.
+            turn = [voter for voter in config.voters if voter != self._heard[0]].index(self.node)
+            low_ms = self._patience_ticks * config.tick_ms + 2 * turn * config.tick_ms
+            high_ms = low_ms + config.tick_ms // 2
+        silent_ms = min(silent_ticks * config.tick_ms, low_ms)
+        self.effects.append(SetTimer(TIMER_ELECTION, low_ms - silent_ms, high_ms - silent_ms))
 
     def _become_follower(self, term: int, leader: int) -> None:
         """Follow `leader` (0 = nobody yet) in `term`, which is not lower than the present one (M1n)."""
@@ -355,17 +376,32 @@ class Raft(RaftState):
             if self._follower_reads:
                 self.reads_failed.extend(self._follower_reads.drop_all())
 
+    @property
+    def _suspected(self) -> bool:
+        """Whether it is said of this term's leader that nobody listens there any more."""
+        leader, term = self._heard
+        return term == self.term and leader in self.hints
+
+    @property
+    def _patience_ticks(self) -> int:
+        """M1d, M1o: for how long the leader must have been silent before this node stands or votes."""
+        if not self._suspected:
+            return self.election_min_ticks
+        return 0 if self.mutants.hint_elects else min(self.suspicion_ticks, self.election_min_ticks)
+
     def _hears_leader(self) -> bool:
         """M1d: whether there is a leader that an election would only disturb."""
         if self.leadership is not None:
             return self.leadership.has_contact(self.config.election_min_ms)
-        return self.ticks - self._leader_tick < self.election_min_ticks
+        return self.ticks - self._leader_tick < self._patience_ticks
 
     # -- elections ----------------------------------------------------------------------------------------
 
     def _ask_for_pre_votes(self) -> None:
         """M1c: find out whether an election could be won, without changing anything anywhere."""
         self.mark("M1.prevote")
+        if self._suspected:
+            self.mark("M1.suspicion")
         self.take_role(PRE_CANDIDATE)
         self._set_leader(NO_NODE)
         self._votes = []
@@ -376,6 +412,9 @@ class Raft(RaftState):
 
     def _stand(self, transfer: bool) -> None:
         """Become a candidate of the next term."""
+        leader, term = self._heard
+        # Whoever was asked to take over has not waited for anybody's silence.
+        self.predecessor = leader if term == self.term and not transfer else NO_NODE
         self.take_role(CANDIDATE)
         self.enter_term(self.term + 1, vote=self.node)
         self._votes = []
@@ -465,6 +504,7 @@ class Raft(RaftState):
         elif sender != self.leader:
             self._set_leader(sender)
         self._leader_tick = self.ticks
+        self._heard = (sender, request.term)
         reply, after = take_append(self, request)
         self._answer(sender, reply, after)
 

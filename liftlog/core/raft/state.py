@@ -18,6 +18,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from liftlog.core.guards import Guards
+from liftlog.core.hints import Hints
 from liftlog.core.raft.log import RaftLog
 from liftlog.messages import Effect, PeerMessage
 from liftlog.types import NO_NODE, Entry, HardState, InvariantViolation, NodeConfig, Ticket, invariant
@@ -49,6 +50,7 @@ class RaftState:
         new_ticket: Callable[[], Ticket],
         guards: Guards,
         refuse: Refuse | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self.config = config
         self.node = config.node
@@ -62,6 +64,9 @@ class RaftState:
         self.other_voters = [voter for voter in config.voters if voter != config.node]
         self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
         self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
+        # It may have come just before a tick: what is to last so long takes one tick more.
+        self.suspicion_ticks = -(-config.suspicion_ms // config.tick_ms) + 1
+        self.hints = hints if hints is not None else Hints()
         self.term = hard_state.term
         self.voted_for = hard_state.voted_for
         self.raft_log = RaftLog(entries, effects, new_ticket)

@@ -33,7 +33,10 @@ class IsrKeeper:
             if leading.least_durable(record.isr, log.durable_leo) > log.hw:
                 self.ctx.mark("R2.below-minimum")
             return
-        lowest = leading.least_durable(leading.maximal_isr(), log.durable_leo)
+        members = leading.maximal_isr()
+        if self.ctx.mutants.hint_leaves_isr:
+            members = tuple(node for node in members if node not in self.ctx.hints)
+        lowest = leading.least_durable(members, log.durable_leo)
         if lowest <= log.hw:
             self._weigh()
         else:
