@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
 from math import ceil
+from typing import Any
 
 PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 """What is told of each histogram, besides its maximum."""
@@ -83,15 +84,18 @@ class Histogram:
             found.append((seen / total, min(highest_of(bucket), self.greatest)))
         return found
 
-    def to_json(self) -> dict[str, object]:
-        """Buckets and their counts, as JSON has them; `from_json` reads it."""
-        return {"greatest": self.greatest, "counts": sorted(self._counts.items())}
+    def to_json(self) -> dict[str, Any]:
+        """The greatest value, and bucket:count of each bucket; `from_json` reads it."""
+        counts = " ".join(f"{bucket}:{count}" for bucket, count in sorted(self._counts.items()))
+        return {"greatest": self.greatest, "counts": counts}
 
     @classmethod
-    def from_json(cls, document: dict[str, object]) -> Histogram:
+    def from_json(cls, document: dict[str, Any]) -> Histogram:
         found = cls()
-        found.greatest = document["greatest"]  # type: ignore[assignment]
-        found._counts.update(dict(document["counts"]))  # type: ignore[call-overload]
+        found.greatest = document["greatest"]
+        for pair in document["counts"].split():
+            bucket, _, count = pair.partition(":")
+            found._counts[int(bucket)] += int(count)
         return found
 
 

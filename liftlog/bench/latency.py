@@ -12,6 +12,7 @@ no percentiles, and neither has one that was saturated; then the system has none
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -97,6 +98,10 @@ class LatencyRound:
     lost: bool = False
     """The trouble is an answer that was wrong, a refusal, or none."""
 
+    def at_ms(self, percentile: str) -> float:
+        """Its percentile; without end when the round had trouble."""
+        return math.inf if self.trouble else self.latency_ms[percentile]
+
 
 @dataclass(slots=True)
 class LatencySummary:
@@ -104,32 +109,39 @@ class LatencySummary:
 
     rounds: list[LatencyRound]
     distribution: Histogram = field(default_factory=Histogram)
-    """All rounds together, in nanoseconds."""
+    """All rounds without trouble together, in nanoseconds."""
 
     @property
-    def trouble(self) -> str:
-        """Of the first round that had one."""
-        return next((found.trouble for found in self.rounds if found.trouble), "")
+    def troubles(self) -> list[str]:
+        """Why rounds have no percentiles, one for each that has none."""
+        return [found.trouble for found in self.rounds if found.trouble]
 
     @property
     def lost(self) -> bool:
+        """Whether a message was refused, lost or answered wrongly."""
         return any(found.lost for found in self.rounds)
+
+    @property
+    def valid(self) -> bool:
+        """Whether its percentiles mean something."""
+        return not self.lost and 2 * len(self.troubles) < len(self.rounds)
 
     def median(self, of: Callable[[LatencyRound], float]) -> float:
         return statistics.median(map(of, self.rounds))
 
     def latency_ms(self, percentile: str) -> float:
-        """Median of the rounds' percentiles; of "max" the greatest."""
-        found = [one.latency_ms[percentile] for one in self.rounds]
-        return max(found) if percentile == "max" else statistics.median(found)
+        """Median of the rounds' percentiles; of "max" the greatest that was seen."""
+        if percentile == "max":
+            return max(one.latency_ms["max"] for one in self.rounds)
+        return self.median(lambda one: one.at_ms(percentile))
 
     def to_json(self) -> dict[str, Any]:
-        good = not self.trouble
-        medians = {name: self.latency_ms(name) for name in self.rounds[0].latency_ms} if good else None
+        medians = {name: self.latency_ms(name) for name in self.rounds[0].latency_ms} if self.valid else None
         return {
-            "trouble": self.trouble,
+            "valid": self.valid,
+            "troubles": self.troubles,
             "latency_ms": medians,
-            "all_rounds_latency_ms": summary_ms(self.distribution) if good else None,
+            "all_rounds_latency_ms": summary_ms(self.distribution) if self.valid else None,
             "acked_per_s": self.median(lambda found: found.acked_per_s),
             "server_cpu_us_per_message": self.median(lambda found: found.server_cpu_us_per_message),
             "generator_cpu_us_per_message": self.median(lambda found: found.generator_cpu_us_per_message),
@@ -160,7 +172,8 @@ def measure_latency(
         acked[name] += result.acked
         if number:
             found[name].rounds.append(result)
-            found[name].distribution.add(histogram)
+            if not result.trouble:
+                found[name].distribution.add(histogram)
         if result.trouble:
             progress(f"{name}: {result.trouble}")
             _until_idle(by_name[name])
@@ -214,18 +227,25 @@ def run_open_loop(load: OpenLoad, name: str) -> dict[str, Any]:
 def ratios(
     found: dict[str, LatencySummary], references: Sequence[str], percentiles: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """System -> reference -> percentile -> median over the rounds of its latency over the reference's."""
+    """System -> reference -> percentile -> median of its latency over the reference's.
+
+    Of the rounds in which neither had trouble.
+    """
     result: dict[str, dict[str, dict[str, float]]] = {}
     for name, mine in found.items():
         result[name] = {}
         for reference in references:
-            if reference == name or reference not in found or mine.trouble or found[reference].trouble:
+            if reference == name or reference not in found or not (mine.valid and found[reference].valid):
                 continue
-            pairs = list(zip(mine.rounds, found[reference].rounds, strict=True))
+            pairs = [
+                (our.latency_ms, its.latency_ms)
+                for our, its in zip(mine.rounds, found[reference].rounds, strict=True)
+                if not our.trouble and not its.trouble
+            ]
+            if not pairs:
+                continue
             result[name][reference] = {
-                percentile: statistics.median(
-                    our.latency_ms[percentile] / its.latency_ms[percentile] for our, its in pairs
-                )
+                percentile: statistics.median(our[percentile] / its[percentile] for our, its in pairs)
                 for percentile in percentiles
             }
     return result

@@ -39,6 +39,7 @@ from liftlog.version import VERSION
 SUBJECT = "bench.latency"
 STREAM = "bench"
 COMPARED = ("p50", "p99")
+COMPARED_WITH = ("responder", "resp.-sync", "default")
 SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
 RATE_MAX = 200_000
 SECONDS_MAX = 600
@@ -86,6 +87,7 @@ def add_latency(kinds: Any) -> None:
     latency.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     latency.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON; -: print it")
     latency.add_argument("--svg", type=Path, metavar="FILE", help="draw the percentiles")
+    latency.add_argument("--markdown", action="store_true", help="print the tables for a page")
     latency.set_defaults(run=run_latency)
 
 
@@ -175,7 +177,7 @@ def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -
         panels = [
             Panel(
                 f"{configuration}, from due to acknowledged",
-                {name: one.distribution for name, one in systems.items() if not one.trouble},
+                {name: one.distribution for name, one in systems.items() if one.valid},
             )
             for configuration, systems in found.items()
         ]
@@ -219,13 +221,12 @@ def _print(
     systems: dict[str, LatencySummary],
 ) -> None:
     title = f"{configuration}, ms from due to acknowledged, median of {options.rounds}"
-    table = _table(title, *SHOWN, "acked/s")
+    table = _table(options, title, *SHOWN, "acked/s")
     for name, one in systems.items():
-        values = ["-"] * len(SHOWN) if one.trouble else [_short(one.latency_ms(p)) for p in SHOWN]
+        values = [_short(one.latency_ms(p)) for p in SHOWN] if one.valid else ["-"] * len(SHOWN)
         table.add_row(name, *values, f"{one.median(lambda found: found.acked_per_s):,.0f}")
     console.print(table)
-    title = "p50/p99 as a multiple of theirs; costs"
-    table = _table(title, "responder", "resp.-sync", "default", "CPU", "late")
+    table = _table(options, "p50/p99 as a multiple of theirs; costs", *COMPARED_WITH, "CPU", "late")
     references = (NAMES["answer"], NAMES["sync"], "jetstream-default-")
     for name, compared in _ratios(systems).items():
         one = systems[name]
@@ -239,17 +240,18 @@ def _print(
         )
     console.print(table)
     for name, one in systems.items():
-        if one.trouble:
-            count = sum(bool(found.trouble) for found in one.rounds)
+        if one.troubles:
+            counted = "counted as slower than any" if one.valid else "no result"
             console.print(
-                f"{name}: no result, {count} of {len(one.rounds)} rounds: {one.trouble}",
+                f"{name}: {len(one.troubles)} of {len(one.rounds)} rounds {counted}: {one.troubles[0]}",
                 soft_wrap=True,
                 markup=False,
             )
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+def _table(options: argparse.Namespace, title: str, *columns: str) -> Table:
+    style = box.MARKDOWN if options.markdown else box.SIMPLE
+    table = Table(title=title, title_justify="left", box=style, padding=(0, 1), pad_edge=options.markdown)
     table.add_column("system", no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)

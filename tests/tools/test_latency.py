@@ -48,13 +48,24 @@ def test_medians_are_shown_and_ratios_are_taken_within_a_round() -> None:
     assert found == {"liftlog-1": {"responder": {"p50": 2.0}}, "responder": {}}
 
 
-def test_a_round_with_trouble_leaves_the_system_without_percentiles() -> None:
-    ours = LatencySummary([a_round(1.0), a_round(1.0, "saturated at 7/s")])
-    floor = LatencySummary([a_round(1.0), a_round(1.0)])
-    assert ours.trouble == "saturated at 7/s" and not ours.lost
-    assert ours.to_json()["latency_ms"] is None and ours.to_json()["all_rounds_latency_ms"] is None
-    assert ratios({"ours": ours, "floor": floor}, ("floor", "ours"), ("p50",)) == {"ours": {}, "floor": {}}
-    assert LatencySummary([a_round(1.0, "refused", lost=True)]).lost
+def test_a_saturated_round_counts_as_slower_than_any_other() -> None:
+    floor = LatencySummary([a_round(1.0), a_round(2.0), a_round(4.0)])
+    ours = LatencySummary([a_round(3.0), a_round(0.1, "saturated at 7/s"), a_round(4.0)])
+    assert ours.valid and (ours.latency_ms("p50"), ours.latency_ms("max")) == (4.0, 12.0)
+    found = ratios({"ours": ours, "floor": floor}, ("floor", "ours"), ("p50",))
+    assert found == {"ours": {"floor": {"p50": 2.0}}, "floor": {"ours": {"p50": pytest.approx(2 / 3)}}}
+
+
+def test_half_the_rounds_saturated_or_one_message_lost_is_no_result() -> None:
+    floor = LatencySummary([a_round(1.0), a_round(1.0), a_round(1.0)])
+    half = LatencySummary([a_round(1.0), a_round(1.0, "saturated at 7/s")])
+    lost = LatencySummary([a_round(1.0), a_round(1.0), a_round(1.0, "refused", lost=True)])
+    for summary in (half, lost):
+        assert not summary.valid and summary.to_json()["troubles"] == summary.troubles
+        assert summary.to_json()["latency_ms"] is None is summary.to_json()["all_rounds_latency_ms"]
+        found = ratios({"ours": summary, "floor": floor}, ("floor", "ours"), ("p50",))
+        assert found == {"ours": {}, "floor": {}}
+    assert lost.lost and not half.lost
 
 
 def test_jetstream_is_compared_with_where_it_has_as_many_replicas() -> None:
@@ -241,8 +252,8 @@ def test_every_system_is_measured_and_everything_is_removed(tmp_path: Path) -> N
     systems = configuration["systems"]
     others = [f"{name}-{r}" for r in (1, 3) for name in ("liftlog", "jetstream-default", "jetstream-always")]
     assert list(systems) == ["request-reply", "responder", "responder-sync", *others]
-    whole = [name for name, system in systems.items() if not system["trouble"]]
-    assert {"responder", "liftlog-1", "liftlog-3"} <= set(whole)
+    whole = [name for name, system in systems.items() if system["valid"]]
+    assert {"responder", "liftlog-1", "liftlog-3"} <= set(whole), done.stderr
     for name in whole:
         (only,) = systems[name]["rounds"]
         values = list(only["latency_ms"].values())
