@@ -346,6 +346,11 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """R15: longer than a leader is unheard that pauses for half a second after two fetches that waited."""
     report_window_ms: int = 3000
     replica_lag_max_ms: int = 3000
+    replica_slow_ms: int = 25
+    """R17: for how long records may wait for one replica alone before it counts as late; 0 = however long."""
+    replica_probation_ms: int = 10_000
+    """R18: for how long a replica that was slow has to keep up before it is in sync again. Doubles."""
+    replica_probation_max_ms: int = 300_000
     fetch_wait_ms: int = 500
     fetch_max_bytes: int = 1024 * 1024
     request_timeout_ms: int = 10_000
@@ -446,6 +451,8 @@ class Mutants(msgspec.Struct, frozen=True):
     hint_elects: bool = False  # M1d
     hint_leaves_isr: bool = False  # R2
     removal_before_lease: bool = False  # N2
+    slow_leader_stays: bool = False  # R17
+    probation_not_doubled: bool = False  # R18
 
 
 NO_MUTANTS = Mutants()

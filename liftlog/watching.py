@@ -9,10 +9,10 @@ is history, which is not told again.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 
-from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE
+from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE, PartitionState
 from liftlog.core.node import Node
 from liftlog.core.replica.state import FAILED, READY
 from liftlog.eventlog import Sparing, say
@@ -38,6 +38,7 @@ class Watcher:
         self._vote = node.raft.standing
         self._sessions: dict[int, tuple[str, int]] = {}
         self._in_sync: dict[PartitionId, tuple[tuple[int, ...], int]] = {}
+        self._slow: dict[PartitionId, Mapping[int, int]] = {}
         self._offices: dict[PartitionId, tuple[str, int, int]] = {}
         self._states: dict[PartitionId, str] = {}
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
@@ -85,6 +86,7 @@ class Watcher:
             self._states.pop(partition, None)
             self._damage.pop(partition, None)
             self._in_sync.pop(partition, None)
+            self._slow.pop(partition, None)
             say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
 
     def _look_at_refusals(self) -> None:
@@ -135,6 +137,7 @@ class Watcher:
         for partition in node.replicas:
             record = node.metadata.partitions[partition]
             self._in_sync[partition] = (record.isr, record.leader)
+            self._slow[partition] = record.slow
 
     def _look_at_sessions(self) -> None:
         for state in self._node.metadata.nodes.values():
@@ -161,6 +164,7 @@ class Watcher:
         record = self._node.metadata.partitions.get(partition)
         if record is None or partition not in self._node.replicas:
             return
+        self._look_at_slow(partition, record)
         now = (record.isr, record.leader)
         before = self._in_sync.get(partition, ((), 0))
         if now == before:
@@ -183,6 +187,24 @@ class Watcher:
             say(WARNING, "isr", f"{text}: below the minimum of {record.min_insync}, no acks", **fields)
         else:
             say(INFO, "isr", text, **fields)
+
+    def _look_at_slow(self, partition: PartitionId, record: PartitionState) -> None:
+        """R17, R18: for whom the others waited."""
+        before, self._slow[partition] = self._slow.get(partition, {}), record.slow
+        if record.slow is before:
+            return
+        name, fields = self._name(partition), _fields(partition, self)
+        for node, removals in record.slow.items():
+            if before.get(node) == removals:
+                continue
+            text = f"{name}: everybody waited for node {node}"
+            if removals:
+                text += f": it is out of sync until it keeps up, {_times(removals)}"
+                say(WARNING, "slow", text, **fields, about=node, removals=removals)
+            else:
+                say(WARNING, "slow", f"{text}, which leads no more", **fields, about=node, removals=0)
+        for node in [known for known in before if known not in record.slow]:
+            say(INFO, "slow", f"{name}: node {node} is taken for quick again", **fields, about=node)
 
     def _look_at_copy(self, partition: PartitionId) -> None:
         replica = self._node.replicas[partition]
@@ -261,6 +283,10 @@ class Watcher:
 
 def _fields(partition: PartitionId, watched: Watcher) -> dict[str, object]:
     return {"stream": watched.stream(partition), "partition": partition.index}
+
+
+def _times(removals: int) -> str:
+    return "the first time" if removals == 1 else f"the {removals}. time"
 
 
 def _listed(nodes: Sequence[int]) -> str:

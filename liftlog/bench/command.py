@@ -21,6 +21,7 @@ from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.load import Load
 from liftlog.bench.publish import PublishSummary, System, comparison, measure, over_ceiling
+from liftlog.bench.sick_command import add_sick
 from liftlog.bench.storage_command import add_storage
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity
@@ -67,6 +68,7 @@ def add_parser(subparsers: Any) -> None:
     publish.set_defaults(run=run_publish)
     add_latency(kinds)
     add_storage(kinds)
+    add_sick(kinds)
     handover = kinds.add_parser(
         "handover",
         help="how long writes stop when a leader is stopped",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from liftlog.messages import ClusterStatusReply, NodeInfo, StreamInfo
+from liftlog.messages import ClusterStatusReply, NodeInfo, PartitionInfo, StreamInfo
 
 LINES_MAX = 20
 """At most so many partitions are named one by one."""
@@ -185,6 +185,10 @@ class ClusterView:
                     self.remarks.append(f"{where} has damage at offsets {ranges} and is being repaired")
                 if replica.state == "failed":
                     self.remarks.append(f"{where} could not be written and is being opened again")
+        for stream in self.streams:
+            for partition in stream.partitions:
+                where = f"'{stream.config.name}' partition {partition.index}"
+                self.remarks += [f"{where}: {text}" for text in slow_nodes(partition)]
         absent = [info.node for info in self.nodes() if info.node not in self.answers]
         if absent:
             self.remarks.append(f"{_nodes(absent)} did not answer in time")
@@ -201,3 +205,18 @@ def ago(milliseconds: int) -> str:
 def _nodes(numbers: Sequence[int]) -> str:
     listed = ", ".join(map(str, numbers))
     return f"node{'s' * (len(numbers) != 1)} {listed}"
+
+
+def slow_nodes(partition: PartitionInfo) -> list[str]:
+    """R17, R18: a line for each replica for which the others had to wait."""
+    lines = []
+    for slow in partition.slow:
+        node, times = slow.node, f" ({slow.removals} times)" if slow.removals > 1 else ""
+        if node in partition.isr:
+            lines.append(f"everybody waited for node {node}{times}; it is in sync again, and elected last")
+        else:
+            lines.append(
+                f"everybody waited for node {node}{times}: it is out of sync until it has kept up for a "
+                "while; look at its disk, its load and its network"
+            )
+    return lines

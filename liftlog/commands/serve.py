@@ -83,6 +83,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _serve(args: argparse.Namespace) -> int:
+    return serve(args, RealDisk)
+
+
+def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
+    """Run a node until it ends. Raises LiftlogError if it cannot start."""
     flags = {
         ("", "cluster"): args.cluster,
         ("node", "id"): args.id,
@@ -98,7 +103,7 @@ def _serve(args: argparse.Namespace) -> int:
     sealer = None if key is None else Sealer(key, lambda: os.urandom(NONCE_BYTES))
 
     def build() -> Built:
-        disk = RealDisk(str(config.data))
+        disk = disk_type(str(config.data))
         if config.take_over_open_logs and disk.exists(ENCRYPTION):
             log.warning("[storage] take_over_open_logs has done its work; remove it, it only opens a way in")
         engine = StorageEngine(disk, sealer=sealer, take_over_open_logs=config.take_over_open_logs)

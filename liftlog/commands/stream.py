@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from liftlog.api.plain import to_plain
+from liftlog.commands.clusterview import slow_nodes
 from liftlog.commands.common import (
     add_client_options,
     connect,
@@ -238,6 +239,8 @@ def _print_partitions(info: StreamInfo) -> None:
                 f"partition {partition.index}: NATS refuses node {partition.leader}'s subscription "
                 f"({partition.refusal}); nothing is stored until the nodes' NATS user may"
             )
+        for text in slow_nodes(partition):
+            print(f"partition {partition.index}: {text}")
 
 
 async def _purge(args: argparse.Namespace) -> int:

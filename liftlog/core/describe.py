@@ -17,6 +17,7 @@ from liftlog.messages import (
     NodeInfo,
     PartitionInfo,
     ReplicaInfo,
+    SlowReplica,
     StreamInfo,
 )
 from liftlog.types import PartitionId
@@ -35,6 +36,7 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
         ready=record.ready,
         min_insync=record.min_insync,
         refusal="" if record.ready else record.refused.get(record.leader, ""),
+        slow=[SlowReplica(node, removals) for node, removals in record.slow.items()],
     )
 
 

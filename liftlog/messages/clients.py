@@ -121,6 +121,13 @@ class TransferControllerRequest(Struct):
     to: NodeId
 
 
+class SlowReplica(Struct):
+    """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
+
+    node: int
+    removals: int
+
+
 class PartitionInfo(Struct):
     index: int
     leader: int
@@ -134,6 +141,8 @@ class PartitionInfo(Struct):
     """How many must be in sync for anything to be committed."""
     refusal: str = ""
     """N1: why NATS does not let the leader subscribe, in its words."""
+    slow: list[SlowReplica] = field(default_factory=list)
+    """R17: who is known to be slow."""
 
 
 class StreamInfo(Struct):

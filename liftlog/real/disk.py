@@ -120,6 +120,8 @@ class RealFile:
 class RealDisk:
     """The folder tree below `root`, which is created. Raises LiftlogError if that is not possible."""
 
+    file_type = RealFile
+
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
         self._locks: list[int] = []
@@ -141,7 +143,7 @@ class RealDisk:
             raise
         except OSError as error:
             raise _failed(error, f"cannot open {full}") from error
-        return RealFile(full, descriptor)
+        return self.file_type(full, descriptor)
 
     def rename(self, source: str, target: str) -> None:
         self._call("rename", source, lambda: os.replace(self._path(source), self._path(target)))

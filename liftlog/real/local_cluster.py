@@ -43,6 +43,8 @@ class LocalNode:
         self.folder = folder
         self.log_path = folder / "node.log"
         self.config_path = folder / "liftlog.toml"
+        self.program: tuple[str, ...] = ("liftlog", "serve")
+        """The module that is run, and what stands before the options of `liftlog serve`."""
         self.process: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
 
@@ -63,8 +65,7 @@ class LocalNode:
         command = [
             sys.executable,
             "-m",
-            "liftlog",
-            "serve",
+            *self.program,
             "--config",
             str(self.config_path),
             "--json",

@@ -50,6 +50,7 @@ KINDS = (
     "pause",
     "accuse",
     "flap",
+    "stutter",
     "slow_disk",
     "sync_failure",
     "write_failure",
@@ -97,9 +98,18 @@ def draw_plan(seed: int | str, knobs: Knobs) -> list[Fault]:
     Lies have draws of their own: all else in a world is the same with them and without.
     """
     weights = {kind: weight for kind, weight in knobs.faults if weight > 0}
+    if knobs.sick_from_us:
+        return _one_sickness(random.Random(f"{seed}/sick"), knobs, weights)
     plan = _drawn(random.Random(f"{seed}/plan"), knobs, weights, knobs.fault_interval_us, 0)
     lies = dict(LIES) if knobs.lies_interval_us else {}
     return plan + _drawn(random.Random(f"{seed}/lies"), knobs, lies, knobs.lies_interval_us, FIRST_LIE)
+
+
+def _one_sickness(draws: random.Random, knobs: Knobs, kinds: dict[str, float]) -> list[Fault]:
+    """One node, until the end. A leader that is stopped again and again is a matter of elections."""
+    kind = draws.choices(list(kinds), list(kinds.values()))[0] if kinds else ""
+    target = draws.choice(("leader", "follower")) if kind == "slow_disk" else "follower"
+    return [Fault(knobs.sick_from_us, kind, target, knobs.duration_us)] if kind else []
 
 
 def _drawn(

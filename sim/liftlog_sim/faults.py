@@ -45,6 +45,7 @@ class Aftermath(NamedTuple):
 
 
 NEVER_CALLS = 1 << 60
+STUTTER_STOPPED_US, STUTTER_EVERY_US = 2 * SECOND, 5 * SECOND
 PATIENCE_STARTS = 3
 """After so many starts that failed on its disk an operator looks at the disk."""
 
@@ -299,6 +300,19 @@ class Faults:
     def _resume(self, machine: Machine, run: int) -> None:
         if machine.restarts == run:
             machine.resume()
+
+    def _stutter(self, fault: Fault, draws: random.Random) -> None:
+        """One process is stopped for two seconds out of five, again and again."""
+        machine = self._target(fault, draws)
+        self.done(fault, f"node {machine.number} is stopped again and again")
+        self._stop_again(machine, self._cluster.kernel.now_us + fault.duration_us)
+
+    def _stop_again(self, machine: Machine, until_us: int) -> None:
+        kernel = self._cluster.kernel
+        if self.active and kernel.now_us < until_us:
+            machine.pause()
+            kernel.after(STUTTER_STOPPED_US, self._resume, machine, machine.restarts)
+            kernel.after(STUTTER_EVERY_US, self._stop_again, machine, until_us)
 
     # -- network and bus -----------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ histories costs the length of the list of epochs, not of the log, and is done on
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
     Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
+    SlowKeepsMinimum, ProbationServed
+                         who is slow does not come and go, see `liftlog_sim/paces.py` (R17, R18)
+    SickIsAlone          one sick node is not everybody's latency, see `liftlog_sim/sickness.py` (R17, R18)
     HonestHeard          what a working peer sends is not refused (V1 to V4)
     NoInputEndsNode      what a stranger or a broken peer sends ends no node (V5)
     NodeInvariant        no node finds a condition of its own violated
@@ -95,6 +98,8 @@ STEP_INVARIANTS = (
     "MetadataReads",
     "RetentionKeeps",
     "Refinement",
+    "SlowKeepsMinimum",
+    "ProbationServed",
     "HonestHeard",
     "NoInputEndsNode",
 )
@@ -108,6 +113,8 @@ COMPACTION_INVARIANTS = (
 )
 """Checked where streams are compacted only."""
 FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
+SICK_INVARIANTS = ("SickIsAlone",)
+"""Checked where nothing happens but that one node is sick."""
 OWN_CHECKS = ("NodeInvariant", "NodeError")
 
 
@@ -170,7 +177,7 @@ class Checks:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(
-            (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS, *OWN_CHECKS), 0
+            (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS, *OWN_CHECKS), 0
         )
 
 

@@ -45,6 +45,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     fetch_wait_ticks: int = 6
     lag_ticks: int = 16
     report_ticks: int = 5
+    probation_ticks: int = 12
+    probation_max_ticks: int = 48
     raft_append_max_bytes: int = 256 * 1024
     fetch_max_bytes: int = 1024 * 1024
     tail_cache_bytes: int = 8 * 1024 * 1024
@@ -111,6 +113,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     lies_interval_us: int = 0
     """How often a stranger comes or a peer breaks (`liftlog_sim/liars.py`), beside the other faults; 0 =
     never."""
+    sick_from_us: int = 0
+    """If not 0: one fault, then, of the kinds in `faults`, until the fault phase is over; none else."""
     hunt_controller: float = 0.0
     """Probability that a node is struck shortly after it became Raft leader."""
     hunt_leader: float = 0.0
@@ -163,6 +167,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             leader_timeout_ms=self.report_ticks * 2 * tick,
             report_window_ms=30 * tick,
             replica_lag_max_ms=self.lag_ticks * tick,
+            replica_probation_ms=self.probation_ticks * tick,
+            replica_probation_max_ms=self.probation_max_ticks * tick,
             fetch_wait_ms=self.fetch_wait_ticks * tick,
             fetch_max_bytes=self.fetch_max_bytes,
             disk_reads_max=self.disk_reads_max,

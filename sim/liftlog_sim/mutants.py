@@ -158,6 +158,10 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a frame between nodes is opened although its tag does not fit: bits flip on the wire"),
     ("peer_batches_not_verified", "D1", "lies",
      "a follower stores batches without verifying them"),
+    ("slow_leader_stays", "R17", "sick",
+     "a leader for whose disk everybody waits does not ask to be relieved"),
+    ("probation_not_doubled", "R18", "shrinking sick mixed",
+     "whoever was slow again and again comes back as soon as the first time"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (
@@ -173,6 +177,8 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("R10.epoch-start", "shrinking partitions kills"),
     ("R10.live", "elections kills wipes"),
     ("R10.one-pending", "kills shrinking elections"),
+    ("R17.minimum", "sick"),
+    ("R18.probation", "sick shrinking"),
     ("N2.expiring", "kills mixed partitions"),
     ("M1.late-vote", "terms elections reorder"),
     ("M1.late-reply", "terms elections reorder"),

@@ -64,6 +64,7 @@ from liftlog_sim.invariants import PartitionTruth, Violation, never_subscribed
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.log_starts import LogStarts
 from liftlog_sim.machine import Machine
+from liftlog_sim.paces import Paces
 from liftlog_sim.raft_truth import RaftTruth
 from liftlog_sim.retaining import Retaining
 from liftlog_sim.sessions import WholeSessions
@@ -127,6 +128,7 @@ class Observer:
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions = WholeSessions(self.checks)
         self.causes = Causes(cluster, account)
+        self._paces = Paces(account)
         self._log_starts = LogStarts(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
@@ -211,6 +213,7 @@ class Observer:
         self._sessions.applied(machine, index, command, result)
         if isinstance(command, ExpireNode) and not result.code:
             self._contacts.session_ended(self._cluster.machines[command.node], index, command)
+        self._paces.applied(machine, index, command, result)
         if self.refining is not None:
             self.refining.applied(machine, index, command, result)
 
@@ -295,7 +298,8 @@ class Observer:
             self.on_step(machine, event, effects)
         try:
             self._look_at_raft(machine)
-            judged = self._account.authors.violation or self._sessions.violation or self._contacts.violation
+            judged = self._account.authors.violation or self._sessions.violation
+            judged = judged or self._contacts.violation or self._paces.violation
             if judged is not None:
                 raise judged
             on_event = self._on_event.get(type(event)) if event is not None else None

@@ -19,7 +19,7 @@ from liftlog_sim.knobs import Knobs
 from liftlog_sim.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.overlap import with_copy
-from liftlog_sim.quiet import QUIET_PROFILES, failover, hiccups, hints_of
+from liftlog_sim.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
 from liftlog_sim.settings import base_knobs, draw_streams, small_stream, squeezed, storing
 from liftlog_sim.storage import StorageTimes
 
@@ -82,7 +82,9 @@ def draw_knobs(
         raise LiftlogError(
             f"there is no fault profile '{profile}'; choose from {', '.join(sorted(PROFILES))}"
         )
-    knobs = squeezed(seed, PROFILES[profile or drawn](draws))
+    knobs = PROFILES[profile or drawn](draws)
+    if not knobs.sick_from_us:
+        knobs = squeezed(seed, knobs)
     knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
     changes: dict[str, object] = {}
     if nodes:
@@ -592,6 +594,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
     "commands": _commands,
     "rejoins": _rejoins,
     "failures": _failures,
+    "sick": sick,
     "hiccups": hiccups,
     "failover": failover,
     "calm": _calm,
@@ -599,7 +602,7 @@ PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
 
 APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
-    *(("hiccups", 0.02), ("failover", 0.02)),
+    *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -1,13 +1,14 @@
-"""Profiles of worlds in which little happens, so that all that follows must have a cause (N2, M1o, R15).
+"""Profiles of worlds in which little happens, so that all that follows must have a cause (N2, M1o, R15, R17).
 
 Times of the protocol are those of production, in its proportions. What they promise is judged in
-`liftlog_sim/causes.py`.
+`liftlog_sim/causes.py`, and in `liftlog_sim/sickness.py`.
 """
 
 from __future__ import annotations
 
 import random
 
+from liftlog.types import StreamConfig
 from liftlog_sim.bus import BusOptions
 from liftlog_sim.connections import HintOptions
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -16,7 +17,7 @@ from liftlog_sim.network import NetworkOptions
 from liftlog_sim.settings import base_knobs, draw_streams
 from liftlog_sim.storage import StorageTimes
 
-QUIET_PROFILES = ("hiccups", "failover")
+QUIET_PROFILES = ("hiccups", "failover", "sick")
 
 
 def hints_of(seed: int) -> HintOptions:
@@ -83,4 +84,33 @@ def failover(draws: random.Random) -> Knobs:
         fault_duration_max_us=3 * SECOND,
         hints=HintOptions(draws.choice((1_117, 50_117)), draws.choice((1_000, 50_000))),
         killed=True,
+    )
+
+
+def sick(draws: random.Random) -> Knobs:
+    """A steady load, and one node falls sick: nobody else may feel it for long."""
+    nodes = draws.choice((3, 3, 5))
+    minimum = draws.choice((2, 2, 2, nodes))
+    return _quiet(
+        draws,
+        nodes=nodes,
+        streams=(StreamConfig("s0", "s0.in", 1, nodes, minimum),),
+        quiet_from_us=0,
+        duration_us=60 * SECOND,
+        sick_from_us=15 * SECOND,
+        faults=(("slow_disk", 2), ("stutter", 1)),
+        probation_ticks=200,
+        probation_max_ticks=800,
+        network=NetworkOptions(draws.choice((100, 500)), 300),
+        bus=BusOptions(latency_us=100, jitter_us=100),
+        storage_times=StorageTimes(50, 300, draws.choice((100, 700))),
+        publishers=1,
+        publish_interval_us=20 * MILLISECOND,
+        burst_max=6,
+        with_reply=1.0,
+        value_filler=0,
+        # What followers ask for lies in memory: else they wait for a slow leader's disk as well.
+        fetch_max_bytes=1 << 20,
+        tail_cache_bytes=8 << 20,
+        readers=1,
     )

@@ -22,6 +22,7 @@ from liftlog_sim.comparing import compare_copies
 from liftlog_sim.copies import copy_of
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.sickness import judge_sickness
 from liftlog_sim.targets import Target
 from liftlog_sim.world import World
 
@@ -101,6 +102,7 @@ def phases(world: World) -> Iterator[int]:
     """
     world.start()
     yield world.knobs.duration_us
+    judge_sickness(world)
     yield from heal(world)
     compare_copies(world)
 

@@ -19,7 +19,12 @@ import msgspec
 
 from liftlog_sim.coverage import GUARD_SEEDS, undecided
 from liftlog_sim.fault_plan import DISK_KINDS, KINDS
-from liftlog_sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
+from liftlog_sim.invariants import (
+    COMPACTION_INVARIANTS,
+    FINAL_INVARIANTS,
+    SICK_INVARIANTS,
+    STEP_INVARIANTS,
+)
 from liftlog_sim.refining import BASIC_ACTIONS, required_actions
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions, RunResult
@@ -138,6 +143,10 @@ REQUIRED_MARKS = (
     "R9.stale",
     "R10.join",
     "R11.removal",
+    "R17.handover",
+    "R17.removal",
+    "R18.forgotten",
+    "R18.probation",
     "R13.below-minimum",
     "R13.elected",
     "R13.eligible",
@@ -200,7 +209,7 @@ def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | Non
     failed: list[RunResult] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
-    checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS), 0)
+    checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS), 0)
     profiles: dict[str, int] = {}
     refined: dict[str, int] = {}
     simulated_s = cpu_s = 0.0
@@ -258,7 +267,7 @@ def _unreached(
         missing += [name for name in BASIC if not counters.get(name)]
         missing += _unchecked(checks, STEP_INVARIANTS)
     if len(options) >= FULL_SEEDS:
-        missing += _unchecked(checks, (*COMPACTION_INVARIANTS, *FINAL_INVARIANTS))
+        missing += _unchecked(checks, (*COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS))
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
     if len(options) >= GUARD_SEEDS:

@@ -177,6 +177,8 @@ class World:
         self.serial = 0
         self.drop: Callable[[int, int, PeerMessage], bool] = lambda sender, to, message: False
         self.held: dict[int, list[Callable[[], None]]] = {}
+        self.sync_s: dict[int, float] = {}
+        """How long a sync takes where that is not SYNC_S."""
         self.paused: dict[int, list[Event]] = {}
         self.subscriptions: dict[PartitionId, tuple[int, int]] = {}
         self.acks: list[AckPublishes] = []
@@ -348,7 +350,7 @@ class World:
                 disk.hard_state = job.state
             case SaveIdentity():
                 disk.identity = job.identity
-        self.post(node, Durable(job.ticket), SYNC_S)
+        self.post(node, Durable(job.ticket), self.sync_s.get(node, SYNC_S))
 
     def hold_storage(self, node: int) -> None:
         """From now on nothing of this node's partitions becomes durable; its metadata still does."""

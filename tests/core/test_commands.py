@@ -507,7 +507,7 @@ def test_R2_a_change_of_the_isr_stays_pending_beyond_its_bound() -> None:
 
 def test_R2_an_addition_to_the_isr_counts_while_it_waits_for_room() -> None:
     """It goes as soon as there is room, and nothing may commit without the joiner from then on."""
-    world = World(3, replica_lag_max_ms=1000)
+    world = World(3, replica_lag_max_ms=1000, replica_slow_ms=0)
     partition = world.create("orders")
     node = world.leader(partition)
     lagging = next(n for n in world.nodes if n not in (node, controller(world)))

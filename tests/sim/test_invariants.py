@@ -499,11 +499,13 @@ def test_every_evaluation_is_counted() -> None:
         "NoFalseDamage",
         "NoInputEndsNode",
         "OneAnswer",
+        "ProbationServed",
         "ReadyIsSubscribed",
         "RetentionKeeps",
         "NoFailoverWithoutCause",
         "PromptFailover",
         "SilentBeforeReplaced",
+        "SlowKeepsMinimum",
         "WholeSessions",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.

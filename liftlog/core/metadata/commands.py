@@ -139,6 +139,8 @@ class ChangeIsr(Struct):
     isr: Annotated[list[NodeId], Meta(max_length=64)]
     joiner: NodeOrNobody
     joiner_incarnation: Number
+    slow: bool = False
+    """R17: whoever leaves held up the others."""
 
 
 class ReplicaFailed(Struct):
@@ -199,6 +201,18 @@ class Resign(Struct):
     partition: PartitionId
     epoch: Number
     version: Number
+    slow: bool = False
+    """R17: the others wait for its disk."""
+
+
+class ForgetSlow(Struct):
+    """R18: a member of the ISR that was removed so often for being slow has kept up for a long time."""
+
+    request: RequestId
+    partition: PartitionId
+    epoch: Number
+    node: NodeId
+    removals: Number
 
 
 class ElectLeader(Struct):
@@ -231,6 +245,7 @@ Command = (
     | ExpireReports
     | LeaderReady
     | Resign
+    | ForgetSlow
     | ElectLeader
     | Rebalance
 )

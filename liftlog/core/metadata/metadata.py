@@ -24,6 +24,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     ExpireNode,
     ExpireReports,
+    ForgetSlow,
     LeaderReady,
     LeaveNode,
     Rebalance,
@@ -133,6 +134,8 @@ class Metadata(Records):
                 return self._partitions.leader_ready(command)
             case Resign():
                 return self._partitions.resign(command)
+            case ForgetSlow():
+                return self._partitions.forget_slow(command)
             case ElectLeader():
                 return self._partitions.elect_explicitly(command)
             case Rebalance():

@@ -11,6 +11,7 @@ from liftlog.core.metadata.commands import (
     ChangeIsr,
     ElectLeader,
     ExpireReports,
+    ForgetSlow,
     LeaderReady,
     Rebalance,
     ReplicaFailed,
@@ -51,7 +52,8 @@ class PartitionCommands:
     ) -> PartitionState:
         """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
         refused = {other: text for other, text in partition.refused.items() if other != node}
-        partition = replaced(partition, refused=refused)
+        slow = {other: removals for other, removals in partition.slow.items() if other != node}
+        partition = replaced(partition, refused=refused, slow=slow)
         if reset and not self._mutants.wiped_replica_rejoins:
             partition = partition.without_trust_in(node, LastKnown(0, 0, lost=True))
         elif report is None and not (reset and self._mutants.wiped_replica_rejoins):
@@ -112,7 +114,23 @@ class PartitionCommands:
             detail = "joiner is not the current live incarnation, or the leader has changed"
             return CommandResult("rejected", detail)
         self._mark("R9.addition" if command.joiner else "R9.removal")
+        if command.slow:
+            self._mark("R17.removed")
+            gone = [node for node in partition.isr if node not in command.isr]
+            removals = {node: partition.slow.get(node, 0) + 1 for node in gone}
+            partition = replaced(partition, slow={**partition.slow, **removals})
         records.put_partition(self._with_isr(partition, command.isr))
+        return OK
+
+    def forget_slow(self, command: ForgetSlow) -> CommandResult:
+        """R18: it has kept up for long."""
+        partition = self._records.partitions.get(command.partition)
+        if partition is None or partition.epoch != command.epoch:
+            return STALE
+        if partition.slow.get(command.node) != command.removals or command.node not in partition.isr:
+            return STALE
+        slow = {node: removals for node, removals in partition.slow.items() if node != command.node}
+        self._records.put_partition(replaced(partition, slow=slow))
         return OK
 
     def _with_isr(self, partition: PartitionState, members: list[int]) -> PartitionState:
@@ -210,6 +228,9 @@ class PartitionCommands:
             self._mark("N5.nobody-else")
             return CommandResult("rejected", "no other live replica is in sync")
         self._mark("N5.handover")
+        if command.slow:
+            removals = partition.slow.get(partition.leader, 0)
+            partition = replaced(partition, slow={**partition.slow, partition.leader: removals})
         records.put_partition(self.elect(partition, avoid=partition.leader))
         return OK
 
@@ -247,7 +268,7 @@ class PartitionCommands:
             if partition.led_since > command.as_of:
                 continue
             for node in partition.replicas:
-                if node in partition.isr and records.is_live(node):
+                if node in partition.isr and records.is_live(node) and node not in partition.slow:
                     if node != partition.leader:
                         records.put_partition(self._lead(partition, node))
                         moved += 1
@@ -263,6 +284,8 @@ class PartitionCommands:
         wanted = [node for node in candidates if node != avoid] or candidates
         # N5: whom NATS refused comes last, since nothing would reach it.
         wanted = [node for node in wanted if node not in partition.refused] or wanted
+        # R17: and before it whoever is known to be slow, for whom everybody would wait.
+        wanted = [node for node in wanted if node not in partition.slow] or wanted
         if wanted:
             return self._lead(partition, loads.least_leading(wanted))
         eligible = [node for node in partition.eligible if is_live(node)]

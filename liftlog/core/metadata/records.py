@@ -78,6 +78,8 @@ class PartitionState(msgspec.Struct, frozen=True):
     ready: bool = False
     refused: Mapping[int, str] = {}
     """N1: whom NATS did not let subscribe when it last led in its present run, in the words of NATS."""
+    slow: Mapping[int, int] = {}
+    """R17: how often each was removed for being slow in its present run; 0 = it resigned, and that is all."""
     reports: Mapping[int, int] = {}
     report_round: int = 0
     unclean_epochs: tuple[int, ...] = ()

@@ -1,13 +1,13 @@
-"""What a leader commits, and who is in its ISR (R2, R10, R11, R9).
+"""What a leader commits, and who is in its ISR (R2, R10, R11, R9, R17, R18).
 
 The HW is the least durable LEO over the maximal ISR (`LeaderState.maximal_isr`). Followers join when they
-have everything committed, and are removed when they have not caught up for too long; both are proposals to
-the metadata group, repeated until they are decided.
+have everything committed, and are removed when they have not caught up for too long, or hold up the others
+(`pace.py`); all are proposals to the metadata group, repeated until they are decided.
 """
 
 from __future__ import annotations
 
-from liftlog.core.metadata.commands import UNSENT, ChangeIsr
+from liftlog.core.metadata.commands import UNSENT, ChangeIsr, ForgetSlow
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import START_MOVED, LogState
 
@@ -91,12 +91,21 @@ class IsrKeeper:
             ("R10.epoch-start", known.durable >= leading.epoch_start),
             ("R10.log-start", known.log_start >= log.log_start),
             ("R10.live", self.ctx.metadata.is_live(node)),
+            ("R18.probation", self._may_return(node)),
         ):
             self.ctx.mark("R10.join")
             isr = [member for member in record.replicas if member in record.isr or member == node]
             self._propose(isr, node, known.incarnation)
 
-    def _propose(self, isr: list[int], joiner: int, incarnation: int) -> None:
+    def _may_return(self, node: int) -> bool:
+        """R18: whoever was slow has to show that it keeps up; below the minimum everybody is welcome."""
+        leading = self.leading
+        record, removals = leading.record, leading.record.slow.get(node)
+        if removals is None or len(record.isr) < record.min_insync:
+            return True
+        return leading.pace.has_served(node, 1 if self.ctx.mutants.probation_not_doubled else removals)
+
+    def _propose(self, isr: list[int], joiner: int, incarnation: int, slow: bool = False) -> None:
         ctx, leading = self.ctx, self.leading
         change = ChangeIsr(
             request=UNSENT,
@@ -107,6 +116,7 @@ class IsrKeeper:
             isr=isr,
             joiner=joiner,
             joiner_incarnation=incarnation,
+            slow=slow,
         )
         # Also while there is no room for it yet: it goes as soon as there is, and must count by then (R2).
         leading.propose(change)
@@ -115,12 +125,47 @@ class IsrKeeper:
 
     def tick(self) -> None:
         leading = self.leading
-        if leading.pending is None:
-            self._remove_lagging()
-        else:
+        leading.measure(self.log.leo, self.log.hw, self.log.durable_leo)
+        self._forget_slow()
+        if leading.pending is not None:
             # Its bound may pass: then it goes again, and is pending as before (R2).
             self.ctx.want(leading.pending)
             leading.pending_tick()
+        elif not self._remove_slow():
+            self._remove_lagging()
+
+    def _remove_slow(self) -> bool:
+        """R17: who holds up the others is proposed for removal, unless the minimum needs it."""
+        ctx, leading = self.ctx, self.leading
+        record = leading.record
+        for node in record.isr:
+            if node != ctx.node and leading.pace.is_slow(node) and self._has_one_to_spare():
+                ctx.mark("R17.removal")
+                self._propose([member for member in record.isr if member != node], 0, 0, slow=True)
+                return True
+        return False
+
+    def is_holding_up(self) -> bool:
+        """R17: whether our own disk is what holds up the others, and they do not need it."""
+        ctx, record, pace = self.ctx, self.leading.record, self.leading.pace
+        if ctx.fenced or not pace.is_slow(ctx.node):
+            return False
+        if any(pace.is_slow(node) for node in record.isr if node != ctx.node):
+            # A follower that is slow as well leaves first: it is not to be the next leader.
+            return False
+        return self._has_one_to_spare() and not ctx.mutants.slow_leader_stays
+
+    def _has_one_to_spare(self) -> bool:
+        record = self.leading.record
+        return self.ctx.decides(("R17.minimum", len(record.isr) > record.min_insync))
+
+    def _forget_slow(self) -> None:
+        """R18: said until the group has heard it."""
+        leading = self.leading
+        for node, removals in leading.record.slow.items():
+            if node in leading.record.isr and leading.pace.is_forgotten(node):
+                self.ctx.mark("R18.forgotten")
+                self.ctx.want(ForgetSlow(UNSENT, self.log.id, leading.epoch, node, removals))
 
     def _remove_lagging(self) -> None:
         """R11: who has not been caught up for `replica_lag_max_ms` is proposed for removal."""

@@ -345,12 +345,15 @@ class Leader:
         if self.refused_ticks >= ctx.ticks_of(after_ms) and ctx.node in record.refused and not ctx.fenced:
             self.resign()
 
-    def resign(self) -> None:
-        """Ask the metadata group for another leader, if there can be one. To be repeated on each tick."""
+    def resign(self, slow: bool = False) -> None:
+        """Ask the metadata group for another leader, if there can be one. To be repeated on each tick.
+
+        R17: `slow` if it is for the sake of the others, which wait for our disk.
+        """
         record, ctx = self.leading.record, self.ctx
         if any(node != ctx.node and ctx.metadata.is_live(node) for node in record.isr):
-            ctx.mark("N5.resign")
-            ctx.want(Resign(UNSENT, self.log.id, self.leading.epoch, record.version))
+            ctx.mark("R17.handover" if slow else "N5.resign")
+            ctx.want(Resign(UNSENT, self.log.id, self.leading.epoch, record.version, slow))
 
     def _name(self) -> str:
         stream = self.ctx.metadata.by_id.get(self.log.id.stream)

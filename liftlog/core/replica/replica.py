@@ -482,6 +482,8 @@ class Replica:
         roles.purges.tick()
         self._settle()
         roles.leader.tick()
+        if roles.isr.is_holding_up():  # R17
+            roles.leader.resign(slow=True)
 
     # -- peers ------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from liftlog.core.context import Context
 from liftlog.core.metadata.commands import ChangeIsr
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.pace import Pace
 from liftlog.messages import Fetch
 from liftlog.types import InvariantViolation, PartitionId, invariant
 
@@ -112,7 +113,17 @@ class FollowerState:
 class LeaderState:
     """What the leader of a partition knows in one epoch. `record`: the applied metadata of the partition."""
 
-    __slots__ = ("_ctx", "_id", "epoch", "epoch_start", "followers", "pending", "pending_ticks", "record")
+    __slots__ = (
+        "_ctx",
+        "_id",
+        "epoch",
+        "epoch_start",
+        "followers",
+        "pace",
+        "pending",
+        "pending_ticks",
+        "record",
+    )
 
     def __init__(self, ctx: Context, partition: PartitionId, record: PartitionState, leo: int) -> None:
         self._ctx = ctx
@@ -124,6 +135,7 @@ class LeaderState:
         self.followers: dict[int, FollowerState] = {}
         self.pending: ChangeIsr | None = None
         self.pending_ticks = 0
+        self.pace = Pace(ctx, record, leo)
 
     # -- moves ------------------------------------------------------------------------------------
 
@@ -151,6 +163,17 @@ class LeaderState:
         """Every follower lags one tick more, but for those that have all up to `leo` (R11)."""
         for known in self.followers.values():
             known.tick(leo)
+
+    def measure(self, leo: int, hw: int, own: int) -> None:
+        """R17, R18: how far everybody is at this tick, ours being `own`. Who is silent has nothing."""
+        if not self.pace.tick(self.record, leo, hw):
+            return
+        config = self._ctx.config
+        patience = self._ctx.ticks_of(config.fetch_wait_ms + 2 * config.tick_ms)
+        heard = [node for node, known in self.followers.items() if known.parked_ticks <= patience]
+        reached = {node: self.followers[node].durable for node in heard}
+        reached[self._ctx.node] = own
+        self.pace.weigh(self.record, leo, hw, reached)
 
     def reached(self, known: FollowerState, durable: int, log_start: int) -> tuple[bool, bool]:
         """A follower has said how far it is. Whether its durable LEO is greater now, and its log start."""
