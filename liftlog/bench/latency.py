@@ -5,8 +5,10 @@ short round first that does not count. Who comes first changes from round to rou
 before each, and after a run that left work behind its servers are left alone until they are idle.
 
 Shown are medians over the rounds. Ratios are taken within a round, and then their median, so that a slow
-minute of the machine moves both sides. A round in which a message was refused, lost or answered wrongly has
-no percentiles, and neither has one that was saturated; then the system has none.
+minute of the machine moves both sides. A round that was saturated counts as slower than any other: medians
+stand as long as most rounds were not. Who was saturated while warming up and again in the first round is not
+asked again, since emptying his backlog takes longer than all the rest. A message that was refused, lost or
+answered wrongly leaves its system without a result.
 """
 
 from __future__ import annotations
@@ -165,7 +167,11 @@ def measure_latency(
     before = {name: contender.stored() for name, contender in by_name.items()}
     found: dict[str, LatencySummary] = {name: LatencySummary([]) for name in by_name}
     acked = dict.fromkeys(by_name, 0)
+    cold: set[str] = set()
+    given_up: set[str] = set()
     for number, name in turns(list(by_name), rounds):
+        if name in given_up:
+            continue
         progress(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
         seconds = load.seconds if number else min(WARM_UP_S, load.seconds)
         result, histogram = _round(by_name[name], replace(load, seconds=seconds))
@@ -177,6 +183,10 @@ def measure_latency(
         if result.trouble:
             progress(f"{name}: {result.trouble}")
             _until_idle(by_name[name])
+            if number == 0:
+                cold.add(name)
+            elif number == 1 and name in cold:
+                given_up.add(name)
     for name, contender in by_name.items():
         held, held_before = contender.stored(), before[name]
         if held is not None and held_before is not None and held - held_before < acked[name]:

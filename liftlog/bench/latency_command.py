@@ -85,7 +85,7 @@ def add_latency(kinds: Any) -> None:
     latency.add_argument("--rounds", type=int, default=5, help="rounds for each system (default 5)")
     latency.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
     latency.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
-    latency.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON; -: print it")
+    latency.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON; no FILE: print it")
     latency.add_argument("--svg", type=Path, metavar="FILE", help="draw the percentiles")
     latency.add_argument("--markdown", action="store_true", help="print the tables for a page")
     latency.set_defaults(run=run_latency)
@@ -153,8 +153,10 @@ def _configurations(options: argparse.Namespace) -> Sequence[Configuration]:
     if options.dir is not None and not options.dir.is_dir():
         raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
     for option, path in (("json", options.json), ("svg", options.svg)):
-        if path not in (None, "-") and not os.access(Path(path).resolve().parent, os.W_OK):
-            raise LiftlogError(f"--{option} {path}: its folder cannot be written to; name another")
+        if path in (None, "-"):
+            continue
+        if Path(path).is_dir() or not os.access(Path(path).resolve().parent, os.W_OK):
+            raise LiftlogError(f"--{option} {path} cannot be written; name a file in a folder of yours")
     return configurations
 
 
@@ -173,25 +175,28 @@ def _ratios(systems: dict[str, LatencySummary]) -> dict[str, dict[str, dict[str,
 
 
 def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> None:
-    if options.svg is not None:
-        panels = [
-            Panel(
-                f"{configuration}, from due to acknowledged",
-                {name: one.distribution for name, one in systems.items() if one.valid},
-            )
-            for configuration, systems in found.items()
-        ]
-        options.svg.write_text(percentile_picture(panels), encoding="utf-8")
     document = json.dumps(_document(options, replicas, found), indent=2)
     if options.json == "-":
         print(document)
-        return
-    if options.json is not None:
-        Path(options.json).write_text(document + "\n", encoding="utf-8")
-    console = Console(file=sys.stdout, highlight=False)
-    for configuration, systems in found.items():
-        _print(console, options, configuration, systems)
-    console.print(f"\n{NOTES}", end="", soft_wrap=True)
+    else:
+        console = Console(file=sys.stdout, highlight=False)
+        for configuration, systems in found.items():
+            _print(console, options, configuration, systems)
+        console.print(f"\n{NOTES}", end="", soft_wrap=True)
+    panels = [
+        Panel(
+            f"{configuration}, from due to acknowledged",
+            {name: one.distribution for name, one in systems.items() if one.valid},
+        )
+        for configuration, systems in found.items()
+    ]
+    files = {options.svg: percentile_picture(panels), options.json: document + "\n"}
+    for path, text in files.items():
+        if path not in (None, "-"):
+            try:
+                Path(path).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise LiftlogError(f"cannot write {path}: {error.strerror}; name another file") from None
 
 
 def _document(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> dict[str, Any]:
@@ -220,7 +225,7 @@ def _print(
     configuration: Configuration,
     systems: dict[str, LatencySummary],
 ) -> None:
-    title = f"{configuration}, ms from due to acknowledged, median of {options.rounds}"
+    title = f"{configuration}, ms from due to ack, median of {options.rounds}"
     table = _table(options, title, *SHOWN, "acked/s")
     for name, one in systems.items():
         values = [_short(one.latency_ms(p)) for p in SHOWN] if one.valid else ["-"] * len(SHOWN)
@@ -241,9 +246,9 @@ def _print(
     console.print(table)
     for name, one in systems.items():
         if one.troubles:
-            counted = "counted as slower than any" if one.valid else "no result"
+            counted = "counts as slower than any" if one.valid else "no result"
             console.print(
-                f"{name}: {len(one.troubles)} of {len(one.rounds)} rounds {counted}: {one.troubles[0]}",
+                f"{name}: {counted}; {len(one.troubles)} of {len(one.rounds)} rounds: {one.troubles[0]}",
                 soft_wrap=True,
                 markup=False,
             )

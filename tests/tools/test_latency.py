@@ -21,11 +21,19 @@ from liftlog import cli
 from liftlog.bench import latency, latency_command
 from liftlog.bench.floor import Floor
 from liftlog.bench.histogram import Histogram, summary_ms
-from liftlog.bench.latency import FIVE, LatencyRound, LatencySummary, ratios, run_open_loop
+from liftlog.bench.latency import (
+    FIVE,
+    LatencyRound,
+    LatencySummary,
+    measure_latency,
+    ratios,
+    run_open_loop,
+)
 from liftlog.bench.openloop import OpenLoad
 from liftlog.bench.percentile_plot import LETTER_WIDTH, Panel, nines_text, percentile_picture
 from liftlog.bench.responder import Duty, Responder
 from liftlog.scratch import Scratch
+from liftlog.types import LiftlogError
 
 from .test_bench import ROOT, left_behind
 
@@ -208,6 +216,8 @@ def test_floors_answer_every_message_and_one_of_them_writes_it(tmp_path: Path) -
         (["--dir", "/no/such/folder"], "--dir /no/such/folder"),
         (["--svg", "/no/such/folder/a.svg"], "--svg /no/such/folder/a.svg"),
         (["--json", "/no/such/folder/a.json"], "--json /no/such/folder/a.json"),
+        (["--json", "/tmp"], "--json /tmp cannot be written"),
+        (["--rate", "nan"], "--rate nan is out of range"),
         (["--size", "1000000", "--seconds", "600", "--rounds", "100"], "GB free"),
     ],
 )
@@ -217,24 +227,43 @@ def test_a_wrong_option_is_one_line(line: list[str], named: str, capsys: pytest.
     assert named in error and error.count("\n") == 1
 
 
+class Pretended:
+    """A contender that is not there: what its runs give is said by the test."""
+
+    echo, port = False, 0
+    pids: tuple[int, ...] = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self) -> None:
+        pass
+
+    def stored(self) -> int:
+        return 7
+
+
+def a_run(acked: int, saturated: str = "") -> dict[str, object]:
+    numbers = {"acked_per_s": 1.0, "longest_gap_ms": 0.0, "generator_cpu_us_per_message": 1.0}
+    dicts = {"latency_ms": {}, "late_ms": {}, "latency_histogram_ns": Histogram().to_json()}
+    return {"acked": acked, "saturated": saturated} | numbers | dicts
+
+
 def test_who_holds_less_than_he_acknowledged_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Forgetful:
-        name, echo, port = "forgetful", False, 0
-        pids: tuple[int, ...] = ()
+    monkeypatch.setattr(latency, "run_open_loop", lambda load, name: a_run(5))
+    with pytest.raises(LiftlogError, match="forgetful acked 10 messages and holds 0: it lost some"):
+        measure_latency([Pretended("forgetful")], OpenLoad(0, "s"), 1, lambda text: None)
 
-        def start(self) -> None:
-            pass
 
-        def stored(self) -> int:
-            return 7
-
-    result = {
-        "acked": 5, "acked_per_s": 1.0, "latency_ms": {}, "late_ms": {}, "longest_gap_ms": 0.0,
-        "generator_cpu_us_per_message": 1.0, "saturated": "", "latency_histogram_ns": Histogram().to_json(),
-    }
-    monkeypatch.setattr(latency, "run_open_loop", lambda load, name: result)
-    with pytest.raises(latency.LiftlogError, match="forgetful acked 10 messages and holds 0: it lost some"):
-        latency.measure_latency([Forgetful()], OpenLoad(0, "s"), 1, lambda text: None)
+def test_who_is_saturated_from_the_start_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = {"slow": ["so", "so", "-", "-"], "cold": ["so", "", "", "so"], "tired": ["", "so", "so", ""]}
+    monkeypatch.setattr(
+        latency, "run_open_loop", lambda load, name: a_run(0, saturated=runs[name].pop(0))
+    )
+    monkeypatch.setattr(latency, "_until_idle", lambda contender: None)
+    found = measure_latency([Pretended(name) for name in runs], OpenLoad(0, "s"), 3, lambda text: None)
+    assert {name: len(one.rounds) for name, one in found.items()} == {"slow": 1, "cold": 3, "tired": 3}
+    assert {name: one.valid for name, one in found.items()} == {"slow": False, "cold": True, "tired": False}
 
 
 @pytest.mark.real
