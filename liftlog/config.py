@@ -492,6 +492,12 @@ def _check_protocol(protocol: dict[str, int], source: str) -> None:
             raise LiftlogError(
                 f"{source}: [protocol] {smaller} = {low} must be below {larger} = {high}; change one of them"
             )
+    first, longest = config.replica_probation_ms, config.replica_probation_max_ms
+    if first > longest:
+        raise LiftlogError(
+            f"{source}: [protocol] replica_probation_ms = {first} is above replica_probation_max_ms = "
+            f"{longest}; change one of them"
+        )
     least = LEASE_TICKS * config.tick_ms
     if config.lease_ms < least:
         raise LiftlogError(
