@@ -95,6 +95,8 @@ class LatencyRound:
     longest_gap_ms: float = 0.0
     server_cpu_us_per_message: float = 0.0
     generator_cpu_us_per_message: float = 0.0
+    realtime: bool = False
+    """Whether the generator was allowed to go before all other processes."""
     trouble: str = ""
     """Why its percentiles mean nothing: saturated, refused, lost."""
     lost: bool = False
@@ -213,6 +215,7 @@ def _round(contender: Contender, load: OpenLoad) -> tuple[LatencyRound, Histogra
         longest_gap_ms=result["longest_gap_ms"],
         server_cpu_us_per_message=cpu_s * 1e6 / max(1, result["acked"]),
         generator_cpu_us_per_message=result["generator_cpu_us_per_message"],
+        realtime=result["realtime"],
         trouble=f"saturated at {result['acked_per_s']:,.0f}/s: {saturated}" if saturated else "",
     )
     return found, Histogram.from_json(result["latency_histogram_ns"])

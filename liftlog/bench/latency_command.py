@@ -63,7 +63,13 @@ default          JetStream with as many replicas as the system, which syncs ever
 
 CPU: microseconds a message, of all servers + of the generator. late: how late the generator sent, p99 in ms;
 it is part of every latency above. All processes share this machine: trust the ratios, not the digits.
+{priority}
 """
+PRIORITY = {
+    True: "The generator had real-time priority: load from another machine would not wait either.",
+    False: "The generator had no real-time priority (not permitted: run this as root, or after\n"
+    "'ulimit -r 1') and was late when the servers kept all processors busy.",
+}
 
 
 def add_latency(kinds: Any) -> None:
@@ -182,7 +188,9 @@ def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -
         console = Console(file=sys.stdout, highlight=False)
         for configuration, systems in found.items():
             _print(console, options, configuration, systems)
-        console.print(f"\n{NOTES}", end="", soft_wrap=True)
+        rounds = [found for systems in found.values() for one in systems.values() for found in one.rounds]
+        notes = NOTES.format(priority=PRIORITY[any(found.realtime for found in rounds)])
+        console.print(f"\n{notes}", end="", soft_wrap=True)
     panels = [
         Panel(
             f"{configuration}, from due to acknowledged",

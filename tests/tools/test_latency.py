@@ -246,7 +246,7 @@ class Pretended:
 def a_run(acked: int, saturated: str = "") -> dict[str, object]:
     numbers = {"acked_per_s": 1.0, "longest_gap_ms": 0.0, "generator_cpu_us_per_message": 1.0}
     dicts = {"latency_ms": {}, "late_ms": {}, "latency_histogram_ns": Histogram().to_json()}
-    return {"acked": acked, "saturated": saturated} | numbers | dicts
+    return {"acked": acked, "saturated": saturated, "realtime": True} | numbers | dicts
 
 
 def test_who_holds_less_than_he_acknowledged_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

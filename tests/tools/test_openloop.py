@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import threading
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -245,3 +248,33 @@ def test_a_closed_connection_ends_the_run(fake_nats: FakeNats) -> None:
     fake_nats.answer = hang_up
     with pytest.raises((LoadError, ConnectionError)):
         OpenLoop(a_load(fake_nats.port)).run()
+
+
+def test_the_generator_gives_back_what_it_took(fake_nats: FakeNats) -> None:
+    before = os.sched_getscheduler(0), gc.isenabled()
+    during: list[int] = []
+
+    def answer(number: int, reply: bytes, payload: bytes) -> bytes:
+        during.append(os.sched_getscheduler(threading.main_thread().native_id or 0))
+        return fake_nats.ack(reply, "bench", number + 1)
+
+    fake_nats.answer = answer
+    told = OpenLoop(a_load(fake_nats.port)).run()
+    assert set(during[:-1]) == ({os.SCHED_RR} if told["realtime"] else {before[0]})
+    assert (os.sched_getscheduler(0), gc.isenabled()) == before
+
+
+def test_without_the_right_to_real_time_it_runs_all_the_same(
+    fake_nats: FakeNats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_scheduler = os.sched_setscheduler
+
+    def refuse(process: int, policy: int, parameter: os.sched_param) -> None:
+        if policy == os.SCHED_RR:
+            raise PermissionError
+        set_scheduler(process, policy, parameter)
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "bench", number + 1)
+    told = OpenLoop(a_load(fake_nats.port)).run()
+    assert told["acked"] == 400 and told["realtime"] is False
