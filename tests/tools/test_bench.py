@@ -112,12 +112,15 @@ def test_both_systems_are_measured_and_everything_is_removed(tmp_path: Path) -> 
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("kind", ["publish", "storage"])
+@pytest.mark.parametrize("kind", ["publish", "latency", "storage"])
 def test_an_interrupted_run_stops_everything_it_started(
     tmp_path: Path, kind: str, number: signal.Signals
 ) -> None:
     if kind == "publish":
         line, sign = command(tmp_path, "--count", "10000000", "--seconds", "60"), "round 1 of 1"
+    elif kind == "latency":
+        quick = ["--seconds", "60", "--rounds", "1", "--dir", str(tmp_path)]
+        line, sign = [sys.executable, "-m", "liftlog", "bench", "latency", *quick], "warming up: responder"
     else:
         line, sign = storage_command_line(tmp_path, "--keys", "400000"), "400000 keys: compacting"
     process = subprocess.Popen(
