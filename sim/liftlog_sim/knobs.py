@@ -45,8 +45,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     fetch_wait_ticks: int = 6
     lag_ticks: int = 16
     report_ticks: int = 5
-    probation_ticks: int = 12
-    probation_max_ticks: int = 48
+    probation_ticks: int = 8
+    probation_max_ticks: int = 24
     raft_append_max_bytes: int = 256 * 1024
     fetch_max_bytes: int = 1024 * 1024
     tail_cache_bytes: int = 8 * 1024 * 1024

@@ -218,6 +218,21 @@ def test_R18_each_removal_doubles_the_probation() -> None:
     assert busy.record.slow == {sick: 3}
 
 
+def test_R18_a_long_good_time_inside_is_no_probation_outside() -> None:
+    """Until the tick after its removal it counted as one, and the replica was back at its next fetch."""
+    busy = Busy(replica_probation_ms=1000)
+    busy.run(1)
+    sick = busy.followers()[0]
+    for probation_s in (1, 2):
+        busy.world.sync_s[sick] = SICK_S
+        assert busy.run(3, lambda: sick not in busy.record.isr)
+        del busy.world.sync_s[sick]
+        removed = busy.world.now
+        assert busy.run(5, lambda: sick in busy.record.isr)
+        assert busy.world.now - removed >= probation_s
+        busy.run(20)
+
+
 def test_R18_a_new_leader_knows_who_is_slow() -> None:
     """It would let him in at once, and learn the same again."""
     busy = Busy(count=5)

@@ -62,14 +62,22 @@ class Pace:
         self.good_ticks: dict[int, int] = {}
         self._inside = record.isr
 
+    def view(self, record: PartitionState) -> None:
+        """Whoever has come or gone begins anew, at once: what it did inside says nothing of it outside."""
+        for node in record.replicas:
+            if (node in record.isr) != (node in self._inside):
+                self.debts.pop(node, None)
+                self.good_ticks.pop(node, None)
+            elif node not in record.slow:
+                self.good_ticks.pop(node, None)
+        self._inside = record.isr
+
     # -- time -------------------------------------------------------------------------------------
 
     def tick(self, record: PartitionState, leo: int, hw: int) -> bool:
         """See how many records come. Whether there is anything to weigh."""
         self._come, self._leo = leo - self._leo, leo
         self._rate += self._come - self._rate // SMOOTHING
-        if record.isr is not self._inside:
-            self._moved(record)
         return leo > hw or bool(self.debts) or bool(record.slow)
 
     def weigh(self, record: PartitionState, leo: int, hw: int, reached: Mapping[int, int]) -> None:
@@ -91,14 +99,6 @@ class Pace:
 
     def _is_late(self, behind: int, allowed: int, others: int) -> bool:
         return behind > others and behind * self._ctx.config.tick_ms * SMOOTHING > allowed
-
-    def _moved(self, record: PartitionState) -> None:
-        """Whoever has come or gone begins anew."""
-        for node in record.replicas:
-            if (node in record.isr) != (node in self._inside):
-                self.debts.pop(node, None)
-                self.good_ticks.pop(node, None)
-        self._inside = record.isr
 
     def _owe(self, node: int, late: bool) -> None:
         debt = self.debts.get(node, 0)

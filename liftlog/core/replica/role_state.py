@@ -144,6 +144,7 @@ class LeaderState:
         invariant(record.epoch == self.epoch, f"{self._id}: epoch {record.epoch} seen in epoch {self.epoch}")
         self._touch()
         self.record = record
+        self.pace.view(record)
         if self.pending is not None and record.version > self.pending.version:
             self.pending = None
         nodes = self._ctx.metadata.nodes
