@@ -281,7 +281,8 @@ def test_every_system_is_measured_and_everything_is_removed(tmp_path: Path) -> N
     systems = configuration["systems"]
     others = [f"{name}-{r}" for r in (1, 3) for name in ("liftlog", "jetstream-default", "jetstream-always")]
     assert list(systems) == ["request-reply", "responder", "responder-sync", *others]
-    assert not [one for system in systems.values() for one in system["rounds"] if one["lost"]]
+    ours = {name: system for name, system in systems.items() if "jetstream" not in name}
+    assert not [one for system in ours.values() for one in system["rounds"] if one["lost"]]
     # On a machine that is busy enough anybody is saturated; then there is less to look at.
     whole = [name for name, system in systems.items() if system["valid"]]
     for name in whole:
