@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from liftlog.bench.cluster import LiftlogCluster
+from liftlog.bench.failover_command import add_failover
 from liftlog.bench.floor import NAMES, Floor
-from liftlog.bench.handover import SIGNALS, Stop, measure_stops, summary_of
+from liftlog.bench.handover import Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.load import Load
@@ -71,14 +72,14 @@ def add_parser(subparsers: Any) -> None:
     add_sick(kinds)
     handover = kinds.add_parser(
         "handover",
-        help="how long writes stop when a leader is stopped",
-        description="Three nodes in a temporary folder; in each round the leader gets a signal.",
+        help="how long writes stop when a leader is stopped in an orderly way",
+        description="Three nodes in a temporary folder; in each round the leader gets SIGTERM.",
     )
-    handover.add_argument("--signal", choices=tuple(SIGNALS), default="TERM", help="TERM (default) or KILL")
     handover.add_argument("--rounds", type=int, default=20, help="how often (default 20)")
     handover.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     handover.add_argument("--json", action="store_true", help="print one JSON object")
     handover.set_defaults(run=run_handover)
+    add_failover(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:
@@ -107,18 +108,18 @@ def run_handover(options: argparse.Namespace) -> int:
         raise LiftlogError(f"--rounds {options.rounds} is out of range; choose 1 to 1000")
     _check_folder(options.dir)
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
-        stops = measure_stops(scratch, options.signal, options.rounds, activity)
+        stops = measure_stops(scratch, options.rounds, activity)
     if options.json:
-        found = {"signal": options.signal, **summary_of(stops), "rounds": [asdict(stop) for stop in stops]}
+        found = {**summary_of(stops), "rounds": [asdict(stop) for stop in stops]}
         print(json.dumps({"version": VERSION, **found}, indent=2))
     else:
-        _print_stops(options.signal, stops)
+        _print_stops(stops)
     return 0
 
 
-def _print_stops(name: str, stops: list[Stop]) -> None:
+def _print_stops(stops: list[Stop]) -> None:
     console = Console(file=sys.stdout, highlight=False)
-    title = f"SIG{name} to the leader, {len(stops)} times"
+    title = f"SIGTERM to the leader, {len(stops)} times"
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("offices", no_wrap=True)
     for column in ("no ack for ms", "usual", "process ends", "refused", "unknown"):

@@ -1,7 +1,7 @@
-"""How long do writes stop when the node that leads is stopped, or killed?
+"""How long do writes stop when the node that leads is stopped in an orderly way? Kills: `failover.py`.
 
 Three nodes, one stream on all of them, a publisher that sends a message every few milliseconds and sends
-again what was not acknowledged. In each round the partition's leader gets a signal; in every second round it
+again what was not acknowledged. In each round the partition's leader gets SIGTERM; in every second round it
 is the controller as well. What is told of a round is the longest time between two acks around the signal.
 Then the node is started again, and the next round begins when its copy is back in sync.
 """
@@ -14,13 +14,13 @@ import signal
 import statistics
 from dataclasses import dataclass
 
-from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
+from liftlog.bench.offices import NODES, WAIT_S, arrange, whole
+from liftlog.client import Client, PublishResult
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError, StreamConfig
 
-NODES = 3
 STREAM = StreamConfig("handover", "bench.handover", replication_factor=3)
 INTERVAL_S = 0.002
 """Between two messages of the publisher."""
@@ -33,8 +33,6 @@ BEFORE_S = 0.5
 """Acks are looked at from so long before the signal on."""
 QUIET_S = 1.0
 """A round is over when the writes have gone on for so long after the process has ended."""
-WAIT_S = 60.0
-SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,10 @@ class Stop:
     """Messages of which the publisher did not hear within its timeout: they may be stored twice."""
 
 
-def measure_stops(scratch: Scratch, name: str, rounds: int, activity: Activity) -> list[Stop]:
+def measure_stops(scratch: Scratch, rounds: int, activity: Activity) -> list[Stop]:
     """Run the rounds. Raises LiftlogError when the cluster does not come back."""
     with LocalCluster(scratch.folder / "handover", NODES) as cluster:
-        return asyncio.run(_rounds(cluster, SIGNALS[name], rounds, activity))
+        return asyncio.run(_rounds(cluster, rounds, activity))
 
 
 def summary_of(stops: list[Stop]) -> dict[str, float]:
@@ -74,9 +72,7 @@ def summary_of(stops: list[Stop]) -> dict[str, float]:
     }
 
 
-async def _rounds(
-    cluster: LocalCluster, number: signal.Signals, rounds: int, activity: Activity
-) -> list[Stop]:
+async def _rounds(cluster: LocalCluster, rounds: int, activity: Activity) -> list[Stop]:
     stops = []
     secret = cluster.client_secret_file
     async with await Client.connect(cluster.nats_url, cluster=cluster.cluster, secret_file=secret) as client:
@@ -84,23 +80,21 @@ async def _rounds(
         async with Pulse(client) as pulse:
             for turn in range(rounds):
                 activity.show(f"round {turn + 1} of {rounds}")
-                leader = await _whole(client)
-                controller = await _arrange(client, leader, both=turn % 2 == 1)
-                stops.append(await _stop(cluster, pulse, leader, controller == leader, number))
+                leader = await whole(client, STREAM.name)
+                controller = await arrange(client, leader, both=turn % 2 == 1)
+                stops.append(await _stop(cluster, pulse, leader, controller == leader))
                 await asyncio.to_thread(cluster.nodes[leader].launch)
                 await asyncio.to_thread(cluster.nodes[leader].wait_ready)
     return stops
 
 
-async def _stop(
-    cluster: LocalCluster, pulse: Pulse, leader: int, is_controller: bool, number: signal.Signals
-) -> Stop:
+async def _stop(cluster: LocalCluster, pulse: Pulse, leader: int, is_controller: bool) -> Stop:
     loop = asyncio.get_running_loop()
     await pulse.flowing(BEFORE_S + QUIET_S)
     refused, unknown = pulse.refused, pulse.unknown
     node = cluster.nodes[leader]
     signalled_s = loop.time()
-    node.send(number)
+    node.send(signal.SIGTERM)
     while node.running:
         await asyncio.sleep(0.001)
     ended_s = loop.time()
@@ -183,43 +177,3 @@ class Pulse:
         else:
             self.unknown += 1
             self._queue.put_nowait(None)
-
-
-# -- the cluster before each round ---------------------------------------------------------------------------
-
-
-async def _whole(client: Client) -> int:
-    """Wait until every replica is in sync and the leader listens; return the leader."""
-
-    async def whole() -> int:
-        partition = (await client.stream(STREAM.name, timeout_ms=2000)).partitions[0]
-        return partition.leader if partition.ready and len(partition.isr) == NODES else 0
-
-    return await _until(whole, "every replica in sync")
-
-
-async def _arrange(client: Client, leader: int, both: bool) -> int:
-    """Make the leader the controller, or another node; return the controller."""
-
-    async def arranged() -> int:
-        status = await client.status(timeout_ms=1000)
-        if status.controller and (status.controller == leader) == both:
-            return status.controller
-        if status.controller:
-            await client.transfer_controller(leader if both else leader % NODES + 1, timeout_ms=1000)
-        return 0
-
-    return await _until(arranged, "another controller")
-
-
-async def _until(condition, what: str) -> int:  # type: ignore[no-untyped-def]
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + WAIT_S
-    while loop.time() < deadline_s:
-        try:
-            if value := await condition():
-                return int(value)
-        except (RequestFailed, Unreachable):
-            pass
-        await asyncio.sleep(0.05)
-    raise LiftlogError(f"not within {WAIT_S:.0f} s: {what}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import nats
@@ -23,8 +24,16 @@ class JetStream:
     echo = False
 
     def __init__(
-        self, scratch: Scratch, replicas: int, sync_always: bool, subject: str, stream: str, suffix: str = ""
+        self,
+        scratch: Scratch,
+        replicas: int,
+        sync_always: bool,
+        subject: str,
+        stream: str,
+        suffix: str = "",
+        monitors: Sequence[int] = (),
     ) -> None:
+        """`monitors`: a port for each server at which it tells of itself over HTTP."""
         self.name = ("jetstream-always" if sync_always else "jetstream-default") + suffix
         self.folder = scratch.folder / self.name
         self._replicas = replicas
@@ -36,7 +45,10 @@ class JetStream:
             folder = self.folder / f"n{index + 1}"
             folder.mkdir(parents=True)
             config = folder / "server.conf"
-            config.write_text(_config(folder, f"n{index + 1}", sync_always, routes, index))
+            text = _config(folder, f"n{index + 1}", sync_always, routes, index)
+            if monitors:
+                text += f'http: "127.0.0.1:{monitors[index]}"\n'
+            config.write_text(text)
             server = NatsServer(folder, extra=("--config", str(config)))
             scratch.callback(server.stop)
             self._servers.append(server)

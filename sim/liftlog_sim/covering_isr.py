@@ -50,6 +50,7 @@ from liftlog_sim.manual_node import ManualNode, ScenarioRefused
 from liftlog_spec.cover.scenario import Head, ScenarioStep
 
 CONTROLLER = 99
+TICK_MS = 100
 LAG_TICKS = 100
 TICKS_TO_ASK_AGAIN = 20
 WAITED_TICKS = 5
@@ -110,9 +111,11 @@ class IsrStage:
             voters=(CONTROLLER,),
             learners=tuple(self.nodes),
             address=f"node{n}:1",
+            tick_ms=TICK_MS,
             session_timeout_ms=NEVER_MS,
+            lease_ms=NEVER_MS,
             leader_timeout_ms=NEVER_MS,
-            replica_lag_max_ms=LAG_TICKS * 100,
+            replica_lag_max_ms=LAG_TICKS * TICK_MS,
             fetch_wait_ms=100,
             fetch_max_bytes=1,
             hw_checkpoint_ms=NEVER_MS,

@@ -62,7 +62,7 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "damage is taken for a torn tail"),
     ("checksum_without_place", "D1", "disk mixed rejoins",
      "a batch's checksum does not say to which log it belongs"),
-    ("index_trusted", "D3", "disk",
+    ("index_trusted", "D3", "disk mixed",
      "a damaged index is believed"),
     ("hw_not_clamped", "R8", "disk power",
      "a remembered HW above the log is believed"),

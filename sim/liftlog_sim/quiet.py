@@ -53,7 +53,6 @@ def _quiet(draws: random.Random, **fixed: object) -> Knobs:
         "fetch_wait_ticks": 10,
         "admin_interval_us": 0,
         "quiet_from_us": 5 * SECOND,
-        "duration_us": 40 * SECOND,
     }
     drawn.update(fixed)
     return base_knobs(draws, **drawn)

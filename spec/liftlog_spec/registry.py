@@ -116,6 +116,14 @@ MODELS: dict[str, ModelEntry] = {
             small={"requests": 1, "entries": 4},
         ),
         ModelEntry(
+            "leases",
+            "liftlog_spec.models.leases",
+            "Leases",
+            "leases of nodes with the controller, elections of another one, and hints",
+            {"moments": "Moments", "lease": "Lease", "suspicion": "Suspicion", "election": "Election"},
+            small={"moments": 3, "lease": 2, "suspicion": 1, "election": 2},
+        ),
+        ModelEntry(
             "isr",
             "liftlog_spec.models.isr",
             "Isr",
