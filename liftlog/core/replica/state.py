@@ -42,6 +42,8 @@ R7  only the durable LEO counts; fetching may run ahead               `follower.
 R8  follower's HW = min(leader's HW, own LEO)                         `follower.py`
 R10 joins when durable LEO >= HW and >= epoch start                   `isr.py`
 R11 caught up, and removal of who is not                              `isr.py`
+R17 who holds up the others leaves the ISR, or its office             `pace.py`, `isr.py`
+R18 and comes back when it keeps up                                   `pace.py`, `isr.py`
 D2  damage: leave the ISR, repair from the leader, come back          `repair.py`
 C1-C3 compaction, tombstones, retention, purge                        `upkeep.py`, `purge.py`
 C5  copies may be compacted differently                               `follower.py`, `LogState.cached`
