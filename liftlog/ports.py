@@ -113,7 +113,15 @@ class StorageRunner(Protocol):
 class StorageGroups(Protocol):
     """What a `StorageRunner` runs: `liftlog.storage.engine.StorageEngine`. A group of jobs, then its sync."""
 
+    def is_quick(self, job: StorageJob) -> bool:
+        """Whether to write this job is no more than to copy bytes into memory: nobody need wait for it."""
+        ...
+
     def write(self, jobs: Sequence[StorageJob]) -> list[Event]: ...
+
+    def unsynced(self) -> list[DiskFile] | None:
+        """The files whose sync is all that `sync` will do now; None if it will do more than that."""
+        ...
 
     def sync(self) -> list[Event]: ...
 

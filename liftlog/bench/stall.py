@@ -19,7 +19,7 @@ from liftlog.bench.store import FIRST_MS, LOG, Folders, Store, compaction_slice
 from liftlog.core.replica.upkeep import SLICE_BYTES
 from liftlog.format import encode_messages
 from liftlog.messages import AppendLog, Compacted, Durable, Event
-from liftlog.real.storage_runner import ThreadStorageRunner
+from liftlog.real.storage_runner import GroupRunner
 from liftlog.types import LiftlogError, Message, NodeConfig, Ticket
 
 INTERVAL_S = 0.004
@@ -56,9 +56,12 @@ async def _run(folder: Path, seconds: float, progress: Progress) -> dict[str, La
         store.handed_over = True
         found: dict[str, Latency] = {}
         try:
-            for name, pause_s in (("quiet", None), ("compacting", node_pause_s), ("unthrottled", 0.0)):
-                progress(f"append latency: {name}")
-                found[name] = await load.measure(seconds, pause_s)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(load.runner.run)
+                for name, pause_s in (("quiet", None), ("compacting", node_pause_s), ("unthrottled", 0.0)):
+                    progress(f"append latency: {name}")
+                    found[name] = await load.measure(seconds, pause_s)
+                nursery.cancel_scope.cancel()
         finally:
             await load.runner.close(clean=True)
         return found
@@ -68,8 +71,7 @@ class _Load:
     """Appends on a schedule, and compaction in the background of the same log."""
 
     def __init__(self, store: Store) -> None:
-        self.runner = ThreadStorageRunner(store.engine, self._deliver, self._fail)
-        self.runner.start()
+        self.runner = GroupRunner(store.engine, self._deliver)
         self._end = store.end
         self._below = store.end
         self._ticket = 0
@@ -96,6 +98,7 @@ class _Load:
             batch = encode_messages(LOG, self._end, 1, FIRST_MS, messages)
             self._end = batch.end_offset
             self.runner.submit(AppendLog(LOG, [batch], Ticket(self._ticket)))
+            self.runner.flush()
             self._go_on_compacting()
             if pause_s is not None and self._pause_s is None:
                 break
@@ -116,6 +119,7 @@ class _Load:
             self._next_slice_s = max(self._next_slice_s + self._pause_s, now_s - INTERVAL_S)
             self._in_work = True
             self.runner.submit(compaction_slice(POLICY, self._below, SLICE_BYTES))
+            self.runner.flush()
 
     def _deliver(self, events: list[Event]) -> None:
         now_s = trio.current_time()
@@ -131,5 +135,3 @@ class _Load:
             else:
                 self._failure = str(event)
 
-    def _fail(self, error: BaseException) -> None:
-        self._failure = str(error)

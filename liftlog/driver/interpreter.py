@@ -78,6 +78,8 @@ class Ports(NamedTuple):
     random: Random
     alarm: Callable[[float], None] = lambda next_ms: None
     """Told the earliest deadline, in milliseconds of `clock`, whenever a timer has been set."""
+    flush: Callable[[], None] = lambda: None
+    """Called at the end of a wake-up: ports that gather what they are given let it go now."""
 
 
 class Interpreter:
@@ -106,6 +108,7 @@ class Interpreter:
         self._in_step = False
         self._outbox = Outbox()
         self._transmit = ports.network.send
+        self._flush = ports.flush
         bus, clients, alarm = ports.bus, ports.clients, ports.alarm
 
         def set_timer(effect: SetTimer) -> None:
@@ -164,6 +167,7 @@ class Interpreter:
         while events:
             self.take(events.popleft())
         self.fire_due()
+        self._flush()
 
     def end(self) -> None:
         """The process is gone, with its timers and what waits. Its owner may call this within a step too."""

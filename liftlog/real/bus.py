@@ -18,7 +18,7 @@ import logging
 import re
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import trio
@@ -41,6 +41,7 @@ from liftlog.messages import (
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.ports import Clock
 from liftlog.real import nats_wire
+from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.nats_handshake import ConnectionLost, log_in
 from liftlog.real.nats_parser import NatsParser, Parsed, ProtocolError
 from liftlog.real.nats_wire import NatsAddress
@@ -89,7 +90,7 @@ class NatsBus:
         addresses: list[NatsAddress],
         name: str,
         version: str,
-        put: Callable[[Event], Awaitable[None]],
+        take: Callable[[Event], None],
         clock: Clock,
         login: NatsLogin = NO_LOGIN,
     ) -> None:
@@ -97,10 +98,12 @@ class NatsBus:
         self._login = login
         self._name = name
         self._version = version
-        self._put = put
+        self._take = take
         self._clock = clock
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
+        self._socket: DirectSocket | None = None
+        """Of the connection, unless it runs through TLS."""
         self._writing = False
         self._wake_writer = trio.Event()
         self._next_sid = 1
@@ -151,6 +154,7 @@ class NatsBus:
         self._find_smallest_limit()
         self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
         self._pongs.append(sid)
+        self.flush()
 
     def unsubscribe(self, partition: PartitionId) -> None:
         sid = self._sid_of.pop(partition, None)
@@ -158,6 +162,7 @@ class NatsBus:
             del self._subscriptions[sid]
             self._find_smallest_limit()
             self._write(b"UNSUB %b\r\n" % sid)
+            self.flush()
 
     def drain(self, partition: PartitionId) -> None:
         """UNSUB, then PING: what the server has sent before it read the UNSUB comes before the PONG."""
@@ -167,8 +172,10 @@ class NatsBus:
             mark = b"drain %b" % sid
             self._draining[mark] = sid
             self._pongs.append(mark)
+            self.flush()
 
     def acknowledge(self, acks: AckPublishes) -> None:
+        """Answers leave with the next `flush`."""
         if acks.partition not in self._silent:
             self._write_answers(nats_wire.acknowledgements(acks))
 
@@ -231,7 +238,7 @@ class NatsBus:
                 self.last_error = f"{address}: {group.exceptions[0]}"
                 say(logging.WARNING, "nats", f"lost NATS at {self.last_error}", up=False)
             self._forget_connection()
-            await self._put(BusDown())
+            self._take(BusDown())
             await trio.sleep(backoff_s)
 
     async def _connect(self, address: NatsAddress) -> tuple[trio.abc.Stream, bytes]:
@@ -255,11 +262,13 @@ class NatsBus:
     async def _serve(self, stream: trio.abc.Stream, rest: bytes) -> None:
         """Use one connection until it breaks (raises) or the task is cancelled."""
         self.connected = True
+        self._socket = direct(stream, READ_BYTES)
         self.counters["nats.connects"] += 1
         try:
             for subscription in self._api:
                 self._subscribe_api(subscription)
-            await self._put(BusUp())
+            self._take(BusUp())
+            self.flush()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write_loop, stream)
                 nursery.start_soon(self._ping_loop)
@@ -269,6 +278,7 @@ class NatsBus:
 
     def _forget_connection(self) -> None:
         self.connected = False
+        self._socket = None
         self._subscriptions.clear()
         self._sid_of.clear()
         self._api_by_sid.clear()
@@ -278,7 +288,26 @@ class NatsBus:
         self._outgoing.clear()
         self._outgoing_bytes = 0
 
+    def flush(self) -> None:
+        """Send what was queued: now, as far as the kernel takes it, and the rest as soon as it does."""
+        if not self._outgoing or self._writing:
+            return
+        if self._socket is not None:
+            data = b"".join(self._outgoing)
+            try:
+                sent = self._socket.send(data)
+            except OSError:
+                # The connection is broken: the task that writes finds that out as well, and ends it.
+                sent = 0
+            self._outgoing.clear()
+            self._outgoing_bytes = len(data) - sent
+            if sent == len(data):
+                return
+            self._outgoing.append(data[sent:])
+        self._wake_writer.set()
+
     async def _write_loop(self, stream: trio.abc.Stream) -> None:
+        """Send what `flush` could not."""
         while True:
             self._writing = bool(self._outgoing)
             if self._outgoing:
@@ -302,27 +331,32 @@ class NatsBus:
             if not self._pongs:
                 self._write(b"PING\r\n")
                 self._pongs.append(b"")
+            self.flush()
             silent_rounds = silent_rounds + 1 if self._pongs_seen == answered else 0
             answered = self._pongs_seen
             if silent_rounds > PING_ROUNDS_MAX:
                 raise ConnectionLost("the server stopped answering")
 
     async def _read_loop(self, stream: trio.abc.Stream, rest: bytes) -> None:
-        parser = NatsParser()
+        parser, socket = NatsParser(), self._socket
         data = bytes(rest)
         while True:
             if data:
                 parsed = parser.feed(data)
                 # Messages first: behind the PONG of a drained subscription there are none of it.
                 if parsed.groups:
-                    await self._deliver(parsed)
+                    self._deliver(parsed)
                 for line in parsed.controls:
-                    await self._control(line)
-            data = bytes(await stream.receive_some(READ_BYTES))
+                    self._control(line)
+                self.flush()
+            if socket is not None:
+                data = await socket.receive()
+            else:
+                data = bytes(await stream.receive_some(READ_BYTES))
             if not data:
                 raise ConnectionLost("the server closed the connection")
 
-    async def _control(self, line: bytes) -> None:
+    def _control(self, line: bytes) -> None:
         if line == b"PONG":
             self._pongs_seen += 1
             due = self._pongs.popleft() if self._pongs else b""
@@ -330,16 +364,16 @@ class NatsBus:
             subscription = self._subscriptions.get(drained or due)
             if subscription is not None:
                 kind = Drained if drained else Subscribed
-                await self._put(kind(subscription.partition, subscription.epoch))
+                self._take(kind(subscription.partition, subscription.epoch))
         elif line == b"PING":
             self._write(b"PONG\r\n")
         elif line.startswith(b"-ERR"):
             # The server closes the connection itself where the error is final; a refused subject is not.
-            await self._refused(line[4:].strip(b" '").decode("utf-8", "replace"))
+            self._refused(line[4:].strip(b" '").decode("utf-8", "replace"))
         elif not line.startswith((b"INFO", b"+OK")):
             raise ProtocolError(f"not a NATS line: {line[:200]!r}")
 
-    async def _refused(self, text: str) -> None:
+    def _refused(self, text: str) -> None:
         """NATS refuses something, in these words."""
         self.counters["nats.errors"] += 1
         self.last_error = text
@@ -356,7 +390,7 @@ class NatsBus:
                 f"partition {subscription.partition.index}: {text}; allow it there to the nodes' user"
             )
             reason = text[:REASON_MAX_CHARACTERS]
-            await self._put(SubscriptionRefused(subscription.partition, subscription.epoch, reason))
+            self._take(SubscriptionRefused(subscription.partition, subscription.epoch, reason))
         elif sid in self._api_by_sid:
             self.counters["nats.subscriptions_refused"] += 1
             self._api_refused.append(self._api_by_sid.pop(sid))
@@ -395,7 +429,7 @@ class NatsBus:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    async def _deliver(self, parsed: Parsed) -> None:
+    def _deliver(self, parsed: Parsed) -> None:
         now_ms = self._clock.wall_ms()
         for sid, messages in parsed.groups.items():
             subscription = self._subscriptions.get(sid)
@@ -409,7 +443,7 @@ class NatsBus:
             if parsed.largest > self._smallest_limit_bytes:
                 messages = self._refuse_large(subscription, messages)
             if messages:
-                await self._put(Published(subscription.partition, subscription.epoch, messages, now_ms))
+                self._take(Published(subscription.partition, subscription.epoch, messages, now_ms))
 
     def _refuse_large(self, subscription: Subscription, messages: list[Message]) -> list[Message]:
         """Answer what is over the stream's limit (L3); return the rest."""
@@ -448,7 +482,6 @@ class NatsBus:
         if self.connected:
             self._outgoing.append(data)
             self._outgoing_bytes += len(data)
-            self._wake_writer.set()
 
     def _write_answers(self, data: bytes) -> None:
         if self._outgoing_bytes > OUTGOING_LIMIT_BYTES:

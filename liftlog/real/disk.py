@@ -30,6 +30,7 @@ class RealFile:
         self._path = path
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
+        self._ahead: int | None = None
 
     def __del__(self) -> None:
         # As with Python's own files: the handle in an answer that nobody waits for any longer must not leak.
@@ -45,6 +46,7 @@ class RealFile:
         return position
 
     def _write_all(self, parts: Sequence[bytes | memoryview]) -> None:
+        self._changed()
         wanted = sum(len(part) for part in parts)
         written = os.pwritev(self._descriptor, parts, self._size)
         self._size += written
@@ -77,10 +79,36 @@ class RealFile:
     def sync(self) -> None:
         if self._descriptor < 0:
             raise SyncFailed(errno.EBADF, f"cannot sync {self._path}: it is closed")
+        code, self._ahead = self._ahead, None
+        if code is None:
+            code = self._sync_now()
+        if code:
+            raise SyncFailed(code, f"cannot sync {self._path}")
+
+    def _sync_now(self) -> int:
+        """0, or the number of the error."""
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            raise SyncFailed(error.errno or errno.EIO, f"cannot sync {self._path}") from error
+            return error.errno or errno.EIO
+        return 0
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def synced_ahead(self, code: int) -> None:
+        """Nothing was written since the kernel has synced this file, with this error or 0: what the next
+        `sync` is to say.
+        """
+        self._ahead = code
+
+    def _changed(self) -> None:
+        # A sync that has failed stays so.
+        self._ahead = self._ahead or None
+
+    def sync_ahead(self) -> None:
+        """The next `sync` is done now, and says then what has become of it."""
+        self.synced_ahead(self._sync_now())
 
     def truncate(self, size: int) -> None:
         if size > self._size:
@@ -89,6 +117,7 @@ class RealFile:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
             raise _failed(error, f"cannot truncate {self._path}") from error
+        self._changed()
         self._size = size
 
     def send_to(self, descriptor: int, position: int, length: int) -> int:

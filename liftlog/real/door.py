@@ -8,7 +8,7 @@ together reach their bound, the one that occupies most is hung up on: it asks an
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import trio
 
@@ -35,8 +35,7 @@ REQUESTS_MAX = 64
 REQUEST_COST_BYTES = 1024
 """What a request in work counts for besides its frame."""
 
-Put = Callable[[Event], Awaitable[None]]
-Post = Callable[[Event], None]
+Take = Callable[[Event], None]
 
 
 class ClientDoor:
@@ -45,15 +44,13 @@ class ClientDoor:
     def __init__(
         self,
         me: Party,
-        put: Put,
-        post: Post,
+        take: Take,
         clients: ClientRegistry,
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
     ) -> None:
-        self.put = put
-        self.post = post
+        self.take = take
         self.clients = clients
         self.limits = limits
         self.budget = budget
@@ -158,9 +155,9 @@ class ClientConnection:
                 while len(self._waiting) >= REQUESTS_MAX:
                     self._room = trio.Event()
                     await self._room.wait()
-                await self._ask(asked, size + REQUEST_COST_BYTES)
+                self._ask(asked, size + REQUEST_COST_BYTES)
 
-    async def _ask(self, call: wire.ClientCall, cost: int) -> None:
+    def _ask(self, call: wire.ClientCall, cost: int) -> None:
         number = call.number
         problem = wire.request_problem(call.request)
         if problem:
@@ -182,7 +179,7 @@ class ClientConnection:
         self._resize(cost)
         client = self._door.clients.register(respond)
         self._waiting[client] = cost
-        await self._door.put(ClientRequest(client, call.request))
+        self._door.take(ClientRequest(client, call.request))
 
     def _send(self, *parts: bytes | FileSpan) -> None:
         # An answer that does not fit means a client that asks and does not read: it will time out.
@@ -190,6 +187,7 @@ class ClientConnection:
         if self.queue.fits(cost):
             self._door.relieve(cost)
         self.queue.add(*parts)
+        self.queue.flush()
 
     def _resize(self, count: int) -> None:
         """Requests occupy so many bytes more, or less. Raises WireError if there is no room."""
@@ -214,5 +212,5 @@ class ClientConnection:
         self._requested = 0
         self.queue.close()
         for client in self._door.clients.forget(self._waiting):
-            self._door.post(ClientGone(client))
+            self._door.take(ClientGone(client))
         self._waiting.clear()

@@ -6,7 +6,7 @@ them hang up on whoever has fallen silent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -21,8 +21,7 @@ from liftlog.types import LiftlogError
 
 SWEEP_S = 1.0
 
-Put = Callable[[Event], Awaitable[None]]
-Post = Callable[[Event], None]
+Take = Callable[[Event], None]
 
 
 class TcpNetwork:
@@ -34,8 +33,7 @@ class TcpNetwork:
         cluster: str,
         node: int,
         peers: Mapping[int, str],
-        put: Put,
-        post: Post,
+        take: Take,
         clients: ClientRegistry,
         secrets: Secrets,
         limits: NetworkLimits,
@@ -60,15 +58,14 @@ class TcpNetwork:
         self._peers = PeerNetwork(
             Party(cluster, node, secrets.peers),
             others,
-            put,
+            take,
             limits,
             Budget(limits.peers_bytes, self._memory),
             self._counters,
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),
-            put=put,
-            post=post,
+            take=take,
             clients=clients,
             limits=limits,
             budget=Budget(limits.clients_bytes, self._memory),
@@ -87,6 +84,10 @@ class TcpNetwork:
 
     def send(self, to: int, message: PeerMessage) -> None:
         self._peers.send(to, message)
+
+    def flush(self) -> None:
+        """What was sent to peers since the last time leaves now."""
+        self._peers.flush()
 
     async def run(
         self, peer_listeners: list[trio.SocketListener], client_listeners: list[trio.SocketListener]

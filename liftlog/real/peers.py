@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -24,6 +24,7 @@ from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
 from liftlog.messages import Event, PeerBack, PeerLost, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
+from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS, SendQueue
@@ -43,7 +44,7 @@ KEEP_ALIVE_S = 4.0
 QUIET_SWEEPS_MAX = 16
 """A connection from a peer on which nothing came for so many seconds, keep-alives included, is half open."""
 
-Put = Callable[[Event], Awaitable[None]]
+Take = Callable[[Event], None]
 
 
 class PeerNetwork:
@@ -53,14 +54,14 @@ class PeerNetwork:
         self,
         me: Party,
         peers: Mapping[int, tuple[str, int]],
-        put: Put,
+        take: Take,
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
     ) -> None:
         self._me = me
         self._peers = peers
-        self._put = put
+        self._take = take
         self._limits = limits
         self._budget = budget
         self._counters = counters
@@ -98,6 +99,11 @@ class PeerNetwork:
             if listeners:
                 nursery.start_soon(self._reception.run, listeners)
 
+    def flush(self) -> None:
+        """What was sent since the last time leaves now."""
+        for queue, _ in self._queues.values():
+            queue.flush()
+
     def sweep(self) -> None:
         """Called every second: hang up on peers that have fallen silent."""
         for one in self._incoming.values():
@@ -119,14 +125,14 @@ class PeerNetwork:
                     stream = await trio.open_tcp_stream(host, port)
             except NETWORK_ERRORS as error:
                 if nobody_listens(error):
-                    await self._put(PeerLost(peer))
+                    self._take(PeerLost(peer))
                 await trio.sleep(backoff_s)
                 backoff_s = min(BACKOFF_MAX_S, backoff_s * 2)
                 continue
             if stream.socket.getsockname() == stream.socket.getpeername():
                 # Nobody listens there, and the kernel happened to connect us to ourselves. Let the port go.
                 await trio.aclose_forcefully(stream)
-                await self._put(PeerLost(peer))
+                self._take(PeerLost(peer))
                 continue
             backoff_s = BACKOFF_MIN_S
             try:
@@ -150,8 +156,8 @@ class PeerNetwork:
                 caller = Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES), self._tags)
                 session = await introduce(stream, caller)
             self._counters["network.connects"] += 1
-            await self._put(PeerBack(peer))
-            queue = SendQueue(self._limits.connection_bytes, self._budget)
+            self._take(PeerBack(peer))
+            queue = SendQueue(self._limits.connection_bytes, self._budget, direct(stream, READ_BYTES))
             sealer = FrameSealer(session.caller_key, session.tags)
             self._queues[peer] = (queue, sealer)
             try:
@@ -177,7 +183,8 @@ class PeerNetwork:
         counted = 0
         opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message
         try:
-            while data := await one.stream.receive_some(READ_BYTES):
+            socket = DirectSocket(one.stream, READ_BYTES)
+            while data := await socket.receive():
                 one.heard = True
                 messages = []
                 for frame in splitter.feed(data):
@@ -189,10 +196,8 @@ class PeerNetwork:
                 self._budget.give(max(0, counted - splitter.buffered))
                 counted = splitter.buffered
                 self._counters["network.received"] += len(messages)
-                one.busy = True
                 for message in messages:
-                    await self._put(Received(peer, message))
-                one.busy = False
+                    self._take(Received(peer, message))
         finally:
             self._budget.give(counted)
             if self._incoming.get(peer) is one:
@@ -216,5 +221,8 @@ async def _keep_alive(queue: SendQueue, sealer: FrameSealer) -> None:
     while True:
         queue.used = False
         await trio.sleep(KEEP_ALIVE_S)
-        if not queue.used and not queue.add(sealer.empty()):
-            sealer.take_back()
+        if not queue.used:
+            if queue.add(sealer.empty()):
+                queue.flush()
+            else:
+                sealer.take_back()

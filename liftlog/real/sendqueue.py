@@ -15,6 +15,7 @@ import trio
 
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
+from liftlog.real.direct import DirectSocket
 from liftlog.types import FileSpan
 
 log = logging.getLogger("liftlog.network")
@@ -28,10 +29,15 @@ NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, t
 class SendQueue:
     """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files (V7)."""
 
-    def __init__(self, limit_bytes: int, budget: Budget) -> None:
-        """`budget`: what the queues of all connections like this one share."""
+    def __init__(self, limit_bytes: int, budget: Budget, socket: DirectSocket | None = None) -> None:
+        """`budget`: what the queues of all connections like this one share.
+
+        `socket`: where `flush` may send by itself; without it, it wakes the task that does.
+        """
         self._limit = limit_bytes
         self._budget = budget
+        self._socket = socket
+        self._pumping = False
         self._parts: deque[bytes | FileSpan] = deque()
         self.held = 0
         """Bytes that wait, or are on their way into the socket."""
@@ -45,7 +51,7 @@ class SendQueue:
         return not self._closed and (not self._parts or self.held + cost <= self._limit)
 
     def add(self, *frame: bytes | FileSpan) -> bool:
-        """Queue a frame's parts; False if there is no room, here or in the budget.
+        """Queue a frame's parts, which leave with `flush`; False if there is no room, here or in the budget.
 
         The files of spans belong to the queue from here on, whatever becomes of them.
         """
@@ -56,8 +62,26 @@ class SendQueue:
         self._parts += frame
         self.held += cost
         self.used = True
-        self._wake.set()
         return True
+
+    def flush(self) -> None:
+        """Send what is queued: now, as far as the kernel takes it, and the rest as soon as it does."""
+        parts, socket = self._parts, self._socket
+        if not parts:
+            return
+        if socket is not None and not self._pumping and FileSpan not in map(type, parts):
+            data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+            parts.clear()
+            try:
+                sent = socket.send(data)  # type: ignore[arg-type]
+            except OSError:
+                # The connection is broken: the task below finds that out as well, and ends.
+                sent = 0
+            self._let_go(sent)
+            if sent == len(data):  # type: ignore[arg-type]
+                return
+            parts.append(data[sent:])  # type: ignore[index]
+        self._wake.set()
 
     async def pump(
         self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
@@ -65,7 +89,9 @@ class SendQueue:
         """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
         try:
             while True:
+                self._pumping = True
                 await self._send_all(stream, timeout_s, readers)
+                self._pumping = False
                 self._wake = trio.Event()
                 await self._wake.wait()
         finally:

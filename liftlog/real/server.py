@@ -30,7 +30,7 @@ from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
-from liftlog.real.storage_runner import ThreadStorageRunner
+from liftlog.real.storage_runner import GroupRunner
 from liftlog.types import LiftlogError
 
 log = logging.getLogger("liftlog.server")
@@ -91,7 +91,6 @@ class Server:
         self._config = config
         self._announce = announce
         self._with_parent = with_parent
-        self._failure: BaseException | None = None
         self._stop = trio.Event()
         self._stopped_by = ""
 
@@ -104,40 +103,42 @@ class Server:
         clock, clients = RealClock(), ClientRegistry()
         driver: NodeDriver
 
-        async def put(event: Event) -> None:
-            await driver.put(event)
-
-        def post(event: Event) -> None:
-            driver.post(event)
+        def take(event: Event) -> None:
+            driver.take(event)
 
         def deliver(events: list[Event]) -> None:
-            driver.post_all(events)
+            driver.take_all(events)
 
-        storage = ThreadStorageRunner(engine, deliver, self._fail)
+        def flush() -> None:
+            network.flush()
+            bus.flush()
+            storage.flush()
+
+        storage = GroupRunner(engine, deliver)
         network = TcpNetwork(
             cluster=config.cluster,
             node=config.node,
             peers=config.peers,
-            put=put,
-            post=post,
+            take=take,
             clients=clients,
             secrets=secrets,
             limits=config.network,
         )
         name = f"liftlog-{config.cluster}-{config.node}"
-        bus = NatsBus(addresses, name, version, put, clock, config.nats_login)
-        driver = NodeDriver(node, Ports(network, bus, storage, clients, clock, RealRandom()), observers)
-        api = NatsApi(config.cluster, config.node, clients, post, bus.answer)
+        bus = NatsBus(addresses, name, version, take, clock, config.nats_login)
+        ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
+        driver = NodeDriver(node, ports, observers)
+        api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
         bus.serve_api(api.shared_subject, QUEUE, api.handle)
         bus.serve_api(api.own_subject, "", api.handle)
         for part in (storage, network, bus, api):
             clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
-        storage.start()
         clean = False
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(bus.run)
                 nursery.start_soon(driver.run)
+                nursery.start_soon(storage.run)
                 nursery.start_soon(network.run, peers_at, clients_at)
                 nursery.start_soon(self._watch_signals)
                 if self._with_parent:
@@ -148,12 +149,9 @@ class Server:
                 where = f"clients at {config.listen}, peers at {config.peer_listen or '-'}"
                 say(logging.INFO, "start", f"serves {where}", listen=config.listen)
                 await self._stop.wait()
-                if self._failure is not None:
-                    say(logging.ERROR, "stop", f"the storage thread died: {self._failure}")
-                    raise self._failure
                 by = self._stopped_by
                 say(logging.INFO, "stop", f"asked to stop by {by}: hands over", by=by)
-                driver.post(StopRequested())
+                driver.take(StopRequested())
                 with trio.move_on_after(HANDOVER_S):
                     while not node.handed_over:
                         await trio.sleep(0.005)
@@ -162,6 +160,7 @@ class Server:
                 nursery.cancel_scope.cancel()
             clean = True
         finally:
+            driver.interpreter.end()
             await storage.close(clean)
 
     @staticmethod
@@ -185,11 +184,6 @@ class Server:
             while await stdin.receive_some(64):
                 pass
         self._stopped_by = "the end of its parent"
-        self._stop.set()
-
-    def _fail(self, error: BaseException) -> None:
-        """The storage thread died of `error`."""
-        self._failure = error
         self._stop.set()
 
     def _ready_line(self) -> dict[str, object]:

@@ -1,9 +1,15 @@
-"""The storage thread: group commit between the core, which never waits, and the disk, which always does.
+"""Group commit between the core, which never waits, and the disk, which always does.
 
-The thread takes everything that is queued at once: one `write` for the whole group, whose events (reads,
-opens, refused writes) go back before any sync is waited for, then one `sync` for every file the group
-touched. While it syncs, the next group gathers; under load the groups grow by themselves to what one sync can
-carry.
+Everything that is queued at once is one *group*: one `write` for all of it, whose events (reads, opens,
+refused writes) go back before any sync is waited for, then one `sync` for every file that it touched. While
+that is under way the next group gathers; under load groups grow by themselves to what one sync can carry.
+
+There is one engine, and at any time it belongs to one of three:
+
+    nobody       the next group may begin
+    the kernel   the group was a plain append: this thread has written it, into memory, and the kernel syncs
+                 (`kernel_sync.py`); when it says so, `sync` finds that done
+    a thread     everything else, and everything where the kernel does not do that for us
 
 Jobs are carried out in the order of submission, so that a read sees the writes before it, with one
 exception. *Background jobs*, the slices of compaction, scrubbing, retention and repair, take longer than an
@@ -17,8 +23,11 @@ the next one, where what it was told of the HW is no longer true.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
+from typing import NamedTuple
 
 import trio
 
@@ -36,7 +45,9 @@ from liftlog.messages import (
     ScrubLog,
     StorageJob,
 )
-from liftlog.ports import StorageGroups
+from liftlog.ports import DiskFile, StorageGroups
+from liftlog.real.disk import RealFile
+from liftlog.real.kernel_sync import SYNCS_MAX, KernelSync, kernel_sync
 
 CLOSE_TIMEOUT_S = 15.0
 BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog
@@ -45,49 +56,67 @@ OVERTAKING = (AppendLog, ReadLog, LookupTime, CheckpointHw, SaveHardState, SaveI
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""
 
+NOBODY, KERNEL, THREAD, DEAD = "nobody", "kernel", "thread", "dead"
 
-class ThreadStorageRunner:
-    """`StorageRunner` port with one worker thread.
 
-    `deliver` gets the events and `fail` an exception that no contract foresees; both are called in the trio
-    thread. After a failure the thread does nothing more, not even close cleanly.
+class _Order(NamedTuple):
+    """For the thread. `close`: nothing follows; with the clean-stop marker or without."""
+
+    jobs: list[StorageJob]
+    close: bool | None = None
+
+
+class _Result(NamedTuple):
+    """From the thread. `last`: the engine is free again. `error`: what no contract foresees."""
+
+    events: list[Event]
+    last: bool
+    error: BaseException | None = None
+
+
+class GroupRunner:
+    """`StorageRunner` port. `deliver` gets the events; all methods belong to the trio thread.
+
+    After an exception that no contract foresees nothing more is done, not even a clean close.
     """
 
     def __init__(
         self,
         engine: StorageGroups,
         deliver: Callable[[list[Event]], None],
-        fail: Callable[[BaseException], None],
+        kernel: Callable[[int], KernelSync | None] = kernel_sync,
     ) -> None:
         self._engine = engine
         self._deliver = deliver
-        self._fail = fail
-        self._token = trio.lowlevel.current_trio_token()
         self._jobs: list[StorageJob] = []
         self._background: list[BackgroundJob] = []
         self._groups_since_slice = 0
-        self._closing: bool | None = None
-        self._wake = threading.Condition(threading.Lock())
-        self._thread = threading.Thread(target=self._run, name="liftlog-storage", daemon=True)
+        self._owner = NOBODY
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Rung by the kernel and by the thread when something is done."""
+        self._kernel = kernel(self._bell)
+        self._orders: SimpleQueue[_Order] = SimpleQueue()
+        self._results: SimpleQueue[_Result] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="liftlog-storage", daemon=True)
+        self._thread.start()
         self.counters = {
             "storage.groups": 0,
             "storage.jobs": 0,
             "storage.largest_group": 0,
             "storage.slices": 0,
+            "storage.kernel_syncs": 0,
         }
 
-    def start(self) -> None:
-        self._thread.start()
+    # -- the port ------------------------------------------------------------------------------------------
 
     def submit(self, job: StorageJob) -> None:
-        with self._wake:
-            if isinstance(job, BackgroundJob):
-                self._background.append(job)
-            else:
-                if self._background and not isinstance(job, OVERTAKING):
-                    self._bring_forward(job)
-                self._jobs.append(job)
-            self._wake.notify()
+        """Queue a job; it begins with the next `flush`."""
+        if isinstance(job, BackgroundJob):
+            self._background.append(job)
+        else:
+            if self._background and not isinstance(job, OVERTAKING):
+                self._bring_forward(job)
+            self._jobs.append(job)
 
     def _bring_forward(self, job: StorageJob) -> None:
         """Background jobs of this job's log go before it."""
@@ -95,32 +124,30 @@ class ThreadStorageRunner:
         self._jobs += [waiting for waiting in self._background if waiting.log == log]
         self._background = [waiting for waiting in self._background if waiting.log != log]
 
+    def flush(self) -> None:
+        """Begin what can begin. Raises what the engine raises."""
+        while self._owner is NOBODY and (self._jobs or self._background):
+            self._begin(self._next_group())
+
+    async def run(self) -> None:
+        """Deliver what is done, until cancelled. Raises what no contract foresees."""
+        while True:
+            await self._hear()
+
     async def close(self, clean: bool) -> None:
         """Finish what is queued, then close the engine: with the clean-stop marker if `clean`.
 
         A disk that hangs is given CLOSE_TIMEOUT_S; then the process ends without the marker.
         """
-        with self._wake:
-            self._closing = clean
-            self._wake.notify()
-        with trio.CancelScope(shield=True):
+        with trio.CancelScope(shield=True), trio.move_on_after(CLOSE_TIMEOUT_S):
+            while self._owner is not DEAD and (self._owner is not NOBODY or self._jobs or self._background):
+                self.flush()
+                if self._owner is not NOBODY:
+                    await self._hear()
+            self._orders.put(_Order([], clean if self._owner is not DEAD else None))
             await trio.to_thread.run_sync(self._thread.join, CLOSE_TIMEOUT_S)
 
-    def _run(self) -> None:
-        try:
-            while True:
-                with self._wake:
-                    while not self._jobs and not self._background and self._closing is None:
-                        self._wake.wait()
-                    jobs = self._next_group()
-                    closing = self._closing
-                if jobs:
-                    self._work(jobs)
-                elif closing is not None:
-                    self._engine.close(closing)
-                    return
-        except BaseException as error:
-            self._post(self._fail, error)
+    # -- groups --------------------------------------------------------------------------------------------
 
     def _next_group(self) -> list[StorageJob]:
         """All jobs that wait, or one background job if it is that one's turn."""
@@ -132,21 +159,92 @@ class ThreadStorageRunner:
         jobs, self._jobs = self._jobs, []
         return jobs
 
-    def _work(self, jobs: list[StorageJob]) -> None:
-        counters = self.counters
+    def _begin(self, jobs: list[StorageJob]) -> None:
+        counters, engine = self.counters, self._engine
         counters["storage.groups"] += 1
         counters["storage.jobs"] += len(jobs)
         counters["storage.largest_group"] = max(counters["storage.largest_group"], len(jobs))
-        events = self._engine.write(jobs)
+        if self._kernel is None or not all(map(engine.is_quick, jobs)):
+            self._hand_over(jobs)
+            return
+        self._owner = KERNEL
+        events = engine.write(jobs)
         if events:
-            self._post(self._deliver, events)
+            self._deliver(events)
+        files = engine.unsynced()
+        if files is None or not self._sync_by_kernel(files):
+            self._hand_over([])
+        elif not files:
+            self._synced()
+
+    def _sync_by_kernel(self, files: list[DiskFile]) -> bool:
+        """Whether the kernel has taken over."""
+        if self._kernel is None or len(files) > SYNCS_MAX:
+            return False
+        ours = [file for file in files if type(file) is RealFile]
+        if len(ours) < len(files):
+            return False
+        if files:
+            self.counters["storage.kernel_syncs"] += 1
+            try:
+                self._kernel.begin(ours)
+            except OSError:
+                # Not on this file system: never again.
+                self._kernel = None
+                return False
+        return True
+
+    def _synced(self) -> None:
+        self._owner = NOBODY
         events = self._engine.sync()
         if events:
-            self._post(self._deliver, events)
+            self._deliver(events)
+        self.flush()
 
-    def _post(self, function: Callable[..., None], argument: object) -> None:
+    async def _hear(self) -> None:
+        """Wait until something is done, and see to it."""
+        await trio.lowlevel.wait_readable(self._bell)
         try:
-            self._token.run_sync_soon(function, argument)
-        except trio.RunFinishedError:
-            # The event loop is gone, nobody waits for this any longer.
+            os.eventfd_read(self._bell)
+        except BlockingIOError:
             return
+        while self._results.qsize():
+            self._take(self._results.get())
+        if self._owner is KERNEL and self._kernel is not None and self._kernel.end():
+            self._synced()
+
+    def _take(self, result: _Result) -> None:
+        if result.error is not None:
+            self._owner = DEAD
+            raise result.error
+        if result.last:
+            self._owner = NOBODY
+        if result.events:
+            self._deliver(result.events)
+        self.flush()
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _hand_over(self, jobs: list[StorageJob]) -> None:
+        self._owner = THREAD
+        self._orders.put(_Order(jobs))
+
+    def _work(self) -> None:
+        engine = self._engine
+        try:
+            while True:
+                order = self._orders.get()
+                if order.close is not None:
+                    engine.close(order.close)
+                    return
+                if order.jobs:
+                    events = engine.write(order.jobs)
+                    if events:
+                        self._tell(_Result(events, last=False))
+                self._tell(_Result(engine.sync(), last=True))
+        except BaseException as error:
+            self._tell(_Result([], last=True, error=error))
+
+    def _tell(self, result: _Result) -> None:
+        self._results.put(result)
+        os.eventfd_write(self._bell, 1)

@@ -22,7 +22,7 @@ from liftlog.types import RAFT_LOG, Mutants, PartitionId
 class HwCheckpoints:
     """`hw`: what the file said at the start. `logs`: the engine's open logs, as they are at any time."""
 
-    __slots__ = ("_changed", "_disk", "_hw", "_logs", "_mutants")
+    __slots__ = ("_disk", "_hw", "_logs", "_mutants", "changed")
 
     def __init__(
         self, disk: Disk, mutants: Mutants, logs: Mapping[PartitionId, Log], hw: dict[PartitionId, int]
@@ -31,7 +31,8 @@ class HwCheckpoints:
         self._mutants = mutants
         self._logs = logs
         self._hw = hw
-        self._changed = False
+        self.changed = False
+        """Something waits for the next `sync`."""
 
     def of(self, log: Log) -> int:
         hw = self._hw.get(log.id, 0)
@@ -41,7 +42,7 @@ class HwCheckpoints:
         """To be written by the next `sync`."""
         if self._hw.get(log, 0) != hw and log in self._logs:
             self._hw[log] = hw
-            self._changed = True
+            self.changed = True
 
     def lower(self, log: PartitionId, limit: int) -> None:
         """Durable before the log changes. Raises DiskError, SyncFailed."""
@@ -52,11 +53,11 @@ class HwCheckpoints:
     def forget(self, log: PartitionId) -> None:
         """Of a log that is gone. Raises DiskError, SyncFailed."""
         self.lower(log, 0)
-        self._changed |= self._hw.pop(log, None) is not None
+        self.changed |= self._hw.pop(log, None) is not None
 
     def sync(self) -> None:
         """Write what has changed. What cannot be written is written with the next group."""
-        if not self._changed:
+        if not self.changed:
             return
         if RAFT_LOG in self._logs:
             self._hw[RAFT_LOG] = self._logs[RAFT_LOG].durable_leo
@@ -64,11 +65,11 @@ class HwCheckpoints:
             self._write()
 
     def _write(self) -> None:
-        self._changed = True
+        self.changed = True
         for log_id, hw in self._hw.items():
             log = self._logs.get(log_id)
             if log is not None:
                 self._hw[log_id] = min(hw, log.durable_leo)
         write = write_in_place if self._mutants.hw_checkpoint_in_place else write_state
         write(self._disk, HW, msgspec.msgpack.encode(list(self._hw.items())))
-        self._changed = False
+        self.changed = False

@@ -53,7 +53,7 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
-from liftlog.ports import Disk, SyncFailed
+from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage import startup
 from liftlog.storage.checkpoints import HwCheckpoints
 from liftlog.storage.creation import create_log
@@ -268,6 +268,20 @@ class StorageEngine:
             return self._save(held.path, held.content, held.ticket)
         self._pending.append(held)
         return None
+
+    def is_quick(self, job: StorageJob) -> bool:
+        """Whether this is a plain append to a segment that stays the last one."""
+        if type(job) is not AppendLog or job.dropped_below >= 0 or self._held_back:
+            return False
+        log = self._logs.get(job.log)
+        return log is not None and log.failure is None and not log.rolls(job.batches)
+
+    def unsynced(self) -> list[DiskFile] | None:
+        """The files that `sync` will sync; None if it has state files to put in place as well."""
+        if self._states or self._checkpoints.changed:
+            return None
+        logs = {waiting.log.id: waiting.log for waiting in self._pending if waiting.log is not None}
+        return [log.growing_file for log in logs.values() if log.must_sync]
 
     def sync(self) -> list[Event]:
         """Phase 2: make the group durable; every pending ticket is answered, in the order of the jobs."""

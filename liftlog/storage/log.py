@@ -143,6 +143,11 @@ class Log:
         return self.dirty and self.options.durability != OS
 
     @property
+    def growing_file(self) -> DiskFile:
+        """The last segment's."""
+        return self._file
+
+    @property
     def sealed(self) -> tuple[Segment, ...]:
         """The complete segments, ascending: all but the one that grows."""
         return tuple(self._segments[:-1])
@@ -221,6 +226,13 @@ class Log:
         self.leo = leo
         self.dirty = True
         self._refused = ""
+
+    def rolls(self, batches: Sequence[Batch]) -> bool:
+        """Whether these batches will begin a new segment, unless they grow when they are sealed."""
+        if not batches:
+            return False
+        size, count = sum(len(batch.data) for batch in batches), batches[-1].end_offset - self.leo
+        return self._segments[-1].is_full(self.options, size, count, last_timestamp_ms(batches[-1].data))
 
     def _write(self, active: Segment, parts: list[bytes | memoryview]) -> None:
         active.hold_index()

@@ -1,9 +1,13 @@
-"""The storage thread: group commit, order, reads before syncs, failures that reach the driver."""
+"""Groups of storage jobs, by the thread and by the kernel: group commit, order, reads before syncs."""
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,11 +23,14 @@ from liftlog.messages import (
     ReadLog,
     RetainLog,
     ScrubLog,
+    StorageFailed,
     StorageJob,
     TrashLog,
     TruncateLog,
 )
-from liftlog.real.storage_runner import SLICE_EVERY_GROUPS, ThreadStorageRunner
+from liftlog.ports import SyncFailed
+from liftlog.real.disk import RealDisk, RealFile
+from liftlog.real.storage_runner import SLICE_EVERY_GROUPS, GroupRunner
 from liftlog.types import CompactionPolicy, PartitionId, RetentionPolicy, Ticket
 
 pytestmark = pytest.mark.trio
@@ -67,26 +74,27 @@ class RecordingEngine:
     def close(self, clean: bool) -> None:
         self.closed = clean
 
+    def is_quick(self, job: StorageJob) -> bool:
+        return False
+
+    def unsynced(self) -> None:
+        return None
+
 
 class Sink:
     """What comes back, and a way to wait for it."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.failures: list[BaseException] = []
         self._moved = trio.Event()
 
     def deliver(self, events: list[Event]) -> None:
         self.events.extend(events)
         self._moved.set()
 
-    def fail(self, error: BaseException) -> None:
-        self.failures.append(error)
-        self._moved.set()
-
     async def wait_for(self, count: int) -> None:
         with trio.fail_after(10):
-            while len(self.events) + len(self.failures) < count:
+            while len(self.events) < count:
                 self._moved = trio.Event()
                 await self._moved.wait()
 
@@ -95,20 +103,37 @@ def append(number: int) -> AppendLog:
     return AppendLog(LOG, [], Ticket(number))
 
 
+@asynccontextmanager
+async def running(engine: RecordingEngine, sink: Sink, *jobs: StorageJob) -> AsyncIterator[GroupRunner]:
+    """A runner that finds these jobs waiting; it is closed cleanly."""
+    runner = GroupRunner(engine, sink.deliver)
+    for job in jobs:
+        runner.submit(job)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runner.run)
+        runner.flush()
+        yield runner
+        nursery.cancel_scope.cancel()
+    await runner.close(clean=True)
+
+
+def submit(runner: GroupRunner, *jobs: StorageJob) -> None:
+    for job in jobs:
+        runner.submit(job)
+    runner.flush()
+
+
 async def test_what_gathers_during_a_sync_becomes_one_group() -> None:
     engine, sink = RecordingEngine(), Sink()
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
-    runner.submit(append(1))
-    runner.start()
-    with trio.fail_after(10):
-        while engine.groups != [[1]]:
-            await trio.sleep(0)
-    for number in (2, 3, 4):
-        runner.submit(append(number))
-    engine.gate.release()
-    engine.gate.release()
-    await sink.wait_for(4)
-    await runner.close(clean=True)
+    async with running(engine, sink, append(1)) as runner:
+        with trio.fail_after(10):
+            while engine.groups != [[1]]:
+                await trio.sleep(0)
+        for number in (2, 3, 4):
+            submit(runner, append(number))
+        engine.gate.release()
+        engine.gate.release()
+        await sink.wait_for(4)
     assert engine.groups == [[1], [2, 3, 4]]
     assert sink.events == [Durable(Ticket(number)) for number in (1, 2, 3, 4)]
     assert engine.closed is True
@@ -116,26 +141,20 @@ async def test_what_gathers_during_a_sync_becomes_one_group() -> None:
 
 async def test_a_read_in_a_group_is_answered_before_its_sync() -> None:
     engine, sink = RecordingEngine(), Sink()
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
-    runner.submit(append(1))
-    runner.submit(ReadLog(LOG, 7, 0, 10, 100))
-    runner.start()
-    await sink.wait_for(1)
-    assert sink.events == [LogRead(LOG, 7, [])]
-    engine.gate.release()
-    await sink.wait_for(2)
-    await runner.close(clean=True)
+    async with running(engine, sink, append(1), ReadLog(LOG, 7, 0, 10, 100)):
+        await sink.wait_for(1)
+        assert sink.events == [LogRead(LOG, 7, [])]
+        engine.gate.release()
+        await sink.wait_for(2)
     assert sink.events[1] == Durable(Ticket(1))
 
 
 async def test_closing_finishes_what_is_queued_first() -> None:
     engine, sink = RecordingEngine(), Sink()
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
+    runner = GroupRunner(engine, sink.deliver)
     runner.submit(append(1))
     engine.gate.release()
-    runner.start()
     await runner.close(clean=False)
-    await sink.wait_for(1)
     assert sink.events == [Durable(Ticket(1))]
     assert engine.closed is False
 
@@ -143,12 +162,11 @@ async def test_closing_finishes_what_is_queued_first() -> None:
 async def test_an_unforeseen_exception_reaches_the_driver_and_nothing_is_marked_clean() -> None:
     engine, sink = RecordingEngine(), Sink()
     engine.explode = True
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
-    runner.start()
-    runner.submit(append(1))
-    await sink.wait_for(1)
+    runner = GroupRunner(engine, sink.deliver)
+    submit(runner, append(1))
+    with pytest.raises(RuntimeError, match="a bug"), trio.fail_after(10):
+        await runner.run()
     await runner.close(clean=True)
-    assert [str(error) for error in sink.failures] == ["a bug"]
     assert engine.closed is None
 
 
@@ -162,14 +180,12 @@ def compact(log: PartitionId = LOG) -> CompactLog:
 async def carried_out(*jobs: StorageJob, syncs: int = 0) -> list[list[StorageJob]]:
     """The groups in which a runner that finds these jobs waiting carries them out."""
     engine, sink = RecordingEngine(), Sink()
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
-    for job in jobs:
-        runner.submit(job)
     for _ in range(syncs):
         engine.gate.release()
-    runner.start()
+    runner = GroupRunner(engine, sink.deliver)
+    for job in jobs:
+        runner.submit(job)
     await runner.close(clean=True)
-    assert sink.failures == []
     return engine.jobs
 
 
@@ -195,21 +211,188 @@ async def test_a_background_job_runs_before_a_later_job_that_changes_the_life_of
 
 async def test_under_load_a_background_job_is_delayed_but_not_starved() -> None:
     engine, sink = RecordingEngine(), Sink()
-    runner = ThreadStorageRunner(engine, sink.deliver, sink.fail)
-    runner.submit(append(1))
-    runner.submit(compact())
-    runner.start()
-    number = 1
-    with trio.fail_after(10):
-        while [compact()] not in engine.jobs:
-            # While one group waits for its sync the next one is queued: the thread never finds nothing to do.
-            while engine.groups[-1:] != [[number]] and engine.jobs[-1:] != [[compact()]]:
-                await trio.sleep(0)
-            number += 1
-            runner.submit(append(number))
+    async with running(engine, sink, append(1), compact()) as runner:
+        number = 1
+        with trio.fail_after(10):
+            while [compact()] not in engine.jobs:
+                # While one group waits for its sync the next one is queued: there is always something to do.
+                while engine.groups[-1:] != [[number]] and engine.jobs[-1:] != [[compact()]]:
+                    await trio.sleep(0)
+                number += 1
+                submit(runner, append(number))
+                engine.gate.release()
+        for _ in range(number):
             engine.gate.release()
-    for _ in range(number):
-        engine.gate.release()
-    await runner.close(clean=True)
     assert engine.jobs.index([compact()]) == SLICE_EVERY_GROUPS
     assert runner.counters["storage.slices"] == 1
+
+
+# -- syncs by the kernel -----------------------------------------------------------------------------------
+
+
+class ScriptedKernel:
+    """In the kernel's place: says that a sync has ended when the test wants that."""
+
+    def __init__(self, bell: int) -> None:
+        self._bell = bell
+        self.asked: list[list[RealFile]] = []
+        self.refuses = False
+        self._results: list[int] | None = None
+
+    def begin(self, files: Sequence[RealFile]) -> None:
+        if self.refuses:
+            raise OSError(errno.EINVAL, "not on this file system")
+        self.asked.append(list(files))
+
+    def finish(self, *results: int) -> None:
+        """With these errors, or 0."""
+        self._results = list(results)
+        os.eventfd_write(self._bell, 1)
+
+    def end(self) -> bool:
+        results, self._results = self._results, None
+        if results is None:
+            return False
+        for file, result in zip(self.asked[-1], results, strict=True):
+            file.synced_ahead(result)
+        return True
+
+
+class FileEngine(RecordingEngine):
+    """Appends go to a file each, all of them quick."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.disk = RealDisk(str(folder))
+        self.files: dict[PartitionId, RealFile] = {}
+        self.touched: dict[PartitionId, list[Ticket]] = {}
+        self.threads: list[str] = []
+
+    def is_quick(self, job: StorageJob) -> bool:
+        return isinstance(job, AppendLog)
+
+    def write(self, jobs: Sequence[StorageJob]) -> list[Event]:
+        self.threads.append(threading.current_thread().name)
+        self.jobs.append(list(jobs))
+        for job in jobs:
+            if isinstance(job, AppendLog):
+                if job.log not in self.files:
+                    self.files[job.log] = self.disk.open(f"log-{job.log.stream}", create=True)
+                self.files[job.log].append([b"record"])
+                self.touched.setdefault(job.log, []).append(job.ticket)
+        return []
+
+    def unsynced(self) -> list[RealFile]:  # type: ignore[override]
+        return [self.files[log] for log in self.touched]
+
+    def sync(self) -> list[Event]:
+        self.threads.append(threading.current_thread().name)
+        events: list[Event] = []
+        for log, tickets in self.touched.items():
+            try:
+                self.files[log].sync()
+                events += map(Durable, tickets)
+            except SyncFailed as error:
+                events += [StorageFailed(log, ticket, True, str(error)) for ticket in tickets]
+        self.touched.clear()
+        return events
+
+
+@asynccontextmanager
+async def by_kernel(engine: FileEngine, sink: Sink) -> AsyncIterator[tuple[GroupRunner, ScriptedKernel]]:
+    kernels: list[ScriptedKernel] = []
+
+    def make(bell: int) -> ScriptedKernel:
+        kernels.append(ScriptedKernel(bell))
+        return kernels[0]
+
+    runner = GroupRunner(engine, sink.deliver, make)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runner.run)
+        yield runner, kernels[0]
+        nursery.cancel_scope.cancel()
+    await runner.close(clean=True)
+
+
+async def test_plain_appends_wait_for_no_thread_and_gather_while_the_kernel_syncs(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    async with by_kernel(engine, sink) as (runner, kernel):
+        submit(runner, append(1))
+        assert [len(files) for files in kernel.asked] == [1]
+        submit(runner, append(2))
+        submit(runner, AppendLog(OTHER, [], Ticket(3)))
+        assert engine.jobs == [[append(1)]] and sink.events == []
+        kernel.finish(0)
+        await sink.wait_for(1)
+        assert sink.events == [Durable(Ticket(1))]
+        assert [len(files) for files in kernel.asked] == [1, 2]
+        kernel.finish(0, 0)
+        await sink.wait_for(3)
+    assert set(engine.threads) == {threading.main_thread().name}
+    assert runner.counters["storage.kernel_syncs"] == 2
+
+
+async def test_R5_a_sync_that_failed_in_the_kernel_fails_its_own_log_and_is_not_done_again(
+    tmp_path: Path,
+) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    async with by_kernel(engine, sink) as (runner, kernel):
+        submit(runner, append(1), AppendLog(OTHER, [], Ticket(2)))
+        kernel.finish(errno.EIO, 0)
+        await sink.wait_for(2)
+    failed, durable = sink.events
+    assert isinstance(failed, StorageFailed) and failed.log == LOG and failed.sync
+    assert durable == Durable(Ticket(2))
+
+
+async def test_what_is_no_plain_append_goes_to_the_thread_in_order(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    read = ReadLog(LOG, 7, 0, 10, 100)
+    async with by_kernel(engine, sink) as (runner, kernel):
+        submit(runner, append(1))
+        submit(runner, read, append(2))
+        submit(runner, append(3))
+        kernel.finish(0)
+        await sink.wait_for(3)
+    assert engine.jobs[:2] == [[append(1)], [read, append(2), append(3)]]
+    assert engine.threads[2:] == ["liftlog-storage"] * 2
+
+
+async def test_where_the_kernel_does_not_sync_the_thread_does(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    async with by_kernel(engine, sink) as (runner, kernel):
+        kernel.refuses = True
+        submit(runner, append(1))
+        await sink.wait_for(1)
+        kernel.refuses = False
+        submit(runner, append(2))
+        await sink.wait_for(2)
+    assert sink.events == [Durable(Ticket(1)), Durable(Ticket(2))]
+    assert kernel.asked == [] and engine.threads[1:] == ["liftlog-storage"] * 3
+
+
+async def test_the_kernel_of_this_machine_syncs_or_the_thread_does(tmp_path: Path) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    runner = GroupRunner(engine, sink.deliver)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(runner.run)
+        for number in range(1, 21):
+            submit(runner, append(number), AppendLog(OTHER, [], Ticket(100 + number)))
+            await sink.wait_for(2 * number)
+        nursery.cancel_scope.cancel()
+    await runner.close(clean=True)
+    assert all(isinstance(event, Durable) for event in sink.events)
+    assert (tmp_path / "log-5").read_bytes() == b"record" * 20
+
+
+async def test_R5_a_sync_that_failed_ahead_is_told_even_after_another_write(tmp_path: Path) -> None:
+    file = RealDisk(str(tmp_path)).open("file", create=True)
+    file.append([b"a"])
+    file.synced_ahead(errno.EIO)
+    file.append([b"b"])
+    with pytest.raises(SyncFailed):
+        file.sync()
+    file.synced_ahead(0)
+    file.append([b"c"])
+    assert file._ahead is None  # the next sync is a real one
+    file.close()

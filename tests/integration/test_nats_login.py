@@ -73,11 +73,7 @@ WAYS = [by_nkey, by_credentials, by_certificate]
 
 @asynccontextmanager
 async def running_bus(url: str, login: NatsLogin, events: list[Event]) -> AsyncIterator[NatsBus]:
-    async def put(event: Event) -> None:
-        events.append(event)
-        await trio.lowlevel.checkpoint()
-
-    bus = NatsBus(parse_url(url), "test", "0", put, RealClock(), login)
+    bus = NatsBus(parse_url(url), "test", "0", events.append, RealClock(), login)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bus.run)
         yield bus

@@ -53,11 +53,7 @@ class Sink:
         self.events: list[Event] = []
         self._moved = trio.Event()
 
-    async def put(self, event: Event) -> None:
-        self.post(event)
-        await trio.lowlevel.checkpoint()
-
-    def post(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         self.events.append(event)
         self._moved.set()
 
@@ -81,7 +77,7 @@ class TcpNode:
     def __init__(self, node: int, peers: dict[int, str], secrets: Secrets = SECRETS) -> None:
         self.sink = Sink()
         self.clients = ClientRegistry()
-        self.ports = TcpPorts(node, peers, self.sink.put, self.sink.post, self.clients, secrets=secrets)
+        self.ports = TcpPorts(node, peers, self.sink.take, self.clients, secrets=secrets)
         self.network = self.ports.network
         self.run = self.ports.run
 
@@ -100,6 +96,7 @@ async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_
             await eventually(lambda: first.network.counters["network.connects"] > 0, "a connection")
             for sequence in range(100):
                 first.network.send(2, heartbeat(sequence))
+                first.network.flush()
             received = await second.sink.wait_for(Received, 100)
             assert received == [Received(1, heartbeat(sequence)) for sequence in range(100)]
             short.cancel_scope.cancel()
@@ -108,6 +105,7 @@ async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_
         with trio.fail_after(15):
             while not again.sink.events:
                 first.network.send(2, heartbeat(7))
+                first.network.flush()
                 await trio.sleep(0.02)
         nursery.cancel_scope.cancel()
 
@@ -115,7 +113,9 @@ async def test_messages_arrive_in_order_with_their_sender_and_survive_a_restart_
 async def test_messages_to_a_peer_that_is_away_are_dropped_and_counted() -> None:
     first = TcpNode(1, addresses(1, 2))
     first.network.send(2, heartbeat(1))
+    first.network.flush()
     first.network.send(9, heartbeat(2))
+    first.network.flush()
     assert first.network.counters["network.dropped"] == 2
 
 
@@ -211,7 +211,7 @@ class Publisher:
 
 
 def make_bus(url: str, sink: Sink) -> NatsBus:
-    return NatsBus(parse_url(url), "test", "0", sink.put, RealClock())
+    return NatsBus(parse_url(url), "test", "0", sink.take, RealClock())
 
 
 async def test_a_subscription_is_confirmed_then_one_read_is_one_event_and_acks_go_back(
@@ -241,6 +241,7 @@ async def test_a_subscription_is_confirmed_then_one_read_is_one_event_and_acks_g
             "description": "message exceeds the stream's limit of 10 bytes (headers and payload)",
         }
         bus.acknowledge(AckPublishes(PARTITION, "s", 3, 9, 0, [message.reply for message in messages]))
+        bus.flush()
         answers = await publisher.answers(100)
         assert sorted(str(answer["seq"]) for answer in answers) == sorted(map(str, range(1, 101)))
         await publisher.close()

@@ -52,12 +52,8 @@ def allow_all(server: NatsServer, folder: Path) -> None:
 
 @asynccontextmanager
 async def running_bus(server: NatsServer, events: list[Event]) -> AsyncIterator[NatsBus]:
-    async def put(event: Event) -> None:
-        events.append(event)
-        await trio.lowlevel.checkpoint()
-
     url = f"nats://node:secret@127.0.0.1:{server.port}"
-    bus = NatsBus(parse_url(url), "test", "0", put, RealClock())
+    bus = NatsBus(parse_url(url), "test", "0", events.append, RealClock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bus.run)
         await wait_for(events, BusUp)
@@ -124,6 +120,7 @@ async def test_acks_that_nats_refuses_are_counted_and_logged(
     try:
         async with running_bus(server, []) as bus:
             bus.acknowledge(AckPublishes(PARTITION, "orders", 1, 9, 0, [b"_INBOX.a", b"_INBOX.b"]))
+            bus.flush()
             with trio.fail_after(15):
                 while bus.counters["nats.publishes_refused"] < 2:
                     await trio.sleep(0.01)

@@ -74,11 +74,7 @@ class Door:
         self.gone = 0
         self._moved = trio.Event()
 
-    async def put(self, event: Event) -> None:
-        self.post(event)
-        await trio.lowlevel.checkpoint()
-
-    def post(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         if isinstance(event, ClientRequest):
             self.requests.append(event.client)
         self.gone += isinstance(event, ClientGone)
@@ -103,7 +99,7 @@ class Door:
 async def open_door() -> AsyncIterator[tuple[Door, Known]]:
     """A running door with a client that was let in."""
     door = Door()
-    ports = TcpPorts(1, addresses(1), door.put, door.post, door.clients)
+    ports = TcpPorts(1, addresses(1), door.take, door.clients)
     async with trio.open_nursery() as nursery:
         await nursery.start(ports.run)
         client = await call(ports.client_address)

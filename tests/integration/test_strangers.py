@@ -68,17 +68,12 @@ class Node:
         self.ports = TcpPorts(
             node,
             peers or addresses(1, 2, 3),
-            self.put,
             self.events.append,
             self.clients,
             secrets=secrets,
             limits=limits,
         )
         self.network = self.ports.network
-
-    async def put(self, event: Event) -> None:
-        self.events.append(event)
-        await trio.lowlevel.checkpoint()
 
     def count(self, name: str) -> int:
         return self.network.counters["network." + name]

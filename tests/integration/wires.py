@@ -14,7 +14,7 @@ from liftlog.api.tags import FrameSealer
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.real.incoming import introduce
 from liftlog.real.nats_server import free_port
-from liftlog.real.network import Post, Put, TcpNetwork, listen
+from liftlog.real.network import Take, TcpNetwork, listen
 
 CLUSTER = "c"
 SECRETS = Secrets((b"p" * 32,), (b"c" * 32,))
@@ -31,8 +31,7 @@ class TcpPorts:
         self,
         node: int,
         peers: dict[int, str],
-        put: Put,
-        post: Post,
+        take: Take,
         clients: ClientRegistry,
         *,
         secrets: Secrets = SECRETS,
@@ -45,8 +44,7 @@ class TcpPorts:
             cluster=CLUSTER,
             node=node,
             peers=peers,
-            put=put,
-            post=post,
+            take=take,
             clients=clients,
             secrets=secrets,
             limits=limits or NetworkLimits(),
