@@ -31,7 +31,16 @@ from liftlog.api.handshake import (
     Party,
 )
 from liftlog.config import MIB, NetworkLimits, Secrets
-from liftlog.messages import ClientRequest, ClusterStatusRequest, DoneReply, Event, Heartbeat, Received
+from liftlog.messages import (
+    ClientRequest,
+    ClusterStatusRequest,
+    DoneReply,
+    Event,
+    Heartbeat,
+    PeerBack,
+    PeerLost,
+    Received,
+)
 from liftlog.real.incoming import PENDING_MAX, send_message
 from liftlog.real.peers import PeerNetwork
 from liftlog.types import ClientRef
@@ -68,12 +77,17 @@ class Node:
         self.ports = TcpPorts(
             node,
             peers or addresses(1, 2, 3),
-            self.events.append,
+            self.take,
             self.clients,
             secrets=secrets,
             limits=limits,
         )
         self.network = self.ports.network
+
+    def take(self, event: Event) -> None:
+        """Who of the others is there is not what these tests are about."""
+        if not isinstance(event, PeerLost | PeerBack):
+            self.events.append(event)
 
     def count(self, name: str) -> int:
         return self.network.counters["network." + name]
