@@ -1,4 +1,4 @@
-"""The driver on trio: order of effects, persist-then-send, timers, back-pressure. Run on a virtual clock."""
+"""The driver on trio: order of effects, persist-then-send, timers, what is taken. Run on a virtual clock."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ class ScriptedNode:
         return Outcome(self.answers.pop(0) if self.answers else [])
 
 
-def make(node: ScriptedNode, inbox_limit: int = 1024) -> tuple[NodeDriver, World]:
+def make(node: ScriptedNode) -> tuple[NodeDriver, World]:
     world = World()
-    driver = NodeDriver(node, Ports(*[world] * 6), inbox_limit=inbox_limit)  # type: ignore[arg-type]
+    driver = NodeDriver(node, Ports(*[world] * 6))  # type: ignore[arg-type]
     return driver, world
 
 
@@ -261,30 +261,63 @@ async def test_everything_queued_is_handled_before_the_driver_waits_again(
     assert waits == 1
 
 
-async def test_put_waits_for_room_and_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_what_is_taken_is_stepped_at_once_and_within_a_step_afterwards(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     node = ScriptedNode()
-    driver, _ = make(node, inbox_limit=4)
+    driver, _ = make(node)
+    flushed: list[int] = []
+    driver.interpreter._flush = lambda: flushed.append(len(node.events))
+    driver.take(Received(2, heartbeat(0)))
+    assert node.events == []  # it has not started
+    stepped = node.step
 
-    async def flood(sender: int) -> None:
-        for sequence in range(50):
-            await driver.put(Received(sender, heartbeat(sequence)))
+    def step(event: Event) -> Outcome:
+        if event == Received(2, heartbeat(1)):
+            driver.take(Received(2, heartbeat(2)))
+            assert len(node.events) == 1
+        return stepped(event)
 
+    node.step = step  # type: ignore[method-assign]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(flood, 2)
-        nursery.start_soon(flood, 3)
-        await trio.sleep(1)
-        waiting = len(driver._inbox)
         nursery.start_soon(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        driver.take(Received(2, heartbeat(1)))
+        assert [event for _, event in node.events] == [Received(2, heartbeat(n)) for n in range(3)]
+        driver.take_all([Received(2, heartbeat(3)), Received(2, heartbeat(4))])
+        assert len(node.events) == 5
+        nursery.cancel_scope.cancel()
+    assert flushed == [1, 3, 5]
+
+
+async def test_a_timer_that_is_set_while_the_driver_sleeps_is_not_slept_through(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode()
+    driver, _ = make(node)
+    begun_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        node.answers = [[SetTimer("tick", 50, 50)]]
+        driver.take(BusUp())
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    assert waiting == 4
-    for sender in (2, 3):
-        messages = [
-            event.message
-            for _, event in node.events
-            if isinstance(event, Received) and event.sender == sender
-        ]
-        assert messages == [heartbeat(sequence) for sequence in range(50)]
+    assert [round(at - begun_s, 3) for at, _ in node.events] == [0, 0.05]
+
+
+async def test_what_the_ports_have_to_say_when_they_are_flushed_is_stepped_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    node = ScriptedNode()
+    driver, _ = make(node)
+    told = [Durable(Ticket(1))]
+    driver.interpreter._flush = lambda: driver.take_all([told.pop()] if told else [])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert [event for _, event in node.events] == [Durable(Ticket(1))]
 
 
 async def test_stop_node_ends_the_run_with_its_reason(autojump_clock: trio.testing.MockClock) -> None:
