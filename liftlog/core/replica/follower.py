@@ -1,9 +1,11 @@
 """The follower's role: fetch, check, cut what diverged, append, report what is durable (R6, R7, R8, R15).
 
 One fetch is outstanding at a time; its number and our incarnation are in every answer, so that a late answer
-to an older question, or to an earlier run of this node, is recognised and thrown away (R6). The next fetch
-leaves as soon as the answer is appended, before it is synced; what is durable follows in `FetchProgress`, so
-that replication pipelines (R7).
+to an older question, or to an earlier run of this node, is recognised and thrown away (R6). While
+the leader has more, the next fetch leaves as soon as the answer is appended, before it is synced, and what is
+durable follows in `FetchProgress`, so that replication pipelines (R7). A follower that has all there is asks
+when that is durable, and says so in the same message: it could not sync anything meanwhile, and the leader
+has half as much to read.
 """
 
 from __future__ import annotations
@@ -56,9 +58,14 @@ class Follower:
         ctx.effects.append(Send(following.leader, message))
 
     def durable_moved(self) -> None:
-        """R7: tell the leader how far we are, without disturbing the fetch that it holds."""
+        """R7: tell the leader how far we are, with the next fetch if that has waited for it, else without
+        disturbing the one that it holds.
+        """
         if not self.following.verified:
             self.ctx.mark("R7.unverified")
+            return
+        if not self.following.outstanding:
+            self.fetch()
             return
         log = self.log
         message = FetchProgress(
@@ -164,7 +171,8 @@ class Follower:
         log.all_clean(reply.tombstones_below)
         log.want_start(reply.log_start)
         # If nothing of it was of use, ask again at the next tick, not at once and for ever.
-        return bool(batches) or not reply.batches
+        useful = bool(batches) or not reply.batches
+        return useful and (reply.leader_leo > log.leo or log.durable_leo >= log.leo)
 
     def _continuation(self, frames: list[bytes]) -> list[Batch]:
         """The batches that continue our log. The first may begin before our LEO: the leader has compacted
