@@ -16,7 +16,16 @@ from liftlog.core.metadata.records import EXPIRED, LEFT, LIVE, PartitionState
 from liftlog.core.node import Node
 from liftlog.core.replica.state import FAILED, READY
 from liftlog.eventlog import Sparing, say
-from liftlog.messages import Event, LogOpened, MetadataStalled, Outcome, StorageFailed, TimerFired
+from liftlog.messages import (
+    Event,
+    LogOpened,
+    MetadataStalled,
+    Outcome,
+    PeerBack,
+    PeerLost,
+    StorageFailed,
+    TimerFired,
+)
 from liftlog.types import RAFT_LOG, PartitionId
 
 TELL_EVERY_TICKS = 10
@@ -44,6 +53,8 @@ class Watcher:
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
         self._touched: dict[PartitionId, None] = {}
         self._names: dict[int, str] = {}
+        self._lost: dict[int, None] = {}
+        self._hinted = 0
 
     def stepped(self, event: Event | None, outcome: Outcome) -> None:
         kind = type(event)
@@ -59,6 +70,8 @@ class Watcher:
         elif kind is StorageFailed:
             self._storage_failed(event)  # type: ignore[arg-type]
             self._look()
+        elif kind is PeerLost or kind is PeerBack:
+            self._look_at_hint(event.peer)  # type: ignore[union-attr]
         elif event is None or kind is LogOpened or self._node.metadata.applied != self._applied:
             self._look()
 
@@ -70,6 +83,7 @@ class Watcher:
         if node.ctx.refused != self._refused:
             self._look_at_refusals()
         self._look_at_group()
+        self._look_at_ends()
         if not node.incarnation:
             self._touched.clear()
             return
@@ -88,6 +102,30 @@ class Watcher:
             self._in_sync.pop(partition, None)
             self._slow.pop(partition, None)
             say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _look_at_hint(self, peer: int) -> None:
+        """N2: whether it is said that nobody listens there."""
+        ctx = self._node.ctx
+        lost = peer in ctx.hints
+        if lost == (peer in self._lost) or not self._node.incarnation:
+            return
+        if lost:
+            self._lost[peer] = None
+            text = f"nobody listens any more where node {peer} should: unless it is heard, others take over"
+            say(INFO, "hint", text, about=peer, lost=True)
+        else:
+            del self._lost[peer]
+            say(INFO, "hint", f"node {peer} is connected again", about=peer, lost=False)
+
+    def _look_at_ends(self) -> None:
+        """As controller: a session ends sooner than without the hint."""
+        ends, hinted = self._hinted, self._node.ctx.marks.get("R15.hinted", 0)
+        if hinted != ends:
+            self._hinted = hinted
+            config = self._node.config
+            silent_ms = config.lease_ms + config.fence_margin_ms
+            text = f"a node of which that was said is silent for {silent_ms} ms: its session ends"
+            say(INFO, "hint", text, silent_ms=silent_ms)
 
     def _look_at_refusals(self) -> None:
         """V2 to V4: a peer is broken, of another version, or not who it says."""

@@ -59,7 +59,11 @@ class Proxy:
                 if not self._open:
                     near.close()
                     continue
-                far = socket.create_connection(("127.0.0.1", self._target_port))
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._target_port))
+                except OSError:
+                    near.close()
+                    continue
                 self._sockets += [near, far]
             for source, target in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
