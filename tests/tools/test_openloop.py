@@ -142,6 +142,17 @@ def test_every_message_is_sent_and_answered_once(fake_nats: FakeNats) -> None:
     assert not told["saturated"] and 0 < told["latency_ms"]["p50"] <= told["latency_ms"]["max"]
 
 
+def test_above_its_pace_it_sends_in_groups_and_none_before_it_is_due(fake_nats: FakeNats) -> None:
+    fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "bench", number + 1)
+    generator = OpenLoop(a_load(fake_nats.port, rate=20_000, seconds=0.1))
+    told = generator.run()
+    assert told["acked"] == 2000
+    # Woken every 0.2 ms at most: four are due meanwhile, and a group's sends have one time.
+    assert len(set(generator._sends[1::2])) <= 2000 / 3
+    # A negative lateness would have been refused by its histogram.
+    assert told["late_ms"]["max"] > 0
+
+
 def test_an_answer_in_pieces_is_one_answer(fake_nats: FakeNats) -> None:
     held = b""
 
