@@ -62,6 +62,10 @@ class NodeDriver:
         self._inbox.extend(events)
         self._take_queued()
 
+    def queue(self, events: Iterable[Event]) -> None:
+        """Events that come before whatever is taken next; the caller sees to it that something is."""
+        self._inbox.extend(events)
+
     def post(self, event: Event) -> None:
         """Leave an event to the node's own task: for where the caller must go on first."""
         self._inbox.append(event)
@@ -73,7 +77,7 @@ class NodeDriver:
         self._wake.set()
 
     def _take_queued(self) -> None:
-        if self._working or not self._running:
+        if self._working or not self._running or not self._inbox:
             return
         self._work()
         if self.interpreter.timers.next_ms < self._sleeps_until_ms:

@@ -48,6 +48,9 @@ from liftlog.real.nats_wire import NatsAddress
 from liftlog.types import LiftlogError, Message, PartitionId
 
 READ_BYTES = 256 * 1024
+HOLD_MAX_S = 0.002
+"""So long at most messages are left in the socket while the disk is busy: they are stored together then, at
+the price of one, and no later."""
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 1.0
 PING_ROUNDS_MAX = 2
@@ -93,7 +96,9 @@ class NatsBus:
         take: Callable[[Event], None],
         clock: Clock,
         login: NatsLogin = NO_LOGIN,
+        disk_busy: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`disk_busy`: whether what is taken in now has to wait for a disk anyway. See `read_now`."""
         self._addresses = addresses
         self._login = login
         self._name = name
@@ -104,6 +109,10 @@ class NatsBus:
         self._outgoing_bytes = 0
         self._socket: DirectSocket | None = None
         """Of the connection, unless it runs through TLS."""
+        self._disk_busy = disk_busy
+        self._parser = NatsParser()
+        self._released: trio.Event | None = None
+        """What the task that reads waits for, while messages gather in the socket."""
         self._writing = False
         self._wake_writer = trio.Event()
         self._next_sid = 1
@@ -338,23 +347,49 @@ class NatsBus:
                 raise ConnectionLost("the server stopped answering")
 
     async def _read_loop(self, stream: trio.abc.Stream, rest: bytes) -> None:
-        parser, socket = NatsParser(), self._socket
+        self._parser, socket = NatsParser(), self._socket
         data = bytes(rest)
         while True:
             if data:
-                parsed = parser.feed(data)
-                # Messages first: behind the PONG of a drained subscription there are none of it.
-                if parsed.groups:
-                    self._deliver(parsed)
-                for line in parsed.controls:
-                    self._control(line)
-                self.flush()
-            if socket is not None:
-                data = await socket.receive()
-            else:
+                self._handle(data)
+            if socket is None:
                 data = bytes(await stream.receive_some(READ_BYTES))
+            else:
+                if self._disk_busy():
+                    await self._hold()
+                data = await socket.receive()
             if not data:
                 raise ConnectionLost("the server closed the connection")
+
+    def _handle(self, data: bytes) -> None:
+        parsed = self._parser.feed(data)
+        # Messages first: behind the PONG of a drained subscription there are none of it.
+        if parsed.groups:
+            self._deliver(parsed)
+        for line in parsed.controls:
+            self._control(line)
+        self.flush()
+
+    async def _hold(self) -> None:
+        """Leave messages in the socket until `read_now`, but not for long (N6)."""
+        self._released = trio.Event()
+        with trio.move_on_after(HOLD_MAX_S):
+            await self._released.wait()
+        self._released = None
+
+    def read_now(self) -> None:
+        """The disk is free again: take in what has come meanwhile, all of it in one go."""
+        if self._released is None or self._socket is None:
+            return
+        try:
+            data = self._socket.receive_now()
+        except OSError:
+            data = None
+        if data:
+            self._handle(data)
+        else:
+            # Nothing, or the end: that is for the task that reads.
+            self._released.set()
 
     def _control(self, line: bytes) -> None:
         if line == b"PONG":

@@ -32,16 +32,22 @@ class DirectSocket:
         """
         while True:
             await trio.lowlevel.wait_readable(self._descriptor)
-            try:
-                data = os.read(self._descriptor, self._read_bytes)
-            except BlockingIOError:
-                continue
-            # A buffer of the greatest size for every small message costs more than the message.
-            if len(data) == self._read_bytes:
-                self._read_bytes = min(4 * self._read_bytes, self._read_bytes_max)
-            elif len(data) < self._read_bytes // 16:
-                self._read_bytes = max(self._read_bytes // 4, READ_BYTES_MIN)
-            return data
+            data = self.receive_now()
+            if data is not None:
+                return data
+
+    def receive_now(self) -> bytes | None:
+        """What has come in, empty at the end; None if nothing has. Raises OSError."""
+        try:
+            data = os.read(self._descriptor, self._read_bytes)
+        except BlockingIOError:
+            return None
+        # A buffer of the greatest size for every small message costs more than the message.
+        if len(data) == self._read_bytes:
+            self._read_bytes = min(4 * self._read_bytes, self._read_bytes_max)
+        elif len(data) < self._read_bytes // 16:
+            self._read_bytes = max(self._read_bytes // 4, READ_BYTES_MIN)
+        return data
 
     def send(self, data: bytes | memoryview) -> int:
         """How many bytes the kernel has taken, 0 if it has no room now. Raises OSError."""

@@ -107,7 +107,11 @@ class Server:
             driver.take(event)
 
         def deliver(events: list[Event]) -> None:
-            driver.take_all(events)
+            # What has come from NATS meanwhile joins the next group.
+            driver.queue(events)
+            if not storage.busy:
+                bus.read_now()
+            driver.take_all(())
 
         def flush() -> None:
             network.flush()
@@ -125,7 +129,7 @@ class Server:
             limits=config.network,
         )
         name = f"liftlog-{config.cluster}-{config.node}"
-        bus = NatsBus(addresses, name, version, take, clock, config.nats_login)
+        bus = NatsBus(addresses, name, version, take, clock, config.nats_login, lambda: storage.busy)
         ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
         driver = NodeDriver(node, ports, observers)
         api = NatsApi(config.cluster, config.node, clients, take, bus.answer)

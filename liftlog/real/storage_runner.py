@@ -124,6 +124,11 @@ class GroupRunner:
         self._jobs += [waiting for waiting in self._background if waiting.log == log]
         self._background = [waiting for waiting in self._background if waiting.log != log]
 
+    @property
+    def busy(self) -> bool:
+        """Whether a group is in work, so that what is submitted now waits for the next one."""
+        return self._owner is not NOBODY
+
     def flush(self) -> None:
         """Begin what can begin. Raises what the engine raises."""
         while self._owner is NOBODY and (self._jobs or self._background):
