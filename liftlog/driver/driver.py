@@ -62,10 +62,6 @@ class NodeDriver:
         self._inbox.extend(events)
         self._take_queued()
 
-    def queue(self, events: Iterable[Event]) -> None:
-        """Events that come before whatever is taken next; the caller sees to it that something is."""
-        self._inbox.extend(events)
-
     def post(self, event: Event) -> None:
         """Leave an event to the node's own task: for where the caller must go on first."""
         self._inbox.append(event)

@@ -103,7 +103,7 @@ class Interpreter:
         self._observers = tuple(observers)
         self._raised = raised
         self._clock = ports.clock
-        self._now_ms = 0.0
+        self.now_ms = 0.0
         """The node's monotonic clock when the present step began."""
         self._in_step = False
         self._outbox = Outbox()
@@ -112,7 +112,7 @@ class Interpreter:
         bus, clients, alarm = ports.bus, ports.clients, ports.alarm
 
         def set_timer(effect: SetTimer) -> None:
-            self.timers.set(effect, self._now_ms)
+            self.timers.set(effect, self.now_ms)
             alarm(self.timers.next_ms)
 
         self._carry_out: dict[type[Effect], Callable[[Any], None]] = {
@@ -132,7 +132,7 @@ class Interpreter:
 
     def start(self) -> None:
         """Run the node's start. Raises NodeStopped if the core asks for the end, here as below."""
-        self._now_ms = self._clock.monotonic_ms()
+        self.now_ms = self._clock.monotonic_ms()
         self._step(None)
 
     def take(self, event: Event) -> None:
@@ -143,7 +143,7 @@ class Interpreter:
         """
         if self.ended:
             return
-        now_ms = self._now_ms = self._clock.monotonic_ms()
+        now_ms = self.now_ms = self._clock.monotonic_ms()
         if self.timers.next_ms <= now_ms + TOLERANCE_MS and self.timers.take(TIMER_TICK, now_ms):
             self._step(TimerFired(TIMER_TICK, now_ms, self._clock.wall_ms()))
         self._step(event)
@@ -154,7 +154,7 @@ class Interpreter:
         """
         if self.ended:
             return
-        now_ms = self._now_ms = self._clock.monotonic_ms()
+        now_ms = self.now_ms = self._clock.monotonic_ms()
         for kind in self.timers.due(now_ms):
             if kind not in self.timers:
                 self._step(TimerFired(kind, now_ms, self._clock.wall_ms()))
@@ -189,7 +189,7 @@ class Interpreter:
         self._in_step = True
         try:
             try:
-                outcome = self._node.step(event) if event is not None else self._node.start(self._now_ms)
+                outcome = self._node.step(event) if event is not None else self._node.start(self.now_ms)
             except Exception as error:
                 if self._raised is not None:
                     self._raised(event, error)

@@ -97,8 +97,12 @@ class NatsBus:
         clock: Clock,
         login: NatsLogin = NO_LOGIN,
         disk_busy: Callable[[], bool] = lambda: False,
+        reading: Callable[[], None] = lambda: None,
     ) -> None:
-        """`disk_busy`: whether what is taken in now has to wait for a disk anyway. See `read_now`."""
+        """`disk_busy`: whether what is taken in now has to wait for a disk anyway (`read_now`). `reading`:
+        told when something has come in.
+        """
+        self._reading = reading
         self._addresses = addresses
         self._login = login
         self._name = name
@@ -283,6 +287,7 @@ class NatsBus:
                 nursery.start_soon(self._ping_loop)
                 await self._read_loop(stream, rest)
         finally:
+            self._socket = None
             await trio.aclose_forcefully(stream)
 
     def _forget_connection(self) -> None:
@@ -362,6 +367,7 @@ class NatsBus:
                 raise ConnectionLost("the server closed the connection")
 
     def _handle(self, data: bytes) -> None:
+        self._reading()
         parsed = self._parser.feed(data)
         # Messages first: behind the PONG of a drained subscription there are none of it.
         if parsed.groups:
@@ -373,9 +379,11 @@ class NatsBus:
     async def _hold(self) -> None:
         """Leave messages in the socket until `read_now`, but not for long (N6)."""
         self._released = trio.Event()
-        with trio.move_on_after(HOLD_MAX_S):
-            await self._released.wait()
-        self._released = None
+        try:
+            with trio.move_on_after(HOLD_MAX_S):
+                await self._released.wait()
+        finally:
+            self._released = None
 
     def read_now(self) -> None:
         """The disk is free again: take in what has come meanwhile, all of it in one go."""

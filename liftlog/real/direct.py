@@ -19,10 +19,11 @@ READ_BYTES_MIN = 16 * 1024
 class DirectSocket:
     """The socket of a stream, which stays the owner and closes it. All methods belong to the trio thread."""
 
-    __slots__ = ("_descriptor", "_read_bytes", "_read_bytes_max")
+    __slots__ = ("_read_bytes", "_read_bytes_max", "_socket")
 
     def __init__(self, stream: trio.SocketStream, read_bytes_max: int) -> None:
-        self._descriptor = stream.socket.fileno()
+        # Asked for its number each time: that of a closed one may be another file's by now.
+        self._socket = stream.socket
         self._read_bytes_max = read_bytes_max
         self._read_bytes = READ_BYTES_MIN
 
@@ -31,7 +32,7 @@ class DirectSocket:
         trio.ClosedResourceError.
         """
         while True:
-            await trio.lowlevel.wait_readable(self._descriptor)
+            await trio.lowlevel.wait_readable(self._socket)
             data = self.receive_now()
             if data is not None:
                 return data
@@ -39,7 +40,7 @@ class DirectSocket:
     def receive_now(self) -> bytes | None:
         """What has come in, empty at the end; None if nothing has. Raises OSError."""
         try:
-            data = os.read(self._descriptor, self._read_bytes)
+            data = os.read(self._socket.fileno(), self._read_bytes)
         except BlockingIOError:
             return None
         # A buffer of the greatest size for every small message costs more than the message.
@@ -52,7 +53,7 @@ class DirectSocket:
     def send(self, data: bytes | memoryview) -> int:
         """How many bytes the kernel has taken, 0 if it has no room now. Raises OSError."""
         try:
-            return os.write(self._descriptor, data)
+            return os.write(self._socket.fileno(), data)
         except BlockingIOError:
             return 0
 

@@ -55,6 +55,7 @@ class PeerNetwork:
         me: Party,
         peers: Mapping[int, tuple[str, int]],
         take: Take,
+        reading: Callable[[], None],
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
@@ -62,6 +63,7 @@ class PeerNetwork:
         self._me = me
         self._peers = peers
         self._take = take
+        self._reading = reading
         self._limits = limits
         self._budget = budget
         self._counters = counters
@@ -186,6 +188,7 @@ class PeerNetwork:
             socket = DirectSocket(one.stream, READ_BYTES)
             while data := await socket.receive():
                 one.heard = True
+                self._reading()
                 messages = []
                 for frame in splitter.feed(data):
                     with opener.open(frame) as opened:

@@ -26,6 +26,7 @@ from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.ports import StorageGroups
+from liftlog.real.breakdown import Breakdown
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
@@ -106,16 +107,20 @@ class Server:
         def take(event: Event) -> None:
             driver.take(event)
 
+        def reading() -> None:
+            breakdown.reading()
+
         def deliver(events: list[Event]) -> None:
-            # What has come from NATS meanwhile joins the next group.
-            driver.queue(events)
+            breakdown.stored(storage.times)
+            driver.take_all(events)
             if not storage.busy:
+                # The acks are on their way. What has come from NATS meanwhile joins the next group.
                 bus.read_now()
-            driver.take_all(())
 
         def flush() -> None:
             network.flush()
             bus.flush()
+            breakdown.flushed()
             storage.flush()
 
         storage = GroupRunner(engine, deliver)
@@ -124,18 +129,20 @@ class Server:
             node=config.node,
             peers=config.peers,
             take=take,
+            reading=reading,
             clients=clients,
             secrets=secrets,
             limits=config.network,
         )
         name = f"liftlog-{config.cluster}-{config.node}"
-        bus = NatsBus(addresses, name, version, take, clock, config.nats_login, lambda: storage.busy)
+        bus = NatsBus(addresses, name, version, take, clock, config.nats_login, lambda: storage.busy, reading)
         ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
-        driver = NodeDriver(node, ports, observers)
+        breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
+        driver = NodeDriver(node, ports, [*observers, breakdown.observe])
         api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
         bus.serve_api(api.shared_subject, QUEUE, api.handle)
         bus.serve_api(api.own_subject, "", api.handle)
-        for part in (storage, network, bus, api):
+        for part in (storage, network, bus, api, breakdown):
             clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
         clean = False
         try:

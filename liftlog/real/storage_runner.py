@@ -46,6 +46,7 @@ from liftlog.messages import (
     StorageJob,
 )
 from liftlog.ports import DiskFile, StorageGroups
+from liftlog.real.breakdown import NO_TIMES, GroupTimes
 from liftlog.real.disk import RealFile
 from liftlog.real.kernel_sync import SYNCS_MAX, KernelSync, kernel_sync
 
@@ -56,7 +57,8 @@ OVERTAKING = (AppendLog, ReadLog, LookupTime, CheckpointHw, SaveHardState, SaveI
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""
 
-NOBODY, KERNEL, THREAD, DEAD = "nobody", "kernel", "thread", "dead"
+NOBODY, KERNEL, THREAD, TELLING, DEAD = "nobody", "kernel", "thread", "telling", "dead"
+"""TELLING: what is done is being delivered; all that this leads to becomes one group."""
 
 
 class _Order(NamedTuple):
@@ -92,6 +94,8 @@ class GroupRunner:
         self._background: list[BackgroundJob] = []
         self._groups_since_slice = 0
         self._owner = NOBODY
+        self._begun = self.times = NO_TIMES
+        """Of the group that was done last; the thread's count as written when they are handed over."""
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Rung by the kernel and by the thread when something is done."""
         self._kernel = kernel(self._bell)
@@ -127,7 +131,7 @@ class GroupRunner:
     @property
     def busy(self) -> bool:
         """Whether a group is in work, so that what is submitted now waits for the next one."""
-        return self._owner is not NOBODY
+        return self._owner is not NOBODY and self._owner is not TELLING
 
     def flush(self) -> None:
         """Begin what can begin. Raises what the engine raises."""
@@ -173,7 +177,9 @@ class GroupRunner:
             self._hand_over(jobs)
             return
         self._owner = KERNEL
+        begun_ms = _now_ms()
         events = engine.write(jobs)
+        self._begun = GroupTimes(begun_ms, _now_ms(), 0.0)
         if events:
             self._deliver(events)
         files = engine.unsynced()
@@ -200,10 +206,15 @@ class GroupRunner:
         return True
 
     def _synced(self) -> None:
-        self._owner = NOBODY
-        events = self._engine.sync()
+        self._free(self._engine.sync())
+
+    def _free(self, events: list[Event]) -> None:
+        """The group is over."""
+        self._owner = TELLING
+        self.times = self._begun._replace(synced_ms=_now_ms())
         if events:
             self._deliver(events)
+        self._owner = NOBODY
         self.flush()
 
     async def _hear(self) -> None:
@@ -223,15 +234,16 @@ class GroupRunner:
             self._owner = DEAD
             raise result.error
         if result.last:
-            self._owner = NOBODY
-        if result.events:
+            self._free(result.events)
+        else:
             self._deliver(result.events)
-        self.flush()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _hand_over(self, jobs: list[StorageJob]) -> None:
         self._owner = THREAD
+        now_ms = _now_ms()
+        self._begun = GroupTimes(now_ms, now_ms, 0.0)
         self._orders.put(_Order(jobs))
 
     def _work(self) -> None:
@@ -253,3 +265,7 @@ class GroupRunner:
     def _tell(self, result: _Result) -> None:
         self._results.put(result)
         os.eventfd_write(self._bell, 1)
+
+
+def _now_ms() -> float:
+    return trio.current_time() * 1000
