@@ -216,7 +216,7 @@ def highest_ms(bucket: int) -> float:
     return float(2 ** ((bucket + 1) / PER_DOUBLING)) / 1000
 
 
-class Stage(NamedTuple):
+class StageTimes(NamedTuple):
     """Durations of one stage, in milliseconds: at most a fifth more than they were."""
 
     name: str
@@ -226,7 +226,7 @@ class Stage(NamedTuple):
     p99_ms: float
 
 
-def read_counters(after: dict[str, int], before: dict[str, int]) -> dict[str, list[Stage]]:
+def read_counters(after: dict[str, int], before: dict[str, int]) -> dict[str, list[StageTimes]]:
     """Role -> its stages in order, of the groups between two answers of a node; no role that had none."""
     found: dict[str, dict[str, Counter[int]]] = {LEADER: {}, FOLLOWER: {}}
     for name, count in after.items():
@@ -242,7 +242,7 @@ def read_counters(after: dict[str, int], before: dict[str, int]) -> dict[str, li
     }
 
 
-def _stage(name: str, counts: Counter[int]) -> Stage:
+def _stage(name: str, counts: Counter[int]) -> StageTimes:
     total = counts.total()
 
     def at(share: float) -> float:
@@ -253,4 +253,4 @@ def _stage(name: str, counts: Counter[int]) -> Stage:
                 return highest_ms(place)
         return 0.0
 
-    return Stage(name, total, at(0.50), at(0.90), at(0.99))
+    return StageTimes(name, total, at(0.50), at(0.90), at(0.99))

@@ -60,10 +60,10 @@ class TcpNetwork:
             Party(cluster, node, secrets.peers),
             others,
             take,
-            reading,
-            limits,
-            Budget(limits.peers_bytes, self._memory),
-            self._counters,
+            limits=limits,
+            budget=Budget(limits.peers_bytes, self._memory),
+            counters=self._counters,
+            reading=reading,
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),

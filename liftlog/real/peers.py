@@ -55,11 +55,12 @@ class PeerNetwork:
         me: Party,
         peers: Mapping[int, tuple[str, int]],
         take: Take,
-        reading: Callable[[], None],
         limits: NetworkLimits,
         budget: Budget,
         counters: dict[str, int],
+        reading: Callable[[], None] = lambda: None,
     ) -> None:
+        """`reading`: told when something has come in from a peer."""
         self._me = me
         self._peers = peers
         self._take = take

@@ -20,7 +20,7 @@ import trio
 
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
-from liftlog.config import ServerConfig, secrets_of
+from liftlog.config import Secrets, ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
@@ -101,49 +101,16 @@ class Server:
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
         node, engine, observers = build()
-        clock, clients = RealClock(), ClientRegistry()
-        driver: NodeDriver
-
-        def take(event: Event) -> None:
-            driver.take(event)
-
-        def reading() -> None:
-            breakdown.reading()
-
-        def deliver(events: list[Event]) -> None:
-            breakdown.stored(storage.times)
-            driver.take_all(events)
-            if not storage.busy:
-                # The acks are on their way. What has come from NATS meanwhile joins the next group.
-                bus.read_now()
-
-        def flush() -> None:
-            network.flush()
-            bus.flush()
-            breakdown.flushed()
-            storage.flush()
-
-        storage = GroupRunner(engine, deliver)
-        network = TcpNetwork(
-            cluster=config.cluster,
-            node=config.node,
-            peers=config.peers,
-            take=take,
-            reading=reading,
-            clients=clients,
-            secrets=secrets,
-            limits=config.network,
+        parts = assemble(
+            config,
+            secrets,
+            addresses,
+            version=version,
+            node=node,
+            engine=engine,
+            observers=observers,
         )
-        name = f"liftlog-{config.cluster}-{config.node}"
-        bus = NatsBus(addresses, name, version, take, clock, config.nats_login, lambda: storage.busy, reading)
-        ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
-        breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
-        driver = NodeDriver(node, ports, [*observers, breakdown.observe])
-        api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
-        bus.serve_api(api.shared_subject, QUEUE, api.handle)
-        bus.serve_api(api.own_subject, "", api.handle)
-        for part in (storage, network, bus, api, breakdown):
-            clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
+        driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
         try:
             async with trio.open_nursery() as nursery:
@@ -207,6 +174,80 @@ class Server:
             "nats": config.nats_url.rsplit("@", 1)[-1],
             "data": str(config.data),
         }
+
+
+class _Parts(NamedTuple):
+    """What has to be run."""
+
+    driver: NodeDriver
+    storage: GroupRunner
+    network: TcpNetwork
+    bus: NatsBus
+
+
+def assemble(
+    config: ServerConfig,
+    secrets: Secrets,
+    addresses: list[NatsAddress],
+    version: str,
+    node: StepNode,
+    engine: StorageGroups,
+    observers: Sequence[Observer],
+) -> _Parts:
+    """A node's ports, and who tells whom; nothing runs yet."""
+    clock, clients = RealClock(), ClientRegistry()
+    driver: NodeDriver
+
+    def take(event: Event) -> None:
+        driver.take(event)
+
+    def reading() -> None:
+        breakdown.reading()
+
+    def deliver(events: list[Event]) -> None:
+        breakdown.stored(storage.times)
+        driver.take_all(events)
+        if not storage.busy:
+            # The acks are on their way. What has come from NATS meanwhile joins the next group.
+            bus.read_now()
+
+    def flush() -> None:
+        network.flush()
+        bus.flush()
+        breakdown.flushed()
+        storage.flush()
+
+    storage = GroupRunner(engine, deliver)
+    network = TcpNetwork(
+        cluster=config.cluster,
+        node=config.node,
+        peers=config.peers,
+        take=take,
+        reading=reading,
+        clients=clients,
+        secrets=secrets,
+        limits=config.network,
+    )
+    name = f"liftlog-{config.cluster}-{config.node}"
+    bus = NatsBus(
+        addresses,
+        name,
+        version,
+        take,
+        clock,
+        login=config.nats_login,
+        disk_busy=lambda: storage.busy,
+        reading=reading,
+    )
+    ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
+    breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
+    driver = NodeDriver(node, ports, [*observers, breakdown.observe])
+    api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
+    bus.serve_api(api.shared_subject, QUEUE, api.handle)
+    bus.serve_api(api.own_subject, "", api.handle)
+    for part in (storage, network, bus, api, breakdown):
+        clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
+    return _Parts(driver, storage, network, bus)
 
 
 def _first_text(error: BaseException) -> str:

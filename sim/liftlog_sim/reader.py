@@ -280,7 +280,8 @@ class Reader:
         self._server = self._shared.random_node()
         node = self._cluster.machines[self._server].node
         replica = node.replicas.get(target.partition) if node is not None else None
-        sure_below = replica.hw if replica is not None else 0
+        sure_below = replica.log.readable if replica is not None else 0
+        rebuilds = self._account.counters.get("rebuilds", 0)
 
         def answered(reply: object) -> None:
             machine = self._cluster.machines[self._server]
@@ -288,8 +289,10 @@ class Reader:
             if isinstance(reply, OffsetReply) and replica is not None:
                 self._account.count("lookups by time")
                 compact = target.config.compact
+                # A copy that was cut off meanwhile answers with the HW that it has left.
+                sure = sure_below if self._account.counters.get("rebuilds", 0) == rebuilds else 0
                 try:
-                    truth.found_time(timestamp_ms, reply.offset, replica.log_start, sure_below, compact)
+                    truth.found_time(timestamp_ms, reply.offset, replica.log_start, sure, compact)
                 except Violation as violation:
                     self._account.fail(violation)
             self._schedule()

@@ -29,7 +29,7 @@ from liftlog.real.breakdown import (
     STAGES,
     Breakdown,
     GroupTimes,
-    Stage,
+    StageTimes,
     bucket_of,
     highest_ms,
     read_counters,
@@ -81,12 +81,12 @@ class Node:
         self.now_ms = begun + write_ms + sync_ms
         self.breakdown.stored(GroupTimes(begun, begun + write_ms, self.now_ms))
 
-    def stages(self, role: str) -> dict[str, Stage]:
+    def stages(self, role: str) -> dict[str, StageTimes]:
         found = read_counters(self.breakdown.counters, {})
         return {stage.name: stage for stage in found.get(role, [])}
 
 
-def near(stage: Stage, duration_ms: float) -> bool:
+def near(stage: StageTimes, duration_ms: float) -> bool:
     return stage.groups == 1 and duration_ms <= stage.p50_ms + 1e-9 <= duration_ms * 1.2 + 0.002
 
 
@@ -158,6 +158,6 @@ def test_only_what_came_between_two_answers_counts() -> None:
     after = {"breakdown.leader.sync.30": 5, "breakdown.leader.sync.40": 2, "breakdown.follower.step.3": 1}
     found = read_counters(after, before)
     assert found == {
-        LEADER: [Stage("sync", 2, highest_ms(40), highest_ms(40), highest_ms(40))],
-        FOLLOWER: [Stage("step", 1, highest_ms(3), highest_ms(3), highest_ms(3))],
+        LEADER: [StageTimes("sync", 2, highest_ms(40), highest_ms(40), highest_ms(40))],
+        FOLLOWER: [StageTimes("step", 1, highest_ms(3), highest_ms(3), highest_ms(3))],
     }
