@@ -434,6 +434,7 @@ class Mutants(msgspec.Struct, frozen=True):
     readindex_of_earlier_terms: bool = False  # M1j
     readindex_of_one: bool = False  # M1j
     retention_keeps_half: bool = False  # C3
+    retention_counts_uncommitted: bool = False  # C3
     never_fenced: bool = False  # N2
     session_from_answer: bool = False  # N2
     fenced_without_margin: bool = False  # N2

@@ -497,6 +497,10 @@ class StorageEngine:
         if self._mutants.retention_keeps_half:
             half_bytes, half_messages = policy.retention_bytes // 2, policy.retention_messages // 2
             policy = RetentionPolicy(policy.retention_ms // 2, half_bytes, half_messages)
+        if self._mutants.retention_counts_uncommitted and policy.retention_messages:
+            uncommitted = 0 if isinstance(log, Failure) else log.leo - job.limit
+            kept = max(1, policy.retention_messages - uncommitted)
+            policy = RetentionPolicy(policy.retention_ms, policy.retention_bytes, kept)
         start = 0 if isinstance(log, Failure) else new_start(log, policy, job.limit, job.now_ms)
         return self._move_start(MoveLogStart(job.log, start))
 

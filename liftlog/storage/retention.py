@@ -4,7 +4,8 @@ Theory. A segment goes when nothing in it has to be kept: by age, when its young
 bytes and by messages, when what follows it is enough by itself. So a log keeps at least what was promised and
 up to one segment more. Segments go from the front only, since a log has no gaps; the first that has to stay
 ends it. The active segment stays, and everything at or above `limit`, which is the HW or less: what is not
-committed anywhere else must not be forgotten here.
+committed anywhere else must not be forgotten here. Nor is it counted as what follows: the next leader may
+have it cut off, and readers would be left with less than was promised.
 
 A limit on messages counts offsets, also those whose records compaction has removed.
 """
@@ -18,16 +19,31 @@ from liftlog.types import RetentionPolicy
 def new_start(log: Log, policy: RetentionPolicy, limit: int, now_ms: int) -> int:
     """Where the log may begin: the log start as it is, or the end of the last segment that goes."""
     start = log.log_start
-    following_bytes = log.bytes
+    following_bytes = bytes_below(log, limit)
     for segment in log.sealed:
         following_bytes -= segment.size
         if segment.end_offset > limit:
             break
         too_old = policy.retention_ms and segment.greatest_ms < now_ms - policy.retention_ms
         enough_bytes = policy.retention_bytes and following_bytes >= policy.retention_bytes
-        messages = log.leo - segment.end_offset
+        messages = min(limit, log.leo) - segment.end_offset
         enough_messages = policy.retention_messages and messages >= policy.retention_messages
         if not (too_old or enough_bytes or enough_messages):
             break
         start = max(start, segment.end_offset)
     return start
+
+
+def bytes_below(log: Log, offset: int) -> int:
+    """Bytes of the segment files that surely hold only what is below `offset`.
+
+    Short by less than the spacing of an index, where that is in memory, else by a segment.
+    """
+    total = 0
+    for segment in (*log.sealed, log.segment_of(log.leo)):
+        if segment.end_offset <= offset:
+            total += segment.size
+        elif segment.holds_index:
+            entry = segment.index.find(offset)
+            total += segment.index.positions[entry] if entry >= 0 else 0
+    return total

@@ -215,16 +215,17 @@ class Contents:
     # -- what retention may take ---------------------------------------------------------------------------
 
     def judge_retention(
-        self, gone: tuple[int, int], leo: int, left_bytes: int, policy: RetentionPolicy, now_ms: int
+        self, gone: tuple[int, int], settled: int, left_bytes: int, policy: RetentionPolicy, now_ms: int
     ) -> str:
         """RetentionKeeps: whether the policy let offsets [start, end) go; what is wrong, empty = nothing.
 
-        `leo`, `left_bytes`: where the log ends and what its files hold now, which is at least what they held
-        when the decision was made. Where a policy has several limits, each alone may let something go, so
-        only what none of them can have let go is wrong; nor is what compaction may have taken before.
+        `settled`: what was committed when it was asked for; only that counts as kept, for what follows may be
+        cut off. `left_bytes`: what the files hold now, which is at least what of that they held when the
+        decision was made. Where a policy has several limits, each alone may let something go, so only what
+        none of them can have let go is wrong; nor is what compaction may have taken before.
         """
         start, end = gone
-        if policy.retention_messages and leo - end >= policy.retention_messages:
+        if policy.retention_messages and settled - end >= policy.retention_messages:
             return ""
         if policy.retention_bytes and left_bytes >= policy.retention_bytes:
             return ""
@@ -235,7 +236,7 @@ class Contents:
                 continue
             return (
                 f"offsets {start}..{end - 1} went by {policy}, but offset {offset} had to stay: "
-                f"{leo - end} messages and {left_bytes} bytes are left, it is {now_ms}"
+                f"{settled - end} committed messages and {left_bytes} bytes are left, it is {now_ms}"
                 f"{f', the record of {record.timestamp_ms}' if record is not None else ''}"
             )
         return ""

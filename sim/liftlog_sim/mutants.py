@@ -114,6 +114,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "one answer to a round confirms a read"),
     ("retention_keeps_half", "C3", "retention",
      "retention keeps half of what it promises"),
+    ("retention_counts_uncommitted", "C3", "retention",
+     "what is not committed counts as kept when older segments go"),
     ("hint_ends_session", "N2", "partitions hiccups mixed",
      "a session ends as soon as it is said that nobody listens there, whatever was granted"),
     ("removal_before_lease", "N2", "partitions mixed shrinking",

@@ -52,7 +52,7 @@ class Retaining:
         self._checks.counts["RetentionKeeps"] += 1
         left_bytes = sum(len(machine.disk.content(path)) for path in segment_paths(machine.disk, event.log))
         problem = truth.contents.judge_retention(
-            (asked.start, event.log_start), replica.leo, left_bytes, asked.job.policy, asked.job.now_ms
+            (asked.start, event.log_start), asked.job.limit, left_bytes, asked.job.policy, asked.job.now_ms
         )
         if problem:
             raise Violation("RetentionKeeps", f"partition {event.log}, copy of {machine.number}: {problem}")

@@ -6,6 +6,11 @@ the last heartbeat that was answered. Here that is measured from what goes over 
 node believes. The controller sends itself no heartbeats: it is in contact as of the round of appends that a
 quorum of voters has answered. A process has nothing to lose before it is confirmed, so its time begins when
 its incarnation is durable. Nobody ends its session before that time is over, whatever the hints say.
+
+A session that was never confirmed is another matter. Its registration has ended what the run before led (R1),
+only confirmed nodes are elected and join, and no heartbeat of it is answered: nothing was granted, and nobody
+takes over. The group may end it at any age; a slow disk can take longer over the incarnation than a session
+lasts, and then the node learns both in one moment.
 """
 
 from __future__ import annotations
@@ -121,6 +126,8 @@ class Contacts:
         if index <= self._ended:
             return
         self._ended = index
+        if command.since == command.incarnation:
+            return  # As it began with the registration: never confirmed.
         node = machine.node
         if node is None or not node.incarnation or node.incarnation != command.incarnation:
             return

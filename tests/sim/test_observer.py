@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from liftlog.core.metadata.commands import UNSENT, ExpireNode
 from liftlog.core.replica.replica import Replica
-from liftlog.messages import TIMER_TICK, PurgeRequest, Scrubbed, TimerFired
+from liftlog.core.replica.state import FAILED, READY
+from liftlog.messages import TIMER_TICK, OffsetReply, PurgeRequest, Scrubbed, TimerFired
 from liftlog.types import Entry, OffsetRange
+from liftlog_sim.clients import ClientHub
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
@@ -116,6 +119,56 @@ def test_a_leader_that_goes_on_without_contact_fires() -> None:
     # The node takes itself to be in contact for ever.
     machine.node.session.contact_ms = 1e12
     fires(world, "FencedInTime", lambda: None)
+
+
+def test_a_session_that_ends_before_its_lease_fires_unless_it_was_never_confirmed() -> None:
+    """Seeds 175 and 413: a slow disk held the incarnation back until the session of the registration ended.
+    Nobody takes over from a node that leads nothing, is granted nothing and joins nothing.
+    """
+    world = running_world(12)
+    machine, _replica = replica_of(world, "leader")
+    assert machine.node is not None
+    state = machine.node.metadata.nodes[machine.number]
+    contacts = world.observer._contacts
+    registered = ExpireNode(UNSENT, machine.number, state.incarnation, state.incarnation)
+    contacts.session_ended(machine, machine.node.metadata.applied + 1, registered)
+    assert contacts.violation is None
+    assert contacts.of(machine).granted_ms() > 0
+    confirmed = ExpireNode(UNSENT, machine.number, state.incarnation, state.since)
+    contacts.session_ended(machine, machine.node.metadata.applied + 2, confirmed)
+    fires(world, "SilentBeforeReplaced", lambda: None)
+
+
+def test_a_lookup_by_time_is_judged_by_what_the_copy_can_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 158: a copy that had lost its unsynced end told where it ends now (D5), or lost it just then."""
+    world = running_world(13)
+    reader, target = world.workload._readers[0], world.workload.targets[0]
+    nodes = [machine.node for machine in world.machines.values()]
+    logs = [node.replicas[target.partition].log for node in nodes if node is not None]
+    assert len(logs) == len(nodes) and all(log.hw > 1 for log in logs)
+    rebuilt = 0
+
+    def request(hub: object, server: int, asked: object, answered: Callable[[object], None], _: int) -> None:
+        for _rebuild in range(rebuilt):
+            world.account.count("rebuilds")
+        answered(OffsetReply(target.partition, 0, 1))
+
+    def ask() -> None:
+        for _ in range(20):
+            reader._ask_time(target)
+
+    monkeypatch.setattr(ClientHub, "request", request)
+    judged = world.account.checks.counts["TimeLookup"]
+    for log in logs:
+        log.state, log.keep_below = FAILED, 0
+    ask()
+    for log in logs:
+        log.state = READY
+    rebuilt = 1
+    ask()
+    assert world.account.checks.counts["TimeLookup"] == judged + 40
+    rebuilt = 0
+    fires(world, "TimeLookup", ask)
 
 
 def test_a_second_leader_of_an_epoch_fires() -> None:

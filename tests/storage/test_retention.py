@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liftlog.messages import LogStartMoved, RetainLog
+from liftlog.storage.index import SPACING_BYTES
 from liftlog.storage.log import Log
-from liftlog.storage.retention import new_start
-from liftlog.types import RetentionPolicy
+from liftlog.storage.retention import bytes_below, new_start
+from liftlog.types import LogOptions, RetentionPolicy
 from liftlog_sim.disk import SimDisk
 from tests.storage.storage_harness import LOG, new_disk, opened, restart, run, start, store
 from tests.storage.upkeep_harness import NO_LIMIT, START_MS, contents, fill, new_log, put
@@ -83,10 +84,39 @@ def test_by_messages_at_least_the_promised_messages_are_kept() -> None:
 
 def test_nothing_above_the_limit_goes() -> None:
     log = make()
-    policy = RetentionPolicy(retention_messages=1)
+    policy, now_ms = RetentionPolicy(retention_ms=1), START_MS + 10**9
     second = log.sealed[1]
-    assert new_start(log, policy, second.end_offset - 1, 0) == log.sealed[0].end_offset
-    assert new_start(log, policy, second.end_offset, 0) == second.end_offset
+    assert new_start(log, policy, second.end_offset - 1, now_ms) == log.sealed[0].end_offset
+    assert new_start(log, policy, second.end_offset, now_ms) == second.end_offset
+
+
+def test_what_may_yet_be_cut_off_does_not_count_as_kept() -> None:
+    """Seed 355: the last of 20 promised records was not committed, and the next leader had it cut off."""
+    log = make()
+    first = log.sealed[0]
+    committed = log.leo - 1
+    policy = RetentionPolicy(retention_messages=log.leo - first.end_offset)
+    assert new_start(log, policy, log.leo, 0) == first.end_offset
+    assert new_start(log, policy, committed, 0) == 0
+    assert new_start(log, RetentionPolicy(retention_messages=committed - first.end_offset), committed, 0) > 0
+    policy = RetentionPolicy(retention_bytes=log.bytes - first.size)
+    assert new_start(log, policy, log.leo, 0) == first.end_offset
+    assert new_start(log, policy, committed, 0) == 0
+    log.truncate(committed)
+    assert log.bytes - first.size < policy.retention_bytes
+
+
+def test_bytes_below_an_offset_are_those_of_what_surely_lies_below_it() -> None:
+    log = new_log(SimDisk(Random(1)), LogOptions(segment_bytes=1 << 20))
+    put(log, [(None, b"." * SPACING_BYTES)])
+    first_bytes = log.bytes
+    put(log, [(None, b"." * SPACING_BYTES)] * 3)
+    below = [bytes_below(log, offset) for offset in range(5)]
+    assert below == [0, first_bytes, first_bytes, first_bytes, log.bytes]
+    whole = log.bytes
+    log.roll()
+    put(log, [(None, b"next")])
+    assert [bytes_below(log, offset) for offset in (0, 4, 5, NO_LIMIT)] == [0, whole, log.bytes, log.bytes]
 
 
 def test_a_log_start_inside_a_segment_never_goes_back() -> None:
@@ -116,11 +146,13 @@ def test_what_goes_is_what_some_limit_allows_and_what_stays_is_enough_c3(
 
     def may_go(segment_end: int) -> bool:
         youngest_ms = START_MS + (segment_end - 1) * 10
-        behind_bytes = log.bytes - sum(one.size for one in log.sealed if one.end_offset <= segment_end)
+        behind_bytes = bytes_below(log, limit) - sum(
+            one.size for one in log.sealed if one.end_offset <= segment_end
+        )
         return (
             (retention_ms > 0 and youngest_ms < now_ms - retention_ms)
             or (0 < retention_bytes <= behind_bytes)
-            or (0 < retention_messages <= log.leo - segment_end)
+            or (0 < retention_messages <= limit - segment_end)
         )
 
     assert all(may_go(end) for end in boundaries[1:] if end <= at)
