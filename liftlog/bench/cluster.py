@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from liftlog.client.client import Client
+from liftlog.commands.asking import ask_all
 from liftlog.local import ask, create_stream, wait_in_sync
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.scratch import Scratch
@@ -45,3 +46,12 @@ class LiftlogCluster:
             return await client.reader(await client.stream(self._config.name)).offset("new")
 
         return ask(self._cluster, end)
+
+    def counters(self) -> dict[int, dict[str, int]]:
+        """What each node that answers has counted since it started."""
+
+        async def all_of_them(client: Client) -> dict[int, dict[str, int]]:
+            answers, _ = await ask_all(client)
+            return {node: answer.counters for node, answer in answers.items()}
+
+        return ask(self._cluster, all_of_them)

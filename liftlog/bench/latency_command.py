@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from liftlog.bench.latency import (
 )
 from liftlog.bench.openloop import OpenLoad
 from liftlog.bench.percentile_plot import Panel, percentile_picture
+from liftlog.commands.breakdownview import BreakdownView, compare
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity
 from liftlog.types import LiftlogError
@@ -90,6 +92,9 @@ def add_latency(kinds: Any) -> None:
     latency.add_argument("--seconds", type=float, default=10.0, help="a round (default 10)")
     latency.add_argument("--rounds", type=int, default=5, help="rounds for each system (default 5)")
     latency.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
+    latency.add_argument(
+        "--breakdown", action="store_true", help="also tell where messages waited on liftlog's nodes"
+    )
     latency.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     latency.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON; no FILE: print it")
     latency.add_argument("--svg", type=Path, metavar="FILE", help="draw the percentiles")
@@ -105,7 +110,8 @@ def run_latency(options: argparse.Namespace) -> int:
         check_disk(scratch.folder, disk_bytes_needed(configurations, options.seconds, options.rounds, copies))
         contenders = _contenders(scratch, replicas, options.vs == "jetstream")
         start_all(contenders, activity.show)
-        found = {}
+        found: Found = {}
+        breakdowns: Breakdowns = {}
         for configuration in configurations:
             activity.show(str(configuration))
             load = OpenLoad(
@@ -117,8 +123,10 @@ def run_latency(options: argparse.Namespace) -> int:
                 seconds=options.seconds,
                 connections=configuration.connections,
             )
+            followed = _Followed(contenders if options.breakdown else ())
             found[configuration] = measure_latency(contenders, load, options.rounds, activity.show)
-    _write(options, replicas, found)
+            breakdowns[configuration] = followed.until_now()
+    _write(options, replicas, found, breakdowns)
     # A refusal of somebody else's is his affair; ours is a failed measurement.
     ours = [one for systems in found.values() for name, one in systems.items() if "jetstream" not in name]
     return 1 if any(one.lost for one in ours) else 0
@@ -167,6 +175,24 @@ def _configurations(options: argparse.Namespace) -> Sequence[Configuration]:
 
 
 Found = dict[Configuration, dict[str, LatencySummary]]
+Breakdowns = dict[Configuration, dict[str, BreakdownView]]
+
+
+class _Followed:
+    """Where messages wait on the nodes of those of these systems that are liftlog, from now on."""
+
+    def __init__(self, contenders: Sequence[Contender]) -> None:
+        self._clusters = [one for one in contenders if isinstance(one, LiftlogCluster)]
+        self._before = {cluster.name: cluster.counters() for cluster in self._clusters}
+        self._began_s = time.monotonic()
+
+    def until_now(self) -> dict[str, BreakdownView]:
+        """By system; rounds that warmed up are among them. Raises LiftlogError."""
+        seconds = time.monotonic() - self._began_s
+        return {
+            cluster.name: compare(self._before[cluster.name], cluster.counters(), (), seconds)
+            for cluster in self._clusters
+        }
 
 
 def references_of(name: str) -> tuple[str, ...]:
@@ -180,14 +206,18 @@ def _ratios(systems: dict[str, LatencySummary]) -> dict[str, dict[str, dict[str,
     return {name: ratios(systems, references_of(name), COMPARED)[name] for name in systems}
 
 
-def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> None:
-    document = json.dumps(_document(options, replicas, found), indent=2)
+def _write(
+    options: argparse.Namespace, replicas: Sequence[int], found: Found, breakdowns: Breakdowns
+) -> None:
+    document = json.dumps(_document(options, replicas, found, breakdowns), indent=2)
     if options.json == "-":
         print(document)
     else:
         console = Console(file=sys.stdout, highlight=False)
         for configuration, systems in found.items():
             _print(console, options, configuration, systems)
+            for name, view in breakdowns[configuration].items():
+                _print_breakdown(console, options, f"{name}, {configuration}: where groups waited", view)
         rounds = [found for systems in found.values() for one in systems.values() for found in one.rounds]
         notes = NOTES.format(priority=PRIORITY[any(found.realtime for found in rounds)])
         console.print(f"\n{notes}", end="", soft_wrap=True)
@@ -207,7 +237,9 @@ def _write(options: argparse.Namespace, replicas: Sequence[int], found: Found) -
                 raise LiftlogError(f"cannot write {path}: {error.strerror}; name another file") from None
 
 
-def _document(options: argparse.Namespace, replicas: Sequence[int], found: Found) -> dict[str, Any]:
+def _document(
+    options: argparse.Namespace, replicas: Sequence[int], found: Found, breakdowns: Breakdowns
+) -> dict[str, Any]:
     return {
         "version": VERSION,
         "python": platform.python_version(),
@@ -221,6 +253,7 @@ def _document(options: argparse.Namespace, replicas: Sequence[int], found: Found
                 "connections": configuration.connections,
                 "systems": {name: one.to_json() for name, one in systems.items()},
                 "ratios": _ratios(systems),
+                **_plain(breakdowns[configuration]),
             }
             for configuration, systems in found.items()
         ],
@@ -260,6 +293,16 @@ def _print(
                 soft_wrap=True,
                 markup=False,
             )
+
+
+def _plain(views: dict[str, BreakdownView]) -> dict[str, Any]:
+    return {"breakdown": {name: view.to_json() for name, view in views.items()}} if views else {}
+
+
+def _print_breakdown(console: Console, options: argparse.Namespace, title: str, view: BreakdownView) -> None:
+    fence = ["```"] if options.markdown else []
+    lines = [title, "", *fence, *view.lines, *fence, ""]
+    console.print("\n".join(lines), soft_wrap=True, markup=False)
 
 
 def _table(options: argparse.Namespace, title: str, *columns: str) -> Table:

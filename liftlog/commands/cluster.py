@@ -3,54 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
-import os
-from pathlib import Path
-from typing import Protocol
 
-from liftlog import config as configuration
 from liftlog.api.plain import to_plain
-from liftlog.client import RequestFailed, Unreachable
-from liftlog.client.direct import NodesClient
+from liftlog.commands.asking import add_node_options, look_at, who_answers
+from liftlog.commands.breakdown import add_breakdown
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import (
     add_client_options,
     connect,
-    host_and_port,
     positive_count,
     print_json,
     print_table,
     run,
 )
-from liftlog.messages import ClusterStatusReply, StreamInfo
-from liftlog.security import CLIENT_SECRET_VARIABLE, NONE
-
-NODE_TIMEOUT_MS = 1500
+from liftlog.messages import ClusterStatusReply
+from liftlog.real.breakdown import PREFIX
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group = subparsers.add_parser("cluster", help="who is alive, who leads what")
     actions = group.add_subparsers(dest="action", required=True)
     status = actions.add_parser("status", help="nodes, controller, and every replica as its own node sees it")
-    status.add_argument(
-        "--node",
-        metavar="HOST:PORT",
-        action="append",
-        default=[],
-        type=host_and_port,
-        help="ask the node that listens here for clients, and those that it knows, without NATS; may be "
-        "given several times",
-    )
-    status.add_argument(
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="ask the node of this configuration file, and those that it knows, without NATS; cluster and "
-        "clients' secret are those of the file unless an option says otherwise",
-    )
-    add_client_options(status)
+    add_node_options(status)
     status.set_defaults(run=lambda args: run(_status(args)))
+    add_breakdown(actions)
     transfer = actions.add_parser("transfer", help="make another node the controller")
     transfer.add_argument("node", metavar="NODE", type=positive_count)
     add_client_options(transfer)
@@ -60,74 +36,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))
 
 
-class Asks(Protocol):
-    """Who can be asked about a cluster: by NATS (`Client`), or at its nodes' own doors (`NodesClient`)."""
-
-    async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply: ...
-
-    async def streams(self, timeout_ms: int = 0) -> list[StreamInfo]: ...
-
-    async def known_streams(self, node: int = 0, timeout_ms: int = 0) -> list[StreamInfo]: ...
-
-
 async def _status(args: argparse.Namespace) -> int:
-    if args.node or args.config:
-        async with _nodes_client(args) as nodes:
-            view = await look_at(nodes)
-    else:
-        view = await _look_by_nats(args)
+    async with await who_answers(args) as client:
+        view = await look_at(client)
     if args.json:
         print_json(_plain(view))
     else:
         _print_status(view)
     return 0 if view.takes_messages else 1
-
-
-async def _look_by_nats(args: argparse.Namespace) -> ClusterView:
-    try:
-        client = await connect(args)
-    except Unreachable as error:
-        raise Unreachable(f"{error}; or ask a node itself with --node HOST:PORT") from None
-    async with client:
-        return await look_at(client)
-
-
-def _nodes_client(args: argparse.Namespace) -> NodesClient:
-    """By the options --node and --config. Raises LiftlogError for a file that cannot be used."""
-    seeds, cluster, secret = list(args.node), args.cluster, args.secret_file
-    if args.config:
-        config = configuration.load(args.config, os.environ, {})
-        seeds.append(config.address)
-        if cluster == configuration.DEFAULT_CLUSTER:
-            cluster = config.cluster
-        if secret is None and not os.environ.get(CLIENT_SECRET_VARIABLE):
-            secret = config.client_secret_file or NONE
-    return NodesClient(seeds, cluster=cluster, secret_file=secret, timeout_ms=int(args.timeout * 1000))
-
-
-async def look_at(client: Asks, timeout_ms: int = 0) -> ClusterView:
-    """Ask every node what it knows. Raises Unreachable if not one answers within `timeout_ms`."""
-    first = await client.status(timeout_ms=timeout_ms)
-    numbers = {info.node for info in first.nodes} | {*first.contact.voters} - {first.answered_by}
-    asked = await asyncio.gather(*(_ask_node(client, number) for number in sorted(numbers)))
-    answers = {answer.answered_by: answer for answer in (first, *asked) if answer is not None}
-    newest = max(answers.values(), key=lambda answer: (answer.term, answer.applied))
-    streams: list[StreamInfo] = []
-    if any(answer.contact.has_controller for answer in answers.values()):
-        with contextlib.suppress(RequestFailed, Unreachable):
-            return ClusterView(answers, await client.streams(timeout_ms=NODE_TIMEOUT_MS))
-    # Without a controller nobody can say it for certain; what was last known is still worth seeing.
-    with contextlib.suppress(RequestFailed, Unreachable):
-        streams = await client.known_streams(newest.answered_by, timeout_ms=NODE_TIMEOUT_MS)
-    return ClusterView(answers, streams)
-
-
-async def _ask_node(client: Asks, node: int) -> ClusterStatusReply | None:
-    """A node's own view; None if it does not answer in time."""
-    try:
-        return await client.status(node, timeout_ms=NODE_TIMEOUT_MS)
-    except (Unreachable, RequestFailed):
-        return None
 
 
 def _plain(view: ClusterView) -> dict[str, object]:
@@ -143,8 +59,13 @@ def _plain(view: ClusterView) -> dict[str, object]:
         "streams": [to_plain(stream) for stream in view.streams],
         "replicas": {str(node): to_plain(answer.replicas) for node, answer in answers},
         "contact": {str(node): to_plain(answer.contact) for node, answer in answers},
-        "counters": {str(node): answer.counters for node, answer in answers},
+        "counters": {str(node): _own_counters(answer) for node, answer in answers},
     }
+
+
+def _own_counters(answer: ClusterStatusReply) -> dict[str, int]:
+    """Without those that have a command of their own, `liftlog cluster breakdown`."""
+    return {name: n for name, n in answer.counters.items() if not name.startswith(f"{PREFIX}.")}
 
 
 def _print_status(view: ClusterView) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,11 @@ def nats_login(args: argparse.Namespace) -> NatsLogin:
 
 
 def positive_seconds(text: str) -> float:
-    """A duration option. argparse turns ValueError into its own error."""
-    seconds = float(text)
+    """A duration option."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
     if not 0 < seconds <= 86_400:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 86400 seconds")
     return seconds
@@ -137,8 +140,14 @@ def print_json(value: object) -> None:
 
 def print_table(rows: list[list[object]], heads: list[str]) -> None:
     """Columns as wide as they need to be, numbers to the right."""
+    print("\n".join(table_lines(rows, heads)))
+
+
+def table_lines(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> list[str]:
+    """The lines of `print_table`."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(line[column]) for line in [heads, *texts]) for column in range(len(heads))]
+    lines = []
     for line, cells in [(heads, None), *zip(texts, rows, strict=True)]:
         parts = []
         for column, text in enumerate(line):
@@ -146,7 +155,8 @@ def print_table(rows: list[list[object]], heads: list[str]) -> None:
                 cells is not None and isinstance(cells[column], int) and not isinstance(cells[column], bool)
             )
             parts.append(text.rjust(widths[column]) if number else text.ljust(widths[column]))
-        print("  ".join(parts).rstrip())
+        lines.append("  ".join(parts).rstrip())
+    return lines
 
 
 def read_file(path: str) -> bytes:

@@ -22,7 +22,7 @@ from liftlog.client import (
     Unreachable,
 )
 from liftlog.client.publisher import NOBODY
-from liftlog.commands.cluster import look_at
+from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
     add_client_options,
     connect,

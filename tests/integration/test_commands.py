@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from liftlog.commands.breakdown import watch
+from liftlog.local import ask as from_cluster
+from liftlog.local import wait_in_sync
+from liftlog.real.breakdown import FOLLOWER, LEADER, STAGES
 from liftlog.real.local_cluster import LocalCluster
 from tests.integration.cluster import child_environment, liftlog
 
@@ -20,9 +25,14 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(tmp_path_factory.mktemp("cluster"), 3) as cluster:
-        yield {"LIFTLOG_NATS": cluster.nats_url}
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def environment(cluster: LocalCluster) -> dict[str, str]:
+    return {"LIFTLOG_NATS": cluster.nats_url}
 
 
 def ask(environment: dict[str, str], *arguments: str, stdin: bytes = b"") -> str:
@@ -98,10 +108,44 @@ def test_cluster_status_shows_every_node_and_replica(environment: dict[str, str]
     ]
     roles = [replica["role"] for node in ("1", "2", "3") for replica in status["replicas"][node]]
     assert sorted(roles) == ["follower", "follower", "leader"]
+    counters = [name for node in ("1", "2", "3") for name in status["counters"][node]]
+    assert "storage.groups" in counters and not [name for name in counters if name.startswith("breakdown")]
     text = ask(environment, "cluster", "status")
     assert "controller: node" in text
     assert text.count("follower") == 2
     ask(environment, "stream", "rm", "state")
+
+
+def test_every_node_tells_where_messages_waited(
+    environment: dict[str, str], cluster: LocalCluster
+) -> None:
+    (created,) = ask_json(environment, "stream", "create", "timed", "timed", "--replicas", "3")
+    assert isinstance(created, dict)
+    leader = created["partitions"][0]["leader"]
+    wait_in_sync(cluster, "timed")
+
+    async def publish() -> None:
+        await asyncio.to_thread(ask, environment, "pub", "timed", "one", "two", "three")
+
+    view = from_cluster(cluster, lambda client: watch(client, publish))
+    assert view.problems == [] and list(view.nodes) == [1, 2, 3]
+    for node, roles in view.nodes.items():
+        role = LEADER if node == leader else FOLLOWER
+        assert list(roles) == [role]
+        assert [stage.name for stage in roles[role]] == list(STAGES[role])
+        took = {stage.name: stage for stage in roles[role]}
+        assert 1 <= took["sync"].groups <= 3 and 0 < took["sync"].p99_ms <= took["whole"].p99_ms
+
+    code, output, _ = liftlog("cluster", "breakdown", "--seconds", "0.1", environment=environment)
+    assert code == 1
+    assert output == "nothing was stored in these 0.1 s; publish meanwhile, or choose a longer --seconds\n"
+    door = ("--node", cluster.nodes[leader].config.address)
+    code, output, _ = liftlog(
+        "cluster", "breakdown", "--seconds", "0.1", "--json", *door, environment=environment
+    )
+    told = json.loads(output)
+    assert code == 1 and (told["nodes"], told["problems"]) == ({}, [])
+    ask(environment, "stream", "rm", "timed")
 
 
 def test_leaders_and_the_controller_move_on_request(environment: dict[str, str]) -> None:

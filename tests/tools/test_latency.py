@@ -274,7 +274,7 @@ def test_every_system_is_measured_and_everything_is_removed(tmp_path: Path) -> N
     folder.mkdir()
     quick = ["--rate", "200", "--seconds", "1", "--rounds", "1", "--connections", "2", "--dir", str(folder)]
     line = ["bench", "latency", "--replicas", "1", "3", "--vs", "jetstream", "--svg", str(picture), "--json"]
-    command = [sys.executable, "-m", "liftlog", *line, *quick]
+    command = [sys.executable, "-m", "liftlog", *line, *quick, "--breakdown"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     (configuration,) = json.loads(done.stdout)["configurations"]
@@ -295,6 +295,10 @@ def test_every_system_is_measured_and_everything_is_removed(tmp_path: Path) -> N
     compared = configuration["ratios"]["liftlog-3"]
     assert ("responder" in compared) == ({"responder", "liftlog-3"} <= set(whole))
     assert all(ratio > 0 for ratios_to in compared.values() for ratio in ratios_to.values())
+    followed = {name: view["nodes"] for name, view in configuration["breakdown"].items()}
+    assert list(followed) == ["liftlog-1", "liftlog-3"]
+    assert [sorted(nodes) for nodes in followed.values()] == [["1"], ["1", "2", "3"]]
+    assert followed["liftlog-1"]["1"]["leader"]["stages"][-1]["groups"] > 0
     drawn = {text.text for text in ElementTree.parse(picture).iter(f"{SVG}text")}
     assert set(whole) <= drawn
     assert left_behind(folder) == []
