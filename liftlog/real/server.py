@@ -212,9 +212,10 @@ def assemble(
             bus.read_now()
 
     def flush() -> None:
-        network.flush()
+        # Acks first: whoever is woken by what is sent may get this processor before we go on.
         bus.flush()
         breakdown.flushed()
+        network.flush()
         storage.flush()
 
     storage = GroupRunner(engine, deliver)
