@@ -5,6 +5,7 @@ Each strikes one file of one disk, chosen at random, most often a segment. What 
 means for which offsets, `liftlog_sim/atlas.py` knows; a strike that it does not allow is left out.
 
     flip        one bit changes
+    index_decay one bit of an index changes
     sector      a run of whole sectors becomes garbage or zeros
     misdirect   bytes that were just appended lie at another place of this disk, and where they belong is what
                 was there before: nothing
@@ -22,7 +23,7 @@ import random
 from collections.abc import Callable
 
 from liftlog.format import CorruptBatch, UnsupportedBatch, moved_to, verify_frame
-from liftlog.storage.layout import log_directory
+from liftlog.storage.layout import INDEX_SUFFIX, log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId
 from liftlog_sim.atlas import METADATA, STREAMS, WHOLE, Atlas, Harm, is_metadata, log_of
@@ -66,6 +67,15 @@ class DiskFaults:
             if self._permits(machine, [(path, byte, byte + 1)]):
                 machine.disk.flip(path, byte, draws.randrange(8))
                 self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
+
+    def index_decay(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+        """The same of an index, which is no damage to a copy: it can be built anew (D3)."""
+        indexes = [path for path in machine.disk.files_below(STREAMS) if path.endswith(INDEX_SUFFIX)]
+        path = draws.choice([path for path in indexes if machine.disk.content(path)] or [""])
+        if path:
+            byte = draws.randrange(len(machine.disk.content(path)))
+            machine.disk.flip(path, byte, draws.randrange(8))
+            self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
 
     def sector(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
         """A run of sectors becomes garbage or zeros."""

@@ -66,6 +66,7 @@ KINDS = (
     "stranger",
     "broken_peer",
     "wire_flips",
+    "index_decay",
 )
 """Names for `--faults`; what each does stands at its method, or in `liftlog_sim/damage.py`."""
 
@@ -74,6 +75,12 @@ LIAR_KINDS = tuple(kind for kind, _ in LIES)
 """Who is not to be believed (`liftlog_sim/liars.py`)."""
 FIRST_LIE = 1_000_000
 """Lies are numbered apart from the other faults."""
+
+INDEX_DECAY = "index_decay"
+"""Comes beside the other faults, and for itself (`Knobs.index_decay_us`)."""
+FIRST_DECAY = 2_000_000
+BESIDE_KINDS = (*LIAR_KINDS, INDEX_DECAY)
+"""What has draws of its own: all else in a world is drawn the same with it and without."""
 
 DISK_KINDS = (
     "slow_disk",
@@ -95,14 +102,16 @@ TARGETS = (("any", 0.5), ("controller", 0.2), ("leader", 0.2), ("follower", 0.1)
 def draw_plan(seed: int | str, knobs: Knobs) -> list[Fault]:
     """The fault plan of a seed: kinds by weight, at random intervals, until the fault phase is over.
 
-    Lies have draws of their own: all else in a world is the same with them and without.
+    Lies, and what befalls indexes, have draws of their own: all else is drawn the same with them and without.
     """
     weights = {kind: weight for kind, weight in knobs.faults if weight > 0}
     if knobs.sick_from_us:
         return _one_sickness(random.Random(f"{seed}/sick"), knobs, weights)
     plan = _drawn(random.Random(f"{seed}/plan"), knobs, weights, knobs.fault_interval_us, 0)
     lies = dict(LIES) if knobs.lies_interval_us else {}
-    return plan + _drawn(random.Random(f"{seed}/lies"), knobs, lies, knobs.lies_interval_us, FIRST_LIE)
+    plan += _drawn(random.Random(f"{seed}/lies"), knobs, lies, knobs.lies_interval_us, FIRST_LIE)
+    decays = {INDEX_DECAY: 1.0} if knobs.index_decay_us else {}
+    return plan + _drawn(random.Random(f"{seed}/decays"), knobs, decays, knobs.index_decay_us, FIRST_DECAY)
 
 
 def _one_sickness(draws: random.Random, knobs: Knobs, kinds: dict[str, float]) -> list[Fault]:

@@ -511,6 +511,9 @@ class Faults:
     def _flip(self, fault: Fault, draws: random.Random) -> None:
         self._disks.flip(fault, self._target(fault, draws), draws)
 
+    def _index_decay(self, fault: Fault, draws: random.Random) -> None:
+        self._disks.index_decay(fault, self._target(fault, draws), draws)
+
     def _sector(self, fault: Fault, draws: random.Random) -> None:
         self._disks.sector(fault, self._target(fault, draws), draws)
 

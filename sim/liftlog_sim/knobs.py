@@ -113,6 +113,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     lies_interval_us: int = 0
     """How often a stranger comes or a peer breaks (`liftlog_sim/liars.py`), beside the other faults; 0 =
     never."""
+    index_decay_us: int = 0
+    """How often a bit of an index file flips, beside the other faults; 0 = as seldom as of any file."""
     sick_from_us: int = 0
     """If not 0: one fault, then, of the kinds in `faults`, until the fault phase is over; none else."""
     hunt_controller: float = 0.0

@@ -20,7 +20,7 @@ from liftlog_sim.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.overlap import with_copy
 from liftlog_sim.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
-from liftlog_sim.settings import base_knobs, draw_streams, small_stream, squeezed, storing
+from liftlog_sim.settings import base_knobs, draw_streams, index_decay_us, small_stream, squeezed, storing
 from liftlog_sim.storage import StorageTimes
 
 NO_HUNT: dict[str, object] = {
@@ -98,6 +98,8 @@ def draw_knobs(
     if (profile or drawn) not in QUIET_PROFILES:
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
+    if (profile or drawn) == DISK_GROUP:
+        changes["index_decay_us"] = index_decay_us(seed)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))
@@ -116,7 +118,7 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     from liftlog_sim.fault_plan import DISK_KINDS, KINDS, LIAR_KINDS
 
     if list(wanted) == ["none"]:
-        return {"faults": (), "lies_interval_us": 0, **NO_HUNT}
+        return {"faults": (), "lies_interval_us": 0, "index_decay_us": 0, **NO_HUNT}
     for group, kinds in ((DISK_GROUP, DISK_KINDS), (LIES_GROUP, LIAR_KINDS)):
         if group in wanted:
             wanted = [*(name for name in wanted if name != group), *kinds]
@@ -127,15 +129,16 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     return {
         "faults": tuple((kind, 1.0) for kind in KINDS if kind in wanted),
         "lies_interval_us": 0,
+        "index_decay_us": 0,
         **NO_HUNT,
     }
 
 
 def _mixed(draws: random.Random) -> Knobs:
     """A random choice of fault kinds, each with a random weight."""
-    from liftlog_sim.fault_plan import KINDS, LIAR_KINDS
+    from liftlog_sim.fault_plan import BESIDE_KINDS, KINDS
 
-    kinds = [kind for kind in KINDS if kind not in LIAR_KINDS]
+    kinds = [kind for kind in KINDS if kind not in BESIDE_KINDS]
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
     return base_knobs(
         draws,

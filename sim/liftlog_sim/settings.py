@@ -72,6 +72,15 @@ def squeezed(seed: int, knobs: Knobs) -> Knobs:
     )
 
 
+def index_decay_us(seed: int) -> int:
+    """How often an index decays where disks do everything wrong: in one such world of three, every second.
+
+    Indexes are small, so of what strikes any file few things strike them, and what a wrong one breaks (D3)
+    would hardly be seen. Drawn apart, as above.
+    """
+    return random.Random(f"{seed}/indexes").choice((0, 0, SECOND))
+
+
 def _network(draws: random.Random) -> NetworkOptions:
     return NetworkOptions(
         latency_us=draws.choice((100, 500, 2_000, 10_000)),

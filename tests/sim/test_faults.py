@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from liftlog.types import LiftlogError, StreamConfig
-from liftlog_sim.fault_plan import DISK_KINDS, FIRST_LIE, KINDS, Fault, draw_plan
+from liftlog_sim.fault_plan import DISK_KINDS, FIRST_DECAY, FIRST_LIE, KINDS, Fault, draw_plan
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def world_with(seed: int = 1, *, minimum: int = 0, nodes: int = 3, replicas: int = 3) -> World:
-    stream = StreamConfig("orders", "orders", 1, replicas, minimum)
+    stream = StreamConfig("orders", "orders", 1, replicas, minimum, segment_records=10)
     world = World(seed, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
     world.start()
     world.kernel.run_until(8 * SECOND)
@@ -93,6 +94,19 @@ def test_a_plan_follows_from_the_seed_and_one_fault_can_be_left_out() -> None:
     assert sorted(lies) == list(range(FIRST_LIE, FIRST_LIE + len(lies)))
     draws = random.Random("3/fault/4").random()
     assert draws == random.Random("3/fault/4").random()
+
+
+def test_indexes_decay_beside_the_other_faults() -> None:
+    """A third of the disk profile's worlds; what else strikes there is drawn as without."""
+    worlds = {seed: draw_knobs(seed, profile="disk") for seed in range(20)}
+    seed, decaying = next((seed, knobs) for seed, knobs in worlds.items() if knobs.index_decay_us)
+    assert any(not knobs.index_decay_us for knobs in worlds.values())
+    assert not any(draw_knobs(seed, profile="power").index_decay_us for seed in worlds)
+    assert not draw_knobs(seed, profile="disk", faults="none").index_decay_us
+    plan, without = draw_plan(seed, decaying), draw_plan(seed, replace(decaying, index_decay_us=0))
+    assert [fault for fault in plan if fault.ordinal < FIRST_DECAY] == without
+    decays = [fault for fault in plan if fault.ordinal >= FIRST_DECAY]
+    assert len(decays) > 30 and {fault.kind for fault in decays} == {"index_decay"}
 
 
 def test_healing_takes_everything_back() -> None:
