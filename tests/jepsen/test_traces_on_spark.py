@@ -21,10 +21,11 @@ def test_spark_says_what_one_process_says(spark: SparkSession, tmp_path: Path) -
     alone, spread = check_traces(paths), check_on_spark(paths, spark)
     assert alone.good, alone.finding
     assert spread.good, spread.finding
-    assert spread.partitions == alone.partitions == 2
+    assert spread.partitions == alone.partitions >= 2
     # When a message that says nothing new is forgotten depends on the order of what does not depend on it.
     for report in (alone, spread):
         report.actions.pop("isr.IsLost")
+        report.actions.pop("isr.Answer")
     assert spread.actions == alone.actions
 
     node, place = raise_a_hw(lines)
