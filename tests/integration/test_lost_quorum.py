@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from liftlog.types import StreamConfig
@@ -23,7 +24,8 @@ def test_status_and_pub_say_what_is_known_without_a_quorum_and_pub_insists(tmp_p
         async def run(*arguments: str) -> tuple[int, str, str]:
             return await asyncio.to_thread(liftlog, *arguments, environment=environment)
 
-        await cluster.client.create_stream(STREAM)
+        # A minimum of one: whoever comes back first leads alone for a moment, and a refusal is final for pub.
+        await cluster.client.create_stream(msgspec.structs.replace(STREAM, min_insync_replicas=1))
         assert (await run("pub", "orders.a", "before"))[0] == 0
         code, text, _ = await run("cluster", "status")
         assert code == 0 and "verdict: every partition takes messages" in text
