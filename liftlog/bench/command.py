@@ -21,7 +21,8 @@ from liftlog.bench.handover import Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.load import Load
-from liftlog.bench.publish import PublishSummary, System, comparison, measure, over_ceiling
+from liftlog.bench.publish import PublishSummary, comparison, measure, over_ceiling
+from liftlog.bench.rounds import System
 from liftlog.bench.sick_command import add_sick
 from liftlog.bench.storage_command import add_storage
 from liftlog.scratch import Scratch

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from liftlog.bench.histogram import Histogram, summary_ms
 from liftlog.bench.openloop import OpenLoad
-from liftlog.bench.rounds import turns
+from liftlog.bench.rounds import System, turns
 from liftlog.bench.usage import usage_of
 from liftlog.types import LiftlogError
 
@@ -39,25 +39,11 @@ IDLE_WITHIN_S = 60.0
 STEP_S = 0.5
 
 
-class Contender(Protocol):
-    """What is measured. `port`: where the load generator connects. `echo`: it replies with the request."""
-
-    name: str
+class Contender(System, Protocol):
+    """What is measured. `echo`: it replies with the request."""
 
     @property
     def echo(self) -> bool: ...
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def pids(self) -> list[int]: ...
-
-    def start(self) -> None: ...
-
-    def stored(self) -> int | None:
-        """How many messages the stream holds; None = it keeps none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,14 +209,18 @@ def _excerpt(data: bytes) -> str:
     return ""
 
 
-def main() -> int:
-    load = Load(**json.loads(sys.argv[1]))
+def tell(run: Callable[[], dict[str, Any]]) -> int:
+    """The end of a load generator's process: what it found, or why it failed, as one line of JSON."""
     try:
-        result = Generator(load).run()
+        result = run()
     except (LoadError, OSError) as error:
         result = {"error": str(error) or type(error).__name__}
     print(json.dumps(result))
     return 0
+
+
+def main() -> int:
+    return tell(Generator(Load(**json.loads(sys.argv[1]))).run)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from liftlog.bench.account import Answers, LatencyAccount, Schedule
-from liftlog.bench.load import LoadError
+from liftlog.bench.load import LoadError, tell
 
 INBOX = "_INBOX.liftlogopen"
 LEAD_S = 0.2
@@ -351,13 +351,7 @@ def undisturbed() -> Iterator[bool]:
 
 
 def main() -> int:
-    load = OpenLoad(**json.loads(sys.argv[1]))
-    try:
-        result = OpenLoop(load).run()
-    except (LoadError, OSError) as error:
-        result = {"error": str(error) or type(error).__name__}
-    print(json.dumps(result))
-    return 0
+    return tell(OpenLoop(OpenLoad(**json.loads(sys.argv[1]))).run)
 
 
 if __name__ == "__main__":

@@ -21,35 +21,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from liftlog.bench.load import Load
-from liftlog.bench.rounds import turns
+from liftlog.bench.rounds import System, turns
 from liftlog.bench.usage import folder_bytes, usage_of
 from liftlog.types import LiftlogError
 
 WARM_UP_MESSAGES = 20_000
 LOAD_TIMEOUT_S = 120.0
-
-
-class System(Protocol):
-    """What is measured. `port`: where the load generator connects. `folder`: where its logs lie."""
-
-    name: str
-    folder: Path
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def pids(self) -> list[int]: ...
-
-    def start(self) -> None: ...
-
-    def stored(self) -> int | None:
-        """How many messages the stream holds: must be at least what was acked; None = it keeps none."""
-        ...
 
 
 @dataclass(slots=True)

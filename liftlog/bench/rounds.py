@@ -11,6 +11,27 @@ import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+class System(Protocol):
+    """A server that is measured. `port`: where the load generator connects. `folder`: where its logs lie."""
+
+    name: str
+    folder: Path
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def pids(self) -> list[int]: ...
+
+    def start(self) -> None: ...
+
+    def stored(self) -> int | None:
+        """How many messages the stream holds: must be at least what was acked; None = it keeps none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,10 @@ NOBODY, KERNEL, THREAD, TELLING, DEAD = "nobody", "kernel", "thread", "telling",
 """TELLING: what is done is being delivered; all that this leads to becomes one group."""
 
 
-class _Order(NamedTuple):
-    """For the thread. `close`: nothing follows; with the clean-stop marker or without."""
+class _Close(NamedTuple):
+    """For the thread: nothing follows. `clean`: with the clean-stop marker; None: leave the engine alone."""
 
-    jobs: list[StorageJob]
-    close: bool | None = None
+    clean: bool | None
 
 
 class _Result(NamedTuple):
@@ -99,7 +98,7 @@ class GroupRunner:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Rung by the kernel and by the thread when something is done."""
         self._kernel = kernel(self._bell)
-        self._orders: SimpleQueue[_Order] = SimpleQueue()
+        self._orders: SimpleQueue[list[StorageJob] | _Close] = SimpleQueue()
         self._results: SimpleQueue[_Result] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="liftlog-storage", daemon=True)
         self._thread.start()
@@ -153,7 +152,7 @@ class GroupRunner:
                 self.flush()
                 if self._owner is not NOBODY:
                     await self._hear()
-            self._orders.put(_Order([], clean if self._owner is not DEAD else None))
+            self._orders.put(_Close(clean if self._owner is not DEAD else None))
             await trio.to_thread.run_sync(self._thread.join, CLOSE_TIMEOUT_S)
 
     # -- groups --------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ class GroupRunner:
             return
         self._owner = KERNEL
         begun_ms = _now_ms()
-        events = engine.write(jobs)
+        events = self._or_dead(lambda: engine.write(jobs))
         self._begun = GroupTimes(begun_ms, _now_ms(), 0.0)
         if events:
             self._deliver(events)
@@ -206,7 +205,15 @@ class GroupRunner:
         return True
 
     def _synced(self) -> None:
-        self._free(self._engine.sync())
+        self._free(self._or_dead(self._engine.sync))
+
+    def _or_dead(self, work: Callable[[], list[Event]]) -> list[Event]:
+        """What the engine says here, in the trio thread. Raises what it raises, and nothing follows."""
+        try:
+            return work()
+        except BaseException:
+            self._owner = DEAD
+            raise
 
     def _free(self, events: list[Event]) -> None:
         """The group is over."""
@@ -244,18 +251,19 @@ class GroupRunner:
         self._owner = THREAD
         now_ms = _now_ms()
         self._begun = GroupTimes(now_ms, now_ms, 0.0)
-        self._orders.put(_Order(jobs))
+        self._orders.put(jobs)
 
     def _work(self) -> None:
         engine = self._engine
         try:
             while True:
                 order = self._orders.get()
-                if order.close is not None:
-                    engine.close(order.close)
+                if isinstance(order, _Close):
+                    if order.clean is not None:
+                        engine.close(order.clean)
                     return
-                if order.jobs:
-                    events = engine.write(order.jobs)
+                if order:
+                    events = engine.write(order)
                     if events:
                         self._tell(_Result(events, last=False))
                 self._tell(_Result(engine.sync(), last=True))

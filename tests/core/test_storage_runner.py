@@ -358,6 +358,26 @@ async def test_what_is_no_plain_append_goes_to_the_thread_in_order(tmp_path: Pat
     assert engine.threads[2:] == ["liftlog-storage"] * 2
 
 
+@pytest.mark.parametrize("where", ["write", "sync"])
+async def test_nothing_is_done_after_an_unforeseen_exception_beside_the_kernel(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sink = FileEngine(tmp_path), Sink()
+    runner = GroupRunner(engine, sink.deliver, ScriptedKernel)  # type: ignore[arg-type]
+
+    def fail(*_: object) -> list[Event]:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(engine, where, fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        submit(runner, append(1))
+        runner._kernel.finish(0)  # type: ignore[union-attr]
+        await runner.run()
+    with trio.fail_after(5):
+        await runner.close(clean=True)
+    assert engine.closed is None and not runner._thread.is_alive()
+
+
 async def test_where_the_kernel_does_not_sync_the_thread_does(tmp_path: Path) -> None:
     engine, sink = FileEngine(tmp_path), Sink()
     async with by_kernel(engine, sink) as (runner, kernel):
