@@ -10,7 +10,7 @@ This module only routes. What the parts promise stands in `replica/state.py` (R)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from liftlog.core.context import Context
@@ -194,6 +194,11 @@ class Node:
     def handed_over(self) -> bool:
         """True once an orderly stop has nothing left to hand over."""
         return self.leaving.done
+
+    def awaits_followers(self, partitions: Iterable[PartitionId]) -> bool:
+        """Whether nothing that came now for one of these would leave for all its followers at once."""
+        states = [replica.leading for replica in map(self.replicas.get, partitions) if replica is not None]
+        return bool(states) and all(state is not None and state.awaits_followers for state in states)
 
     # -- the one entry ----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import logging
 import re
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import trio
@@ -48,9 +48,13 @@ from liftlog.real.nats_wire import NatsAddress
 from liftlog.types import LiftlogError, Message, PartitionId
 
 READ_BYTES = 256 * 1024
-HOLD_MAX_S = 0.002
-"""So long at most messages are left in the socket while the disk is busy: they are stored together then, at
-the price of one, and no later."""
+HOLD_MAX_S = 0.005
+"""So long at most messages are left in the socket while they would have to wait anyway: they are stored and
+copied together then, at the price of one, and no later."""
+STEADY_MESSAGES = 2
+"""A read that brought so many for each of its partitions will be followed by more of the same."""
+STEADY_BYTES_MAX = 64 * 1024
+"""After a read that brought more there is no lack of messages that can be handled together."""
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 1.0
 PING_ROUNDS_MAX = 2
@@ -96,11 +100,11 @@ class NatsBus:
         take: Callable[[Event], None],
         clock: Clock,
         login: NatsLogin = NO_LOGIN,
-        disk_busy: Callable[[], bool] = lambda: False,
+        must_wait: Callable[[Collection[PartitionId]], bool] = lambda _: False,
         reading: Callable[[], None] = lambda: None,
     ) -> None:
-        """`disk_busy`: whether what is taken in now has to wait for a disk anyway (`read_now`). `reading`:
-        told when something has come in.
+        """`must_wait`: whether what is taken in now, for these partitions most likely, has to wait anyway
+        (`read_now`). `reading`: told when something has come in.
         """
         self._reading = reading
         self._addresses = addresses
@@ -113,7 +117,9 @@ class NatsBus:
         self._outgoing_bytes = 0
         self._socket: DirectSocket | None = None
         """Of the connection, unless it runs through TLS."""
-        self._disk_busy = disk_busy
+        self._must_wait = must_wait
+        self._expected: Collection[PartitionId] = ()
+        """Of which partitions more is likely to come, as the last read brought several messages for each."""
         self._parser = NatsParser()
         self._released: trio.Event | None = None
         """What the task that reads waits for, while messages gather in the socket."""
@@ -360,7 +366,7 @@ class NatsBus:
             if socket is None:
                 data = bytes(await stream.receive_some(READ_BYTES))
             else:
-                if self._disk_busy():
+                if self._must_wait(self._expected):
                     await self._hold()
                 data = await socket.receive()
             if not data:
@@ -370,8 +376,11 @@ class NatsBus:
         self._reading()
         parsed = self._parser.feed(data)
         # Messages first: behind the PONG of a drained subscription there are none of it.
+        self._expected = ()
         if parsed.groups:
             self._deliver(parsed)
+            if len(data) <= STEADY_BYTES_MAX:
+                self._expect(parsed)
         for line in parsed.controls:
             self._control(line)
         self.flush()
@@ -386,8 +395,8 @@ class NatsBus:
             self._released = None
 
     def read_now(self) -> None:
-        """The disk is free again: take in what has come meanwhile, all of it in one go."""
-        if self._released is None or self._socket is None:
+        """Take in what has come meanwhile, all of it in one go, unless it still has to wait."""
+        if self._released is None or self._socket is None or self._must_wait(self._expected):
             return
         try:
             data = self._socket.receive_now()
@@ -471,6 +480,12 @@ class NatsBus:
         return api.subject if api is not None else ""
 
     # -- messages ------------------------------------------------------------------------------------------
+
+    def _expect(self, parsed: Parsed) -> None:
+        count = sum(map(len, parsed.groups.values()))
+        if count >= STEADY_MESSAGES * len(parsed.groups):
+            known = map(self._subscriptions.get, parsed.groups)
+            self._expected = [subscription.partition for subscription in known if subscription is not None]
 
     def _deliver(self, parsed: Parsed) -> None:
         now_ms = self._clock.wall_ms()

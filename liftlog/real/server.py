@@ -13,7 +13,7 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import trio
@@ -32,7 +32,7 @@ from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import GroupRunner
-from liftlog.types import LiftlogError
+from liftlog.types import LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.server")
 
@@ -40,17 +40,23 @@ HANDOVER_S = 3.0
 """How long an orderly stop lets the core hand over before the process ends."""
 
 
-class StoppableNode(StepNode, Protocol):
-    """A node that can say when it has handed everything over."""
+class ServedNode(StepNode, Protocol):
+    """A node that can say what nothing of its effects says."""
 
     @property
-    def handed_over(self) -> bool: ...
+    def handed_over(self) -> bool:
+        """Whether an orderly stop has nothing left to do."""
+        ...
+
+    def awaits_followers(self, partitions: Collection[PartitionId]) -> bool:
+        """Whether nothing that came now for one of these would leave for all its followers at once."""
+        ...
 
 
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
-    node: StoppableNode
+    node: ServedNode
     engine: StorageGroups
     observers: Sequence[Observer]
 
@@ -190,7 +196,7 @@ def assemble(
     secrets: Secrets,
     addresses: list[NatsAddress],
     version: str,
-    node: StepNode,
+    node: ServedNode,
     engine: StorageGroups,
     observers: Sequence[Observer],
 ) -> _Parts:
@@ -207,9 +213,6 @@ def assemble(
     def deliver(events: list[Event]) -> None:
         breakdown.stored(storage.times)
         driver.take_all(events)
-        if not storage.busy:
-            # The acks are on their way. What has come from NATS meanwhile joins the next group.
-            bus.read_now()
 
     def flush() -> None:
         # Acks first: whoever is woken by what is sent may get this processor before we go on.
@@ -217,6 +220,11 @@ def assemble(
         breakdown.flushed()
         network.flush()
         storage.flush()
+        # What has come from NATS meanwhile joins the next group.
+        bus.read_now()
+
+    def must_wait(partitions: Collection[PartitionId]) -> bool:
+        return storage.busy or node.awaits_followers(partitions)
 
     storage = GroupRunner(engine, deliver)
     network = TcpNetwork(
@@ -237,7 +245,7 @@ def assemble(
         take,
         clock,
         login=config.nats_login,
-        disk_busy=lambda: storage.busy,
+        must_wait=must_wait,
         reading=reading,
     )
     ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)

@@ -91,6 +91,25 @@ def test_R2_nothing_commits_before_every_member_has_synced_it() -> None:
     assert len(world.acks) == 2
 
 
+def test_R7_a_leader_knows_whether_what_came_now_would_leave_for_all_followers_at_once() -> None:
+    world, partition = ready()
+    node = world.nodes[world.leader(partition)]
+    assert world.run_until(lambda: not node.awaits_followers([partition]))
+    slow, quick = others(world, partition)
+    world.hold_storage(slow)
+    world.publish(partition, b"d")
+    assert world.run_until(lambda: world.replica(quick, partition).durable_leo == 4)
+    assert node.awaits_followers([partition]), "one has its hands full"
+    world.release_storage(slow)
+    assert world.run_until(lambda: not node.awaits_followers([partition]))
+    alone = world.create("alone", replicas=1)
+    owner = world.nodes[world.leader(alone)]
+    world.publish(alone, b"a")
+    assert world.run_until(lambda: world.replica(world.leader(alone), alone).leo == 1)
+    assert not owner.awaits_followers([alone])
+    assert not owner.awaits_followers([PartitionId(99, 0)])
+
+
 def test_R2_the_leader_counts_itself_only_when_it_has_synced() -> None:
     world, partition = ready()
     number = world.leader(partition)

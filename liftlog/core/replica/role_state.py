@@ -137,6 +137,16 @@ class LeaderState:
         self.pending_ticks = 0
         self.pace = Pace(ctx, record, leo)
 
+    @property
+    def awaits_followers(self) -> bool:
+        """Whether a follower in sync has not asked for what comes next."""
+        followers = self.followers
+        return any(
+            node not in followers or followers[node].parked is None
+            for node in self.record.isr
+            if node != self._ctx.node
+        )
+
     # -- moves ------------------------------------------------------------------------------------
 
     def view(self, record: PartitionState) -> None:
