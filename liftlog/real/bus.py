@@ -53,8 +53,9 @@ HOLD_MAX_S = 0.005
 copied together then, at the price of one, and no later."""
 STEADY_MESSAGES = 2
 """A read that brought so many for each of its partitions will be followed by more of the same."""
-STEADY_BYTES_MAX = 64 * 1024
-"""After a read that brought more there is no lack of messages that can be handled together."""
+PLENTY_BYTES = 64 * 1024
+"""After a read that brought more there is no lack of messages that can be stored together: the next one may
+come in while the disk is busy."""
 CONNECT_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 1.0
 PING_ROUNDS_MAX = 2
@@ -100,11 +101,11 @@ class NatsBus:
         take: Callable[[Event], None],
         clock: Clock,
         login: NatsLogin = NO_LOGIN,
-        must_wait: Callable[[Collection[PartitionId]], bool] = lambda _: False,
+        must_wait: Callable[[Collection[PartitionId], bool], bool] = lambda _partitions, _plenty: False,
         reading: Callable[[], None] = lambda: None,
     ) -> None:
         """`must_wait`: whether what is taken in now, for these partitions most likely, has to wait anyway
-        (`read_now`). `reading`: told when something has come in.
+        (`read_now`), be it plenty or not. `reading`: told when something has come in.
         """
         self._reading = reading
         self._addresses = addresses
@@ -120,6 +121,7 @@ class NatsBus:
         self._must_wait = must_wait
         self._expected: Collection[PartitionId] = ()
         """Of which partitions more is likely to come, as the last read brought several messages for each."""
+        self._plenty = False
         self._parser = NatsParser()
         self._released: trio.Event | None = None
         """What the task that reads waits for, while messages gather in the socket."""
@@ -366,7 +368,7 @@ class NatsBus:
             if socket is None:
                 data = bytes(await stream.receive_some(READ_BYTES))
             else:
-                if self._must_wait(self._expected):
+                if self._must_wait(self._expected, self._plenty):
                     await self._hold()
                 data = await socket.receive()
             if not data:
@@ -377,10 +379,10 @@ class NatsBus:
         parsed = self._parser.feed(data)
         # Messages first: behind the PONG of a drained subscription there are none of it.
         self._expected = ()
+        self._plenty = len(data) > PLENTY_BYTES
         if parsed.groups:
             self._deliver(parsed)
-            if len(data) <= STEADY_BYTES_MAX:
-                self._expect(parsed)
+            self._expect(parsed)
         for line in parsed.controls:
             self._control(line)
         self.flush()
@@ -396,7 +398,7 @@ class NatsBus:
 
     def read_now(self) -> None:
         """Take in what has come meanwhile, all of it in one go, unless it still has to wait."""
-        if self._released is None or self._socket is None or self._must_wait(self._expected):
+        if self._released is None or self._socket is None or self._must_wait(self._expected, self._plenty):
             return
         try:
             data = self._socket.receive_now()

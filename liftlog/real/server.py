@@ -223,8 +223,9 @@ def assemble(
         # What has come from NATS meanwhile joins the next group.
         bus.read_now()
 
-    def must_wait(partitions: Collection[PartitionId]) -> bool:
-        return storage.busy or node.awaits_followers(partitions)
+    def must_wait(partitions: Collection[PartitionId], plenty: bool) -> bool:
+        # Where messages crowd, the next of them are looked at while the disk is busy.
+        return (storage.busy and not plenty) or node.awaits_followers(partitions)
 
     storage = GroupRunner(engine, deliver)
     network = TcpNetwork(
