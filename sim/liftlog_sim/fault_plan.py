@@ -14,7 +14,7 @@ from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.knobs import Knobs
 
 
-class Fault(msgspec.Struct, frozen=True):
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One planned fault. `target`: who it strikes; `duration_us`: until it is taken back, where that
     applies.
     """

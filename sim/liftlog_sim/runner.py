@@ -9,10 +9,10 @@ import gc
 import time
 from functools import cache
 
-from liftlog_sim.fault_plan import Fault
 from liftlog_sim.invariants import Violation
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.mutants import planted
+from liftlog_sim.plan import Plan
 from liftlog_sim.profiles import draw_knobs
 from liftlog_sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.step_gear import StepProcess
@@ -35,12 +35,12 @@ def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bo
 def run_world(
     options: RunOptions,
     knobs: Knobs,
-    plan: list[Fault] | None,
+    plan: Plan | None,
     watch: Watch | None = None,
     *,
     keep_values: bool = False,
 ) -> RunResult:
-    """Run a stated world to its verdict."""
+    """Run a stated world to its verdict. What the plan leaves open is drawn. Raises LiftlogError."""
     mutants = planted(options.mutant)
     if options.refine:
         watch = _refining(watch)

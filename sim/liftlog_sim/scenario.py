@@ -33,6 +33,7 @@ from liftlog_sim.fault_plan import KINDS, Fault
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.network import NetworkOptions
+from liftlog_sim.plan import Plan
 from liftlog_sim.runner import run_world
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.storage import StorageTimes
@@ -193,9 +194,9 @@ def knobs_of(scenario: Scenario) -> Knobs:
     )
 
 
-def plan_of(scenario: Scenario) -> list[Fault]:
+def plan_of(scenario: Scenario) -> Plan:
     """The stated faults."""
-    return [
+    faults = [
         Fault(
             part.at_ms * MILLISECOND + 2 * OFF_GRID_US,
             part.kind,
@@ -206,6 +207,7 @@ def plan_of(scenario: Scenario) -> list[Fault]:
         )
         for ordinal, part in enumerate(scenario.fault)
     ]
+    return Plan(faults=tuple(faults))
 
 
 def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOutcome:

@@ -31,11 +31,11 @@ from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Event
 from liftlog.types import Mutants
-from liftlog_sim.fault_plan import Fault
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.machine import Machine
+from liftlog_sim.plan import Plan
 from liftlog_sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.world import World
 
@@ -134,7 +134,7 @@ def deterministic_scheduler(seed: int | str) -> Iterator[None]:
 def run_on_trio(
     options: RunOptions,
     knobs: Knobs,
-    plan: list[Fault] | None,
+    plan: Plan | None,
     mutants: Mutants,
     watch: Watch | None,
     keep_values: bool,

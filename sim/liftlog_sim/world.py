@@ -23,7 +23,7 @@ from collections.abc import Callable
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
+from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.account import Account
 from liftlog_sim.atlas import Atlas
 from liftlog_sim.clients import Clientele, ClientHub
@@ -37,6 +37,7 @@ from liftlog_sim.knobs import Knobs
 from liftlog_sim.liars import Liars
 from liftlog_sim.machine import Machine, MachineSite, Process
 from liftlog_sim.observer import Observer
+from liftlog_sim.plan import DRAWN, Plan
 from liftlog_sim.strikes import Strikes
 from liftlog_sim.workload import Workload
 
@@ -106,7 +107,7 @@ class World:
         gear: Gear,
         mutants: Mutants = NO_MUTANTS,
         *,
-        plan: list[Fault] | None = None,
+        plan: Plan | None = None,
         keep_values: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
@@ -122,7 +123,10 @@ class World:
         shared = Clientele(cluster, account, keep_values=keep_values)
         self.clients = shared.hub
         self.workload = Workload(shared)
-        self.faults = self._faults(draw_plan(seed, knobs) if plan is None else plan)
+        stated = (plan or DRAWN).check(knobs.nodes)
+        if (stated.operations, stated.hunts, stated.fates) != (None, None, None):
+            raise LiftlogError("of a plan only faults can be carried out yet; leave the other lists out")
+        self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = MachineSite(

@@ -11,6 +11,7 @@ from liftlog.types import LiftlogError, StreamConfig
 from liftlog_sim.fault_plan import DISK_KINDS, FIRST_DECAY, FIRST_LIE, KINDS, Fault, draw_plan
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
+from liftlog_sim.plan import Plan
 from liftlog_sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
 from liftlog_sim.runs import unhealed
 from liftlog_sim.step_gear import StepProcess
@@ -59,7 +60,7 @@ def test_every_fault_strikes_and_the_cluster_recovers(kind: str) -> None:
 def test_a_disk_is_set_back_only_to_before_an_earlier_start() -> None:
     stream = StreamConfig("orders", "orders", 1, 3)
     knobs = Knobs(streams=(stream,), tick_ms=100, admin_interval_us=0, faults=(("rollback", 1.0),))
-    world = World(5, knobs, StepProcess, plan=[])
+    world = World(5, knobs, StepProcess, plan=Plan(faults=()))
     world.start()
     world.kernel.run_until(6 * SECOND)
     victim = follower_of(world)
