@@ -107,9 +107,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of at most 100 characters, causes first."""
     trace: list[TracedStep]
     changes: list[dict[str, Any]]
-    """For each step what it changed on its node: `raft term`, `raft role`, ..., and for each partition, by its
-    id, `5/0 role`, `5/0 epoch`, `5/0 LEO`, ... (`liftlog_sim/explain/states.py`); all of it at a process's
-    first step."""
+    """For each step what it changed on its node (`liftlog_sim/explain/states.py`); at a process's first step
+    all of it."""
     causes: list[list[int]]
     """For each step the earlier steps that it came from, but for the one before it on the same node."""
     happenings: list[Happening]
