@@ -20,6 +20,15 @@ from liftlog.types import LiftlogError
 from liftlog_sim.cost_command import add_cost
 from liftlog_sim.coverage import table
 from liftlog_sim.covering_command import add_cover
+from liftlog_sim.explain.commands import (
+    add_failures,
+    check_failures,
+    explain_run,
+    explain_sweep,
+    print_bundles,
+    replay_bundle,
+    why_of,
+)
 from liftlog_sim.fuzz_command import add_fuzz
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.mutants import planted
@@ -52,6 +61,7 @@ def add_parser(subparsers: Any) -> None:
     sweep.add_argument(
         "--coverage", action="store_true", help="also print how often each guard of a rule was decisive"
     )
+    add_failures(sweep, sweep=True)
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
@@ -77,7 +87,13 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:
     parser = verbs.add_parser(name, help=summary)
-    parser.add_argument("--seed", type=int, required=True, metavar="N")
+    if name == "replay":
+        parser.add_argument("bundle", nargs="?", type=Path, metavar="BUNDLE", help="or --seed N")
+    parser.add_argument("--seed", type=int, required=name == "run", metavar="N")
+    parser.add_argument(
+        "--why", type=int, metavar="STEP", help="tell what caused this step instead of what happened"
+    )
+    add_failures(parser)
     parser.add_argument(
         "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"
     )
@@ -207,17 +223,37 @@ def _trace(path: Path | None) -> Iterator[object]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    check_failures(arguments)
     options = _options(arguments, arguments.seed, arguments.mutant)
+    if arguments.why is not None:
+        lines = why_of(options, arguments.why)
+        if arguments.json:
+            _print_json({"step": arguments.why, "why": lines})
+        else:
+            print("\n".join(lines))
+        return 0
     result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
-    if arguments.json:
-        _print_json(result)
-    else:
+    if not arguments.json:
         _print_verdict(result)
+    bundle = ""
+    if not result.good:
+        bundle = str(explain_run(options, result, arguments.failures, quiet=arguments.json))
+    if arguments.json:
+        _print_json({**msgspec.to_builtins(result), "bundle": bundle})
     return 0 if result.good else 1
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    """The same seed twice: the trace hash says whether every step was the same."""
+    """The same seed twice, or a bundle once more: the trace hash says whether every step was the same."""
+    if (arguments.seed is None) == (arguments.bundle is None):
+        raise LiftlogError("say what to replay: a bundle, or --seed N")
+    if arguments.bundle is not None:
+        replayed, lines = replay_bundle(arguments.bundle, arguments)
+        if arguments.json:
+            _print_json(replayed)
+        else:
+            print("\n".join(lines))
+        return 0 if replayed.same else 1
     options = _options(arguments, arguments.seed, arguments.mutant)
     result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
     again = run_seed(options)
@@ -258,6 +294,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from liftlog_sim.record import check_place, sources_hash, write_record
     from liftlog_sim.sweep import default_jobs, run_sweep
 
+    check_failures(arguments)
     sources = sources_hash()
     if arguments.record is not None:
         check_place(arguments.record)
@@ -273,10 +310,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
             )
 
         result = run_sweep(options, jobs, step)
+    bundles = explain_sweep(options, result.failed, arguments)
     if arguments.json:
-        _print_json(result)
+        _print_json({**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles]})
     else:
         _print_sweep(result)
+        print_bundles(bundles, len(result.failed))
         if arguments.coverage:
             print("\n".join(table(result.marks)))
     if arguments.record is not None and result.good:

@@ -150,7 +150,7 @@ class Refining:
             return Disagreeing(place, at_us, refused.node, "raft", "", refused.finding, text)
         if replicas is not None:
             place, mismatch = replicas
-            at_us, node = waiting[place][0], mismatch.step.node
+            at_us, node = waiting[place][0], mismatch.node
             text = str(mismatch)
             return Disagreeing(place, at_us, node, "isr-steps", mismatch.action, mismatch.finding, text)
         return None

@@ -21,7 +21,12 @@ from liftlog_sim.world import World
 
 def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
     """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
-    knobs = draw_knobs(
+    return run_world(options, knobs_of(options), None, watch, keep_values=keep_values)
+
+
+def knobs_of(options: RunOptions) -> Knobs:
+    """The world that the seed draws, with what the options fix of it."""
+    return draw_knobs(
         options.seed,
         profile=options.profile,
         nodes=options.nodes,
@@ -29,7 +34,6 @@ def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bo
         duration_s=options.duration_s,
         faults=options.faults,
     )
-    return run_world(options, knobs, None, watch, keep_values=keep_values)
 
 
 def run_world(

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.fault_plan import Fault
 from liftlog_sim.knobs import Knobs
+from liftlog_sim.plan import Plan
 from liftlog_sim.runs import RunOptions
 
 FORMAT = 1
@@ -58,7 +58,7 @@ class Violated(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     """What the rule says."""
     at_us: int
-    step: int
+    at_step: int = msgspec.field(name="step")
     """Place in the trace of the step that showed it; -1 = no step was taken at all."""
     node: int
     before: dict[str, Any]
@@ -72,7 +72,7 @@ class Disagreed(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """`isr-steps` or `raft`."""
     at_us: int
-    step: int
+    at_step: int = msgspec.field(name="step")
     node: int
     action: str
     """The model's action that the step should have been; empty if there is none at all."""
@@ -97,7 +97,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of its code (`liftlog_sim/record.py`): with another one the same world may run differently."""
     seed: int
     settings: Settings
-    plan: list[Fault]
+    plan: Plan
+    """All that chance decided; what is None in it is the seed's."""
     violation: Violated
     disagreement: Disagreed | None
     replay: str

@@ -1,6 +1,6 @@
 """Runs a world once more and keeps everything of it: how a failure becomes a bundle.
 
-A run that finds nothing costs nothing: only what has failed is run again, with a recorder. Watching changes
+A run that finds nothing costs nothing: only what has failed is run again, with a witness. Watching changes
 nothing, so that the second run is the first; if it is not, that is said, since then nothing it shows counts.
 The model watches as well, also where the first run was not refined: it often says no long before an invariant
 does, and it names the step.
@@ -28,21 +28,19 @@ from liftlog_sim.explain.bundle import (
 from liftlog_sim.explain.origins import Origins, named_node
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.explain.states import State, difference, state_of
-from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.machine import Machine
+from liftlog_sim.plan import DRAWN, Plan
 from liftlog_sim.record import sources_hash
 from liftlog_sim.refining import Refining
-from liftlog_sim.runner import run_world
+from liftlog_sim.runner import knobs_of, run_world
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.trace import plain
 from liftlog_sim.world import World
 
-_plain = msgspec.to_builtins
 
-
-class Recorder:
+class Witness:
     """Keeps all steps of one world. `attach` before it starts."""
 
     def __init__(self) -> None:
@@ -56,12 +54,12 @@ class Recorder:
         self._origins = Origins()
         self._states: dict[int, tuple[int, State]] = {}
         self._world: World | None = None
-        self.plan: list[Fault] = []
+        self.plan = DRAWN
 
     def attach(self, world: World, *, strict: bool) -> None:
         """`strict`: the model ends the run where it says no, as in a refined run."""
         self._world = world
-        self.plan = list(world.faults.plan)
+        self.plan = Plan(faults=tuple(world.faults.plan))
         world.observer.on_step = self._step
         world.observer.refining = _Model(world, self, strict)
         told = world.account.on_row
@@ -118,29 +116,29 @@ class Recorder:
 class _Model(Refining):
     """The model as a witness: it remembers the first step to which it says no."""
 
-    def __init__(self, world: World, recorder: Recorder, strict: bool) -> None:
+    def __init__(self, world: World, witness: Witness, strict: bool) -> None:
         super().__init__(world.observer.checks.counts, world.kernel)
-        self._recorder = recorder
+        self._witness = witness
         self._strict = strict
         self._places: list[int] = []
 
     def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
-        if self._recorder.disagreed is None:
-            self._places.append(len(self._recorder.trace) - 1)
+        if self._witness.disagreed is None:
+            self._places.append(len(self._witness.trace) - 1)
             super().stepped(machine, event, outcome)
 
     def check(self) -> None:
-        if self._recorder.disagreed is not None:
+        if self._witness.disagreed is not None:
             return
         places, self._places = self._places, []
         found = self.first_disagreement()
         if found is None:
             return
         step = places[found.place]
-        self._recorder.disagreed = Disagreed(
+        self._witness.disagreed = Disagreed(
             model=found.model,
             at_us=found.at_us,
-            step=step,
+            at_step=step,
             node=found.node,
             action=found.action,
             finding=found.finding,
@@ -152,85 +150,96 @@ class _Model(Refining):
 def record_world(
     options: RunOptions,
     knobs: Knobs,
-    plan: list[Fault] | None,
+    plan: Plan | None,
     attached: Callable[[World], None] | None = None,
-) -> tuple[Recorder, RunResult]:
-    """Run a stated world with a recorder."""
-    recorder = Recorder()
+) -> tuple[Witness, RunResult]:
+    """Run a stated world with a witness."""
+    witness = Witness()
 
     def watch(world: World) -> None:
         if attached is not None:
             attached(world)
-        recorder.attach(world, strict=options.refine)
+        witness.attach(world, strict=options.refine)
 
-    return recorder, run_world(options, knobs, plan, watch)
+    return witness, run_world(options, knobs, plan, watch)
 
 
 def bundle_of(
-    options: RunOptions, knobs: Knobs, plan: list[Fault] | None, expected_hash: str = "", replay: str = ""
+    options: RunOptions, knobs: Knobs, plan: Plan | None, expected_hash: str = "", replay: str = ""
 ) -> Bundle:
     """Run a world that fails, and bundle what it shows. `expected_hash`: of the run that failed. Raises
     LiftlogError if it does not fail, or runs otherwise.
     """
     from liftlog_sim.explain.story import tell
 
-    recorder, result = record_world(options, knobs, plan)
+    witness, result = record_world(options, knobs, plan)
     if expected_hash and result.trace_hash != expected_hash:
         raise LiftlogError(
             f"seed {options.seed} ran otherwise the second time "
-            f"({result.trace_hash}, before {expected_hash}); look for what is not determined with 'liftlog sim replay'"
+            f"({result.trace_hash}, before {expected_hash}); "
+            "look for what is not determined with 'liftlog sim replay'"
         )
     if result.good:
         raise LiftlogError("nothing is violated in this world, so there is nothing to bundle")
-    bundle = Bundle(
+    bundle = _bundle(witness, result, options, knobs, replay)
+    return msgspec.structs.replace(bundle, story=tell(bundle))
+
+
+def record_run(options: RunOptions) -> Bundle:
+    """What a bundle holds, of a run that may as well be good."""
+    knobs = knobs_of(options)
+    return _bundle(*record_world(options, knobs, None), options, knobs, "")
+
+
+def _bundle(witness: Witness, result: RunResult, options: RunOptions, knobs: Knobs, replay: str) -> Bundle:
+    return Bundle(
         format=FORMAT,
         liftlog=VERSION,
         sources=sources_hash(),
         seed=options.seed,
         settings=Settings(options=options, knobs=knobs),
-        plan=recorder.plan,
-        violation=_violated(recorder, result),
-        disagreement=recorder.disagreed,
+        plan=witness.plan,
+        violation=_violated(witness, result),
+        disagreement=witness.disagreed,
         replay=replay or result.replay,
         trace_hash=result.trace_hash,
         story=[],
-        trace=recorder.trace,
-        changes=recorder.changes,
-        causes=recorder.causes,
-        happenings=recorder.happenings,
+        trace=witness.trace,
+        changes=witness.changes,
+        causes=witness.causes,
+        happenings=witness.happenings,
     )
-    return msgspec.structs.replace(bundle, story=tell(bundle))
 
 
-def _violated(recorder: Recorder, result: RunResult) -> Violated:
+def _violated(witness: Witness, result: RunResult) -> Violated:
     at_us = round(result.at_s * SECOND)
-    disagreed = recorder.disagreed
+    disagreed = witness.disagreed
     number, sentence = rule_of(result.invariant)
     if result.invariant == "Refinement" and disagreed is not None:
-        step, node = disagreed.step, disagreed.node
+        step, node = disagreed.at_step, disagreed.node
         number, sentence = rule_of("ElectionSafety") if disagreed.model == "raft" else ("", "")
         before: dict[str, Any] = {}
-        after = recorder.changes[step]
+        after = witness.changes[step]
         for earlier in range(step - 1, -1, -1):
-            if recorder.trace[earlier].node == node:
-                for name, value in recorder.changes[earlier].items():
+            if witness.trace[earlier].node == node:
+                for name, value in witness.changes[earlier].items():
                     if name in after:
                         before.setdefault(name, value)
-                if recorder.trace[earlier].event is None:
+                if witness.trace[earlier].event is None:
                     break
     else:
-        step = recorder.shown_by(result.finding, at_us)
-        node = named_node(result.finding) or (recorder.trace[step].node if step >= 0 else 0)
-        is_last = step == len(recorder.trace) - 1 and step >= 0
-        before = recorder.befores if is_last else {}
-        after = {name: recorder.changes[step].get(name) for name in before} if is_last else {}
+        step = witness.shown_by(result.finding, at_us)
+        node = named_node(result.finding) or (witness.trace[step].node if step >= 0 else 0)
+        is_last = step == len(witness.trace) - 1 and step >= 0
+        before = witness.befores if is_last else {}
+        after = {name: witness.changes[step].get(name) for name in before} if is_last else {}
     return Violated(
         invariant=result.invariant,
         finding=result.finding,
         rule=number,
         sentence=sentence,
         at_us=at_us,
-        step=step,
+        at_step=step,
         node=node,
         before=before,
         after=after,

@@ -6,7 +6,7 @@ The sentences stand here as well, since an installed liftlog has no spec/README.
 from __future__ import annotations
 
 _R2 = "The HW is the least durable LEO over the *maximal* ISR: the committed ISR and every addition that may already have been granted; a removal that was only proposed removes nobody."  # noqa: E501
-_M1 = "Holds: votes and terms synced before they are answered, up-to-date check, pre-vote, stickiness, which a hint (N2) shortens and never waives, check-quorum, log matching, acknowledgement after the sync, commit by counting of entries of the present term only, no-op at the start of a term, read-index from leader and followers, leadership transfer, learners."  # noqa: E501
+_M1 = "acknowledgement after the sync, commit by counting of entries of the present term only"
 _N2 = "An answered heartbeat grants a *lease*, counted from when it was sent: a leader whose lease is over unsubscribes, drops what it holds and answers nobody."  # noqa: E501
 _HINT = "That a host refuses connections to a node's port is a *hint* that its process is gone, never a proof: it ends a session once the lease and a margin have passed in silence, and no sooner, so that a false one moves an office from who is cut off, and never lets two serve at once."  # noqa: E501
 _D4 = "A change of several files may be cut short after any call to the disk, by a kill, by a power loss, or by one after the other, and is complete or undone at the next start: segment roll, rebuild, state files, folders."  # noqa: E501
@@ -74,14 +74,14 @@ RULES: dict[str, tuple[str, str]] = {
     "CompactionHorizon": ("C1", _C1),
     "NoResurrection": ("C2", _C2),
     "TombstoneSafe": ("C2", _C2),
-    "MetadataReads": ("M1", _M1),
+    "MetadataReads": ("M1", "read-index from leader and followers"),
     "CommandOnce": (
         "M3",
         "A metadata command may reach the log late and more than once; it takes effect at most once, on what its author meant, and all nodes judge that alike from the log alone.",  # noqa: E501
     ),
     "CommandAsMeant": ("M3", "A client's command is proposed while its client waits, and no longer;"),
-    "ElectionSafety": ("M1", _M1),
-    "RaftLogMatching": ("M1", _M1),
+    "ElectionSafety": ("M1", "votes and terms synced before they are answered"),
+    "RaftLogMatching": ("M1", "log matching, acknowledgement after the sync"),
     "LeaderCompleteness": ("M1", _M1),
     "StateMachineSafety": ("M1", _M1),
     "SlowKeepsMinimum": ("R17", _R17),
