@@ -221,6 +221,11 @@ def _of_fate(fate: Fate) -> Iterator[tuple[str, str]]:
         yield from _of_time(field, getattr(fate, field))
     if fate == Fate(fate.link, fate.kind, fate.second, fate.number):
         yield "lost", "nothing befalls this message; say what does (lost, late_us, twice, echo_us)"
+    between_nodes = fate.link.replace(">", "").isdigit() and fate.kind != "PeerLost"
+    if not between_nodes and (fate.twice or fate.echo_us >= 0):
+        yield "twice", "only messages between nodes come twice; leave that out"
+    if fate.lost and fate.link.endswith(">disk"):
+        yield "lost", "no sync is lost; plan the fault sync_failure instead"
     if fate.twice_late_us and not fate.twice:
         yield "twice_late_us", "the message comes once; set twice"
 

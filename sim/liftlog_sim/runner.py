@@ -43,18 +43,23 @@ def run_world(
     watch: Watch | None = None,
     *,
     keep_values: bool = False,
+    noting: bool = False,
 ) -> RunResult:
-    """Run a stated world to its verdict. What the plan leaves open is drawn. Raises LiftlogError."""
+    """Run a stated world to its verdict. What the plan leaves open is drawn. `noting`: keep what is drawn, so
+    that the world (see `watch`) can give it back (`World.drawn`). Raises LiftlogError.
+    """
     mutants = planted(options.mutant)
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":
         from liftlog_sim.trio_gear import run_on_trio
 
-        return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
+        return run_on_trio(options, knobs, plan, mutants, watch, keep_values, noting)
     collect_seldom()
     started = time.process_time()
-    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
+    world = World(
+        options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values, noting=noting
+    )
     if watch is not None:
         watch(world)
     violation: Violation | None = None

@@ -211,7 +211,7 @@ def _operate(world: World) -> None:
             chosen = _furthest(state)
             request = ElectLeaderRequest(stream.config.name, partition.index, chosen, True)
             world.observer.count("explicit elections")
-            world.clients.request(chosen, request, lambda reply: None, SECOND)
+            world.clients.request(f"operator/{partition}", chosen, request, lambda reply: None, SECOND)
 
 
 def _furthest(state: PartitionState) -> int:

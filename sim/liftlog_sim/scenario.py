@@ -184,6 +184,7 @@ def knobs_of(scenario: Scenario) -> Knobs:
         duration_us=scenario.duration_ms * MILLISECOND,
         network=NetworkOptions(latency_us=1_000, jitter_us=0),
         bus=BusOptions(latency_us=1_000, jitter_us=0),
+        client_jitter_us=0,
         storage_times=StorageTimes(write_us=50, sync_us=700, sync_jitter_us=0),
         tick_ms=scenario.tick_ms,
         publishers=1,
@@ -249,7 +250,8 @@ def _publish(world: World, part: PublishPart) -> None:
 def _ask(world: World, part: RequestPart) -> None:
     config = StreamConfig(part.stream, part.stream, 1, min(3, world.knobs.nodes))
     request = CreateStreamRequest(config) if part.kind == "create" else DeleteStreamRequest(part.stream)
-    world.clients.request(part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
+    name = f"scenario/{part.at_ms}/{part.kind}/{part.stream}"
+    world.clients.request(name, part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
 
 
 def _unexpected(scenario: Scenario, result: RunResult, world: World) -> list[str]:

@@ -12,8 +12,8 @@ Each part knows those below it and is handed them; only the world knows all, and
     Account                  what is known for sure, counts, the first violation
     Cluster, Machine         what runs; a machine tells its life to hooks
 
-Everything random comes from streams named after their purpose and derived from the seed, so that more draws
-for one purpose never disturb another.
+Everything random is drawn by name (`liftlog_sim/draws.py`), so that what one draws never disturbs another; a
+plan may state what can be taken away one by one (`liftlog_sim/plan.py`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from collections.abc import Callable
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
+from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
 from liftlog_sim.account import Account
 from liftlog_sim.atlas import Atlas
+from liftlog_sim.chances import Chances
 from liftlog_sim.clients import Clientele, ClientHub
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.connections import Connections
-from liftlog_sim.fault_plan import Fault, draw_plan
+from liftlog_sim.fault_drawing import draw_plan
+from liftlog_sim.fault_plan import Fault
 from liftlog_sim.faults import Faults
 from liftlog_sim.hunter import Hunter
 from liftlog_sim.kernel import MILLISECOND, Kernel
@@ -109,12 +111,15 @@ class World:
         *,
         plan: Plan | None = None,
         keep_values: bool = False,
+        noting: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
         self.seed = seed
         self.knobs = knobs
         self.kernel = kernel if kernel is not None else Kernel()
-        self.cluster = cluster = Cluster(seed, knobs, self.kernel)
+        stated = (plan or DRAWN).check(knobs.nodes)
+        self.chances = chances = Chances(self.kernel, seed, stated, noting=noting)
+        self.cluster = cluster = Cluster(knobs, chances)
         self.account = account = Account(self.kernel, mutants)
         self.network = cluster.network
         self.bus = cluster.bus
@@ -123,14 +128,11 @@ class World:
         shared = Clientele(cluster, account, keep_values=keep_values)
         self.clients = shared.hub
         self.workload = Workload(shared)
-        stated = (plan or DRAWN).check(knobs.nodes)
-        if (stated.operations, stated.hunts, stated.fates) != (None, None, None):
-            raise LiftlogError("of a plan only faults can be carried out yet; leave the other lists out")
         self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = MachineSite(
-            seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
+            chances, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
         wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
         for number in range(1, knobs.nodes + 1):
@@ -154,6 +156,10 @@ class World:
 
     def _boot(self, machine: Machine, second: object) -> None:
         machine.start()
+
+    def drawn(self) -> Plan:
+        """The plan of what has been drawn so far, of a world that notes it (`noting`)."""
+        return self.chances.drawn(self.faults.plan)
 
     def newest_metadata(self) -> Metadata | None:
         """The metadata of the running node that has applied most."""

@@ -75,7 +75,7 @@ def test_a_stream_asked_for_while_the_cluster_starts_gets_a_leader() -> None:
     def ask(first: object, second: object) -> None:
         """Every node, all the time: one of the requests comes when nodes are registered but not yet live."""
         for number in world.machines:
-            world.clients.request(number, request, lambda reply: None, CREATE_TIMEOUT_US)
+            world.clients.request("test", number, request, lambda reply: None, CREATE_TIMEOUT_US)
 
     for at_ms in range(0, 2500, 5):
         world.kernel.at(at_ms * MILLISECOND, ask)
@@ -282,7 +282,8 @@ def purge(world: World, before: int) -> None:
     partition = partition_of(world)
     world.observer.truth(partition).purge_asked = before
     for number in world.machines:
-        world.clients.request(number, PurgeRequest(partition, before), lambda reply: None, CREATE_TIMEOUT_US)
+        request = PurgeRequest(partition, before)
+        world.clients.request("test", number, request, lambda reply: None, CREATE_TIMEOUT_US)
 
 
 def test_a_lost_copy_that_was_begun_anew_at_its_leaders_log_start_is_whole() -> None:

@@ -54,12 +54,15 @@ class Witness:
         self._origins = Origins()
         self._states: dict[int, tuple[int, State]] = {}
         self._world: World | None = None
-        self.plan = DRAWN
+
+    @property
+    def plan(self) -> Plan:
+        """All that was drawn in the run, or stated of it."""
+        return DRAWN if self._world is None else self._world.drawn()
 
     def attach(self, world: World, *, strict: bool) -> None:
         """`strict`: the model ends the run where it says no, as in a refined run."""
         self._world = world
-        self.plan = Plan(faults=tuple(world.faults.plan))
         world.observer.on_step = self._step
         world.observer.refining = _Model(world, self, strict)
         told = world.account.on_row
@@ -161,7 +164,7 @@ def record_world(
             attached(world)
         witness.attach(world, strict=options.refine)
 
-    return witness, run_world(options, knobs, plan, watch)
+    return witness, run_world(options, knobs, plan, watch, noting=True)
 
 
 def bundle_of(
