@@ -22,6 +22,7 @@ from liftlog_sim.coverage import table
 from liftlog_sim.covering_command import add_cover
 from liftlog_sim.explain.commands import (
     add_failures,
+    add_shrink,
     check_failures,
     explain_run,
     explain_sweep,
@@ -83,6 +84,7 @@ def add_parser(subparsers: Any) -> None:
     add_cost(verbs)
     add_cover(verbs)
     add_fuzz(verbs)
+    add_shrink(verbs)
 
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:

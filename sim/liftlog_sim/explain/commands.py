@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.failures import BUNDLES, FOLDER, check_folder, keep, keep_some
@@ -79,3 +82,38 @@ def replay_bundle(path: Path, arguments: Any) -> tuple[Any, list[str]]:
     bundle, replayed = replay(path)
     lines = why(bundle, arguments.why) if arguments.why is not None else list(bundle.story)
     return replayed, [*lines, *verdict_of(bundle, replayed)]
+
+
+# -- shrinking -----------------------------------------------------------------------------------------------
+
+
+def add_shrink(verbs: Any) -> None:
+    """Add `shrink`."""
+    parser = verbs.add_parser("shrink", help="find the smallest world that fails as a bundle does")
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE")
+    parser.add_argument(
+        "--seconds", type=float, default=60, metavar="S", help="stop after so much CPU time; default: 60"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=None, metavar="FOLDER", help="default: where the bundle is"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.set_defaults(run=_shrink)
+
+
+def _shrink(arguments: argparse.Namespace) -> int:
+    from liftlog_sim.explain.shrinking import shrink, summary_of
+
+    if not 0 < arguments.seconds <= 100_000:
+        raise LiftlogError(f"--seconds {arguments.seconds:g} is out of range; choose more than 0, to 100000")
+
+    def say(line: str) -> None:
+        if not arguments.json:
+            print(line, flush=True)
+
+    result, smallest = shrink(arguments.bundle, arguments.seconds, arguments.output, say)
+    if arguments.json:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    else:
+        print("\n".join(summary_of(result, smallest)))
+    return 0

@@ -43,6 +43,8 @@ from liftlog_sim.world import World
 class Witness:
     """Keeps all steps of one world. `attach` before it starts."""
 
+    world: World
+
     def __init__(self) -> None:
         self.trace: list[TracedStep] = []
         self.changes: list[State] = []
@@ -53,16 +55,11 @@ class Witness:
         """What the last step changed, as it was before."""
         self._origins = Origins()
         self._states: dict[int, tuple[int, State]] = {}
-        self._world: World | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """All that was drawn in the run, or stated of it."""
-        return DRAWN if self._world is None else self._world.drawn()
+        self.plan = DRAWN
 
     def attach(self, world: World, *, strict: bool) -> None:
         """`strict`: the model ends the run where it says no, as in a refined run."""
-        self._world = world
+        self.world = world
         world.observer.on_step = self._step
         world.observer.refining = _Model(world, self, strict)
         told = world.account.on_row
@@ -76,13 +73,12 @@ class Witness:
 
     def happened(self, what: str, detail: str) -> None:
         """Something befell the world."""
-        assert self._world is not None
-        now_us = self._world.kernel.now_us
+        now_us = self.world.kernel.now_us
         self.happenings.append(Happening(now_us, len(self.trace), what, detail, named_node(detail)))
 
     def _step(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
-        assert self._world is not None and machine.node is not None
-        kernel, number = self._world.kernel, machine.number
+        assert machine.node is not None
+        kernel, number = self.world.kernel, machine.number
         self.trace.append(
             TracedStep(
                 kernel.now_us,
@@ -106,8 +102,7 @@ class Witness:
         if not self.trace:
             return -1
         last = self.trace[-1]
-        assert self._world is not None
-        if last.hash == self._world.kernel.trace_hash:
+        if last.hash == self.world.kernel.trace_hash:
             return len(self.trace) - 1
         node = named_node(finding)
         replied = self._origins.replies.get(node, -1)
@@ -164,7 +159,9 @@ def record_world(
             attached(world)
         witness.attach(world, strict=options.refine)
 
-    return witness, run_world(options, knobs, plan, watch, noting=True)
+    result = run_world(options, knobs, plan, watch, noting=True)
+    witness.plan = witness.world.drawn()
+    return witness, result
 
 
 def bundle_of(

@@ -158,9 +158,9 @@ class Narrator:
             self._say(2, GROUP, text, (was_last + 1, last + 1), (term,))
         commit, was_commit = after.get("raft commit", 0), before.get("raft commit", 0)
         if commit > was_commit:
-            how = (
-                f"with the answer of node {sender}" if message == "AppendReply" else f"as node {sender} says"
-            )
+            how = f"as node {sender} says" if message else "by its own synced copy"
+            if message == "AppendReply":
+                how = f"with the answer of node {sender}"
             text = f"takes {_entries(was_commit + 1, commit + 1)} for committed, {how}"
             self._say(2.5, GROUP, text, (was_commit + 1, commit + 1), (term,))
         if changed.get("incarnation"):
