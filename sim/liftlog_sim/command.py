@@ -63,6 +63,13 @@ def add_parser(subparsers: Any) -> None:
         "--coverage", action="store_true", help="also print how often each guard of a rule was decisive"
     )
     add_failures(sweep, sweep=True)
+    sweep.add_argument(
+        "--twice",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="run this share of the seeds twice, with other hash seeds, and name what parts them",
+    )
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
     mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
@@ -295,6 +302,7 @@ def _print_verdict(result: RunResult) -> None:
 def _sweep(arguments: argparse.Namespace) -> int:
     from liftlog_sim.record import check_place, sources_hash, write_record
     from liftlog_sim.sweep import default_jobs, run_sweep
+    from liftlog_sim.twice import chosen, partings
 
     check_failures(arguments)
     sources = sources_hash()
@@ -304,6 +312,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     jobs = arguments.jobs or default_jobs()
     if jobs < 0:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
+    again = chosen(options, arguments.twice)
     with progress(len(options), enabled=not arguments.json) as advance:
 
         def step(done: int, total: int, result: RunResult) -> None:
@@ -312,17 +321,30 @@ def _sweep(arguments: argparse.Namespace) -> int:
             )
 
         result = run_sweep(options, jobs, step)
+    parted = list(partings(again, jobs))
     bundles = explain_sweep(options, result.failed, arguments)
     if arguments.json:
-        _print_json({**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles]})
+        twice = {"seeds": len(again), "parted": msgspec.to_builtins(parted)}
+        found = {**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles], "twice": twice}
+        _print_json({**found, "good": result.good and not parted})
     else:
+        _print_twice(len(again), parted)
         _print_sweep(result)
         print_bundles(bundles, len(result.failed))
         if arguments.coverage:
             print("\n".join(table(result.marks)))
-    if arguments.record is not None and result.good:
+    if arguments.record is not None and result.good and not parted:
         write_record(arguments.record, arguments.seeds, options[0], result, sources)
-    return 0 if result.good else 1
+    return 0 if result.good and not parted else 1
+
+
+def _print_twice(seeds: int, parted: list[Any]) -> None:
+    """What came of running some seeds twice, if any were."""
+    if seeds:
+        found = f"{len(parted)} parted" if parted else "none parted"
+        print(f"run twice: {seeds} seeds, in processes with other hash seeds; {found}")
+    for one in parted:
+        print("\n".join(one.lines()))
 
 
 def _print_sweep(result: Any) -> None:
