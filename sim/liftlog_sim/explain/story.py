@@ -37,6 +37,7 @@ _EMPHASIS = {
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",
     "ReadyIsSubscribed": "subscription",
+    "AtomicStateFiles": "remembered on its disk",
     "CommandAsMeant": "is asked by a client",
 }
 """What is routine elsewhere, and of the essence for an invariant."""
@@ -111,11 +112,19 @@ def _ranked(
     cone = Cone(bundle)
     roots = [target] + ([disagreed.at_step] if disagreed is not None else [])
     steps = cone.of(roots, subjects)
+    told = Narrator(bundle).facts
     wanted = {*subjects, *(focus.partitions or [GROUP]), GROUP}
+    if focus.emphasis and not focus.partitions:
+        wanted |= {fact.subject for fact in told if focus.emphasis in fact.text}
     about_partition = any("/" in subject for subject in wanted)
     facts: dict[str, Fact] = {}
-    for fact in Narrator(bundle).facts:
-        if fact.at_step not in steps or fact.at_step > target or fact.subject not in wanted:
+    for fact in told:
+        emphasised = bool(focus.emphasis) and focus.emphasis in fact.text
+        if (
+            (fact.at_step not in steps and not emphasised)
+            or fact.at_step > target
+            or fact.subject not in wanted
+        ):
             continue
         routine = fact.weight <= 3 and focus.touches(fact) < 4
         # Of what was said before, or of what is routine but for its numbers, the last time counts.
@@ -137,7 +146,7 @@ def _ranked(
             weight += 8
         rank(weight, fact.at_step, fact)
     for happening in bundle.happenings:
-        if happening.before_step > target or happening.what in _ROUTINE:
+        if happening.before_step > target + (target == len(bundle.trace) - 1) or happening.what in _ROUTINE:
             continue
         if happening.node and happening.node not in nodes:
             continue

@@ -239,6 +239,9 @@ class Narrator:
                 self._say(1, partition, f"asks its disk for {partition} from {fields['offset']}")
             elif name == "Send" and fields["message"][0] == "FetchReply":
                 self._fetch_reply(fields["message"][1], fields["to"])
+            elif name == "CheckpointHw":
+                text = f"has the HW {fields['hw']} of {partition} remembered on its disk"
+                self._say(1, partition, text)
             elif name == "StopNode":
                 self._say(8, GROUP, f"ends its process: {fields['reason']}")
 
