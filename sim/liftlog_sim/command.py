@@ -33,6 +33,7 @@ from liftlog_sim.explain.commands import (
 from liftlog_sim.fuzz_command import add_fuzz
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.mutants import planted
+from liftlog_sim.page.command import add_report
 from liftlog_sim.refining import summary
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions, RunResult
@@ -92,6 +93,7 @@ def add_parser(subparsers: Any) -> None:
     add_cover(verbs)
     add_fuzz(verbs)
     add_shrink(verbs)
+    add_report(verbs)
 
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:
