@@ -70,11 +70,18 @@ class Verdict(msgspec.Struct, kw_only=True):
     finding: str
     rule: str = ""
     sentence: str = ""
-    step: int = -1
+    at_step: int = msgspec.field(default=-1, name="step")
     node: int = 0
     at_us: int = 0
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
+
+
+class StoryLine(msgspec.Struct):
+    """One thing that led to the violation. `at_step`: at which; -1 = it is none of a node's steps."""
+
+    at_step: int
+    words: str
 
 
 class Chart(msgspec.Struct, kw_only=True):
@@ -94,9 +101,8 @@ class Chart(msgspec.Struct, kw_only=True):
     marks: list[Mark] = []
     violation: Verdict | None = None
     disagreement: Verdict | None = None
-    story: list[str] = []
-    behind: list[int] = []
-    """Numbers of the steps behind the violation, causes first."""
+    story: list[StoryLine] = []
+    """What led to the violation, causes first."""
     notes: list[str] = []
     """What was left out, and why."""
 

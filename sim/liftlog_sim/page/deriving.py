@@ -16,14 +16,14 @@ Changes = dict[str, Any]
 WRITES = ("AppendLog", "TruncateLog", "ResetLog", "SaveHardState", "SaveIdentity")
 
 
-class Pending:
+class UnsyncedWrites:
     """The writes of one node that are not synced: what a power loss would take."""
 
     def __init__(self) -> None:
         self.tickets: dict[int, tuple[str, int]] = {}
         """Log and its end after the write, by ticket."""
 
-    def step(self, event: Any, effects: list[Any], logs: dict[str, str]) -> Changes:
+    def take(self, event: Any, effects: list[Any], logs: dict[str, str]) -> Changes:
         """The names `disk TICKET`: what is written, and nothing once it is synced."""
         changes: Changes = {}
         if event is None:
@@ -55,13 +55,13 @@ def _written(name: str, fields: dict[str, Any], log: str) -> str:
 
 
 class Deriver:
-    """One node. `step` gives what changed; feed it every step of the node in order."""
+    """One node. `take` gives what changed; feed it every step of the node in order."""
 
     def __init__(self) -> None:
-        self._pending = Pending()
+        self._unsynced = UnsyncedWrites()
         self._known: Changes = {}
 
-    def step(self, event: Any, effects: list[Any], logs: dict[str, str]) -> Changes:
+    def take(self, event: Any, effects: list[Any], logs: dict[str, str]) -> Changes:
         """What this step changed on its node."""
         now: Changes = {}
         if event is None:
@@ -73,14 +73,14 @@ class Deriver:
             self._effect(effect, now)
         changes = {key: value for key, value in now.items() if self._known.get(key) != value}
         self._known |= changes
-        return changes | self._pending.step(event, effects, logs)
+        return changes | self._unsynced.take(event, effects, logs)
 
     def _event(self, event: Any, now: Changes) -> None:
         name, fields = event
         if name == "Received":
             self._received(fields["message"], now)
-        elif name == "Durable" and fields["ticket"] in self._pending.tickets:
-            log, end = self._pending.tickets[fields["ticket"]]
+        elif name == "Durable" and fields["ticket"] in self._unsynced.tickets:
+            log, end = self._unsynced.tickets[fields["ticket"]]
             if log and end >= 0:
                 now[f"{log} durable LEO"] = end
         elif name == "LogOpened":

@@ -103,7 +103,7 @@ class _Reader:
         """The line that is taken next contradicts the models."""
         model = "raft" if isinstance(line, RaftStep) else "isr-steps"
         self._disagreement = Verdict(
-            name=model, finding=finding, step=len(self._steps), node=line.node, at_us=line.at_us
+            name=model, finding=finding, at_step=len(self._steps), node=line.node, at_us=line.at_us
         )
 
     def take(self, line: Any) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.page.behind import behind
+from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.page.chart import RAFT, Chart, ChartStep, Mark, Verdict, log_key
-from liftlog_sim.page.deriving import Changes, Deriver, Pending
+from liftlog_sim.page.deriving import Changes, Deriver, UnsyncedWrites
 from liftlog_sim.page.labels import label
 from liftlog_sim.page.linking import IN_FLIGHT_US, Linker, departures
+from liftlog_sim.page.telling import story_of
 from liftlog_sim.page.words import effect_words, event_words, kind_of
 
 UNTOLD = ("SetTimer",)
@@ -79,16 +80,16 @@ def steps_of(
     """The steps in words, linked. Without `changes` the states are derived, as far as that goes."""
     linker = Linker()
     derivers: dict[int, Deriver] = {}
-    pending: dict[int, Pending] = {}
+    unsynced: dict[int, UnsyncedWrites] = {}
     short = {key: name.partition(" (")[0] for key, name in logs.items()}
     steps: list[ChartStep] = []
     for place, line in enumerate(lines):
         linked, arrival = linker.link(place, line.node, line.event, line.effects)
         if changes is None:
             deriver = derivers.setdefault(line.node, Deriver())
-            changed = deriver.step(line.event, line.effects, short)
+            changed = deriver.take(line.event, line.effects, short)
         else:
-            disk = pending.setdefault(line.node, Pending()).step(line.event, line.effects, short)
+            disk = unsynced.setdefault(line.node, UnsyncedWrites()).take(line.event, line.effects, short)
             changed = {key: value for key, value in changes[place].items()} | disk
         given = [cause for cause in causes[place] if cause < place] if causes is not None else []
         told = [effect_words(effect, short) for effect in line.effects if effect[0] not in UNTOLD]
@@ -113,7 +114,7 @@ def steps_of(
     return steps
 
 
-def chart_of_bundle(bundle: Any, title: str) -> Chart:
+def chart_of_bundle(bundle: Bundle, title: str) -> Chart:
     """The chart of a failure bundle (`liftlog_sim/explain/bundle.py`)."""
     found = bundle.violation
     logs = log_names(bundle.trace)
@@ -124,7 +125,7 @@ def chart_of_bundle(bundle: Any, title: str) -> Chart:
                 logs.setdefault(log, log)
     options = bundle.settings.options
     chart = Chart(
-        title=f"{options.mutant or found.invariant}, seed {bundle.seed}" if found else title,
+        title=f"{options.mutant or found.invariant}, seed {bundle.seed}",
         source="a failure bundle of a simulated run",
         clocks=True,
         facts=[
@@ -144,14 +145,14 @@ def chart_of_bundle(bundle: Any, title: str) -> Chart:
             for one in bundle.happenings
             if one.what not in PROTOCOL_ROWS
         ],
-        story=list(bundle.story),
+        story=story_of(bundle.story),
     )
     chart.violation = Verdict(
         name=found.invariant,
         finding=found.finding,
         rule=found.rule,
         sentence=found.sentence,
-        step=found.step,
+        at_step=found.at_step,
         node=found.node,
         at_us=found.at_us,
         before=found.before,
@@ -161,7 +162,6 @@ def chart_of_bundle(bundle: Any, title: str) -> Chart:
     if other is not None:
         name = f"{other.model}: {other.action}" if other.action else other.model
         chart.disagreement = Verdict(
-            name=name, finding=other.finding, step=other.step, node=other.node, at_us=other.at_us
+            name=name, finding=other.finding, at_step=other.at_step, node=other.node, at_us=other.at_us
         )
-    chart.behind = behind(chart)
     return chart

@@ -8,19 +8,24 @@ function choose(place, centre = false) {
   if (view.list !== everything && view.list[lowerBound(view.list, place)] !== place) showAll(true);
   view.chosen = place;
   view.chain = chainOf(place);
-  if (data.violation && place === data.violation.step) for (const p of data.behind) view.chain.add(p);
+  if (data.violation && place === data.violation.step) for (const p of behind) view.chain.add(p);
   const room = (view.width - 2 * PAD) / view.scale, u = at(place);
   if (centre || u < view.left || u > view.left + room) view.left = u - room / 2;
   else if (u < view.left + room * .12) view.left = u - room * .12;
   else if (u > view.left + room * .88) view.left = u - room * .88;
   draw();
   fillPanel();
-  for (const link of document.querySelectorAll('#findings .steplink')) link.classList.toggle('now', +link.dataset.place === place);
+  for (const link of document.querySelectorAll('#findings .steplink')) {
+    const now = +link.dataset.place === place;
+    link.classList.toggle('now', now);
+    if (now && ready()) link.scrollIntoView({block: 'nearest'});
+  }
   const i = lowerBound(view.list, place);
   $('back').disabled = $('first').disabled = i <= 0;
   $('forth').disabled = $('last').disabled = i >= view.list.length - 1;
   document.documentElement.dataset.step = place;
 }
+const ready = () => document.documentElement.dataset.ready === 'yes';
 function go(by) { choose(view.list[Math.max(0, Math.min(view.list.length - 1, lowerBound(view.list, view.chosen) + by))]); }
 function goOnNode(by) {
   const node = steps[view.chosen].node;
@@ -36,9 +41,9 @@ function rememberedChain() {
   return view.chain0;
 }
 function goToMark(by) {
-  const list = marks.map(m => Math.min(m.before, steps.length - 1));
+  const list = marks.map(m => view.list[Math.min(view.list.length - 1, lowerBound(view.list, m.before))]);
   const next = by > 0 ? list.find(p => p > view.chosen) : list.filter(p => p < view.chosen).pop();
-  if (next !== undefined) choose(view.list[Math.min(view.list.length - 1, lowerBound(view.list, next))], true);
+  if (next !== undefined) choose(next, true);
 }
 function showAll(all) {
   view.list = all || !mattering.length ? everything : mattering;
@@ -78,11 +83,7 @@ function pickLog(log) { $('log').value = log; setLog(log); draw(); fillPanel(); 
 
 function search(words) {
   wanted = words.trim().toLowerCase();
-  const parts = wanted.split(/\s+/).filter(Boolean);
-  found = !parts.length ? [] : steps.filter(s => {
-    const text = `step ${s.number} node ${s.node} ${s.words} ${s.label} ${s.effects.join(' ')}`.toLowerCase();
-    return parts.every(part => text.includes(part));
-  }).map(s => s.place);
+  found = !wanted ? [] : steps.filter(s => [`step ${s.number}`, subject(s), s.label, ...s.effects].join('\n').toLowerCase().includes(wanted)).map(s => s.place);
   view.hits = new Set(found);
   tellHits();
   draw();

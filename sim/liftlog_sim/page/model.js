@@ -22,8 +22,9 @@ const when = step => data.clocks ? seconds(step.at) : '';
 const numeral = n => n.toLocaleString('en');
 
 // Which steps matter, so that quiet ones can be left aside.
+const behind = data.story.map(line => line[0]).filter(step => step >= 0);
 const mattering = (() => {
-  const keep = new Set(data.behind);
+  const keep = new Set(behind);
   for (const v of [data.violation, data.disagreement]) if (v && v.step >= 0) keep.add(v.step);
   for (const s of steps) {
     if (Object.keys(s.changes).length || s.label || s.kind === START || s.departures.length) {

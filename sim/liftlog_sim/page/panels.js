@@ -8,9 +8,9 @@ function make(name, attributes = {}, ...children) {
   return made;
 }
 const subject = step => `node ${step.node} ${step.words}`;
-function stepLink(place, extra = '') {
+function stepLink(place, extra = '', told = '') {
   const s = steps[place];
-  const said = subject(s) + (s.label && !s.words.includes(s.label) ? ': ' + s.label : '');
+  const said = told || subject(s) + (s.label && !s.words.includes(s.label) ? ': ' + s.label : '');
   const link = make('button', {class: 'steplink' + extra, type: 'button', click: () => choose(place, true), title: when(s)},
     make('span', {class: 'at'}, 'step ' + numeral(s.number)), make('span', {class: 'said'}, said));
   link.dataset.place = place;
@@ -19,7 +19,7 @@ function stepLink(place, extra = '') {
 
 function fillFindings() {
   const box = $('findings'), wrong = data.violation, differs = data.disagreement;
-  const left = make('div'), right = make('div');
+  const left = make('div', {class: 'column', tabindex: '0'}), right = make('div', {class: 'column', tabindex: '0'});
   if (wrong) {
     const part = make('div', {class: 'part'}, make('h2', {class: 'badline'}, `${wrong.name} is violated`),
       make('p', {class: 'finding'}, wrong.finding));
@@ -31,28 +31,21 @@ function fillFindings() {
     left.append(make('div', {class: 'part'}, make('h2', {class: 'badline'}, 'The first step that the model does not allow'),
       make('p', {class: 'finding'}, `${differs.name ? 'Model ' + differs.name + '. ' : ''}${differs.finding}`), differs.step >= 0 ? place(differs) : ''));
   }
-  if (data.story.length) right.append(make('div', {class: 'part story'}, make('h2', {}, 'The story'), ...data.story.filter(line => line.trim()).map(line => make('p', {}, storyLine(line)))));
-  if (data.behind.length) {
-    right.append(make('div', {class: 'part'}, make('h2', {}, 'The steps behind it, causes first'),
-      make('ol', {class: 'steps'}, ...data.behind.map((p, i) => stepLink(p, i === data.behind.length - 1 ? ' final' : '')))));
+  if (data.story.length) {
+    right.append(make('div', {class: 'part'}, make('h2', {}, 'What caused it, causes first'),
+      make('ol', {class: 'steps'}, ...data.story.map(([step, words]) => step >= 0 ? stepLink(step, wrong && step === wrong.step ? ' final' : '', words) : untold(words)))));
   }
   const notes = data.notes.map(note => make('p', {class: 'note'}, note));
   if (!wrong && !differs && !notes.length) return;
-  (wrong || differs ? left : box).append(...notes);
+  left.append(...notes);
   box.append(make('div', {class: right.childNodes.length ? 'columns' : ''}, left, right));
 }
 function place(verdict) {
   const s = steps[verdict.step];
   return make('p', {}, make('span', {class: 'soft'}, `At step ${numeral(s.number)} of ${numeral(total - 1)}, on node ${verdict.node || s.node}${data.clocks ? ', at ' + seconds(s.at) : ''}. `));
 }
-// A line of the story; what it says of a step can be clicked.
-function storyLine(line) {
-  const found = /\bstep (\d+)\b/.exec(line);
-  const s = found && steps.find(one => one.number === +found[1]);
-  if (!s) return line;
-  const link = make('a', {href: '#panel', click: event => { event.preventDefault(); choose(s.place, true); }}, found[0]);
-  return make('span', {}, line.slice(0, found.index), link, line.slice(found.index + found[0].length));
-}
+// A line of the story that is no step of a node: a fault, say.
+const untold = words => make('li', {class: 'steplink befell'}, make('span', {class: 'at'}, 'fault'), make('span', {class: 'said'}, words));
 
 function fillPanel() {
   const box = $('panel');

@@ -1,6 +1,6 @@
 """Makes a chart small enough for one file: what is far from what matters is told more briefly, or left out.
 
-What matters is the violation, the first disagreement with the model, the steps behind them, or, if there is
+What matters is the violation, the first disagreement with the model, the steps of the story, or, if there is
 nothing of these, the end. Steps near one of them stay as they are. Further away go first what steps ask for,
 then steps that change nothing, then steps at all; what those changed is added to the next step of the
 same node, so that every state that is shown is right. The page says what was left out.
@@ -54,9 +54,10 @@ def reduced(chart: Chart, budget_bytes: int = BUDGET_BYTES) -> Chart:
 
 def _distances(chart: Chart) -> list[int]:
     """Of each step to the nearest one that matters, in steps."""
-    verdicts = [verdict.step for verdict in (chart.violation, chart.disagreement) if verdict is not None]
+    verdicts = [verdict.at_step for verdict in (chart.violation, chart.disagreement) if verdict is not None]
+    told = [line.at_step for line in chart.story]
     last = len(chart.steps) - 1
-    matter = sorted({step for step in (*verdicts, *chart.behind) if 0 <= step <= last}) or [last]
+    matter = sorted({step for step in (*verdicts, *told) if 0 <= step <= last}) or [last]
     distances = [len(chart.steps)] * len(chart.steps)
     weight = {place: 0 if place in verdicts or place == last else NEAR * 3 // 4 for place in matter}
     for order in (range(len(distances)), range(last, -1, -1)):
@@ -90,9 +91,10 @@ def _without(chart: Chart, left_out: set[int], briefer: int, quiet: int, gone: i
     for mark in chart.marks:
         mark.before = next((places[place] for place in after if place >= mark.before), len(kept))
     for verdict in (chart.violation, chart.disagreement):
-        if verdict is not None and verdict.step >= 0:
-            verdict.step = places.get(verdict.step, -1)
-    chart.behind = [places[place] for place in chart.behind if place in places]
+        if verdict is not None and verdict.at_step >= 0:
+            verdict.at_step = places.get(verdict.at_step, -1)
+    for line in chart.story:
+        line.at_step = places.get(line.at_step, -1)
     total = len(chart.steps)
     chart.steps = kept
     notes = []

@@ -74,8 +74,7 @@ def _plain(chart: Chart) -> dict[str, Any]:
         "marks": [[mark.before, mark.at_us, mark.what, mark.detail, mark.node] for mark in chart.marks],
         "violation": _verdict(chart.violation),
         "disagreement": _verdict(chart.disagreement),
-        "story": chart.story,
-        "behind": chart.behind,
+        "story": [[line.at_step, line.words] for line in chart.story],
         "notes": chart.notes,
     }
 
