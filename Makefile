@@ -9,7 +9,7 @@ JOBS ?= 2
 CHECK_SEEDS ?= 0:20
 NIGHTLY_SEEDS ?= 0:20000
 
-.PHONY: help venv demo test check lint types sweep-record browser nightly jepsen-zip clean
+.PHONY: help venv demo test check lint types sweep-record browser gallery nightly jepsen-zip clean
 
 help:  ## what can be made
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ sweep-record: venv  ## sweep seeds 0:1000 and, if that is clean, write the recor
 
 browser:  ## a headless Chromium for the tests that open reports; without one they are skipped
 	@scripts/browser.sh >/dev/null || true
+
+gallery: venv browser  ## the pictures of docs/gallery, made anew
+	$(BIN)/python scripts/gallery.py docs/gallery
 
 lint: venv  ## ruff: errors, imports, formatting rules
 	$(BIN)/ruff check $(SOURCES)

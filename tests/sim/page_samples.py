@@ -13,12 +13,15 @@ from liftlog_sim.runner import knobs_of, run_seed
 from liftlog_sim.runs import RunOptions
 from liftlog_sim.trace import WorldTraceWriter
 
-MUTANTS = {"truncate_to_hw": 1, "ack_at_append": 1, "raft_vote_forgotten": 8}
-"""Three planted bugs, each with a seed that shows it."""
+MUTANTS = {"truncate_to_hw": 1, "ack_at_append": 1, "raft_quorum_half": 1}
+"""Three planted bugs, each with the seed from which on one looks for a run that shows it."""
+SEEDS_TRIED = 40
+REFINED = ("truncate_to_hw",)
+"""Of these the model must say no first, some time before anything is violated."""
 TELLING = {
-    "truncate_to_hw": ("cuts 7/0 to 2",),
-    "ack_at_append": ("acknowledges", "loses power", "starts"),
-    "raft_vote_forgotten": ("gives", "vote"),
+    "truncate_to_hw": ("cuts ",),
+    "ack_at_append": ("acknowledges", "cuts ", "becomes leader"),
+    "raft_quorum_half": ("with the vote", "becomes controller"),
 }
 """What must be among the causes, in one of these words."""
 
@@ -26,10 +29,16 @@ TELLING = {
 @functools.cache
 def failed(mutant: str) -> Bundle:
     """What the bug leaves behind."""
-    options = RunOptions(seed=MUTANTS[mutant], mutant=mutant)
-    result = run_seed(options)
-    assert result.invariant
-    return bundle_of(options, knobs_of(options), None, result.trace_hash)
+    for seed in range(MUTANTS[mutant], MUTANTS[mutant] + SEEDS_TRIED):
+        options = RunOptions(seed=seed, mutant=mutant, nodes=3)
+        result = run_seed(options)
+        if not result.invariant:
+            continue
+        bundle = bundle_of(options, knobs_of(options), None, result.trace_hash)
+        differs = bundle.disagreement
+        if mutant not in REFINED or (differs and 300 < differs.at_step < bundle.violation.at_step - 100):
+            return bundle
+    raise AssertionError(f"no seed shows {mutant}")
 
 
 def chart(mutant: str) -> Chart:
@@ -39,7 +48,7 @@ def chart(mutant: str) -> Chart:
 def trace(path: Path) -> Path:
     """The trace of a run in which nothing went wrong."""
     with WorldTraceWriter(path) as writer:
-        result = run_seed(RunOptions(seed=3, nodes=3, duration_s=4), writer.attach)
+        result = run_seed(RunOptions(seed=3, nodes=3, duration_s=4, faults="none"), writer.attach)
     assert result.good
     return path
 

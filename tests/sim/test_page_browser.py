@@ -212,12 +212,12 @@ def test_keys_are_told_and_every_one_of_them_does_something(browser: Browser, pa
 def test_search_goes_from_hit_to_hit(browser: Browser, pages: dict[str, Path]) -> None:
     tab = browser.open(pages["failure"], *SIZES[0])
     tab.key("/")
-    tab.command("Input.insertText", text="node 3 starts")
+    tab.command("Input.insertText", text=" starts")
     found = re.fullmatch(r"(\d+) found", text_of(tab, "#hits"))
     assert found is not None and int(found[1]) > 1
     tab.key("Enter")
     assert text_of(tab, "#hits") == f"1 of {found[1]}"
-    assert text_of(tab, "#panel .words") == "Node 3 starts"
+    assert re.fullmatch(r"Node \d starts", text_of(tab, "#panel .words"))
     tab.key("Enter")
     assert text_of(tab, "#hits") == f"2 of {found[1]}"
     tab.command("Input.insertText", text=" no such words")

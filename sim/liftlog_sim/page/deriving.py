@@ -49,9 +49,13 @@ def _written(name: str, fields: dict[str, Any], log: str) -> str:
     if name == "ResetLog":
         return f"the new beginning of {log} at {fields['start']}"
     if name == "SaveHardState":
-        state = fields["state"][1] if isinstance(fields["state"], list) else fields["state"]
-        return f"term {state.get('term', '?')} and the vote"
+        return f"term {_hard_state(fields)['term']} and the vote"
     return "the node's identity"
+
+
+def _hard_state(fields: dict[str, Any]) -> dict[str, Any]:
+    state: dict[str, Any] = fields["state"][1] if isinstance(fields["state"], list) else fields["state"]
+    return state
 
 
 class Deriver:
@@ -114,6 +118,8 @@ class Deriver:
             for key in ("LEO", "durable LEO"):
                 known = self._known.get(f"{log} {key}")
                 now[f"{log} {key}"] = fields["offset"] if known is None else min(fields["offset"], known)
+        elif name == "SaveHardState":
+            now["raft term"] = _hard_state(fields)["term"]
         elif name == "Subscribe":
             now[f"{log} role"], now[f"{log} epoch"] = "leader", fields["epoch"]
         elif name == "AckPublishes":
