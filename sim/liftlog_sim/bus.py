@@ -87,6 +87,7 @@ class SimBus:
         "_matches",
         "_subscriptions",
         "on_acks",
+        "on_publish",
         "on_refusals",
         "options",
         "published",
@@ -104,6 +105,7 @@ class SimBus:
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
         self.on_refusals: OnRefusals = lambda refusal: None
+        self.on_publish: Callable[[bytes], None] = lambda subject: None
         self.published = 0
         self.unheard = 0
 
@@ -117,6 +119,7 @@ class SimBus:
             matching = [entry for entry in self._subscriptions if subject_matches(entry.pattern, tokens)]
             self._matches[subject] = matching
         self.published += len(messages)
+        self.on_publish(subject)
         if not matching:
             self.unheard += len(messages)
             return False

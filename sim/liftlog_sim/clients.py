@@ -39,18 +39,20 @@ class _Pending:
 class ClientHub:
     """Connections between clients and nodes. A request is answered, or ends with None: outcome unknown."""
 
-    __slots__ = ("_authors", "_cluster", "_next", "_pending")
+    __slots__ = ("_authors", "_cluster", "_next", "_pending", "on_request")
 
     def __init__(self, cluster: Cluster, authors: Authors) -> None:
         self._cluster = cluster
         self._authors = authors
         self._pending: dict[int, _Pending] = {}
         self._next = 0
+        self.on_request: Callable[[ClientMessage], None] = lambda request: None
 
     def request(
         self, name: str, node: int, request: ClientMessage, on_reply: OnReply, timeout_us: int
     ) -> None:
         """Send `request` to a node; `on_reply` is called exactly once. `name`: of the client's operation."""
+        self.on_request(request)
         self._next += 1
         client = self._next
         author = self._authors.asks(request)

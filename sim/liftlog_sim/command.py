@@ -18,6 +18,8 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.cost_command import add_cost
+from liftlog_sim.cover import audit
+from liftlog_sim.cover.canary import told
 from liftlog_sim.coverage import table
 from liftlog_sim.covering_command import add_cover
 from liftlog_sim.explain.commands import (
@@ -38,6 +40,7 @@ from liftlog_sim.refining import summary
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.seeds import parse_seeds, progress
+from liftlog_sim.sweep import SweepResult, default_jobs, run_sweep
 from liftlog_sim.world import World
 
 ROW_WIDTH = 62
@@ -70,6 +73,12 @@ def add_parser(subparsers: Any) -> None:
         default=0.0,
         metavar="SHARE",
         help="run this share of the seeds twice, with other hash seeds, and name what parts them",
+    )
+    sweep.add_argument(
+        "--audit",
+        action="store_true",
+        help="fail for what never came up, unless there is a reason: faults, cases of rules, guards, actions "
+        "of models, operations under faults in states",
     )
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
@@ -303,7 +312,6 @@ def _print_verdict(result: RunResult) -> None:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from liftlog_sim.record import check_place, sources_hash, write_record
-    from liftlog_sim.sweep import default_jobs, run_sweep
     from liftlog_sim.twice import chosen, partings
 
     check_failures(arguments)
@@ -311,6 +319,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.record is not None:
         check_place(arguments.record)
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
+    if arguments.audit and any(each != RunOptions(seed=each.seed, refine=True) for each in options):
+        raise LiftlogError("--audit is for sweeps of everything: leave all options of the worlds out")
     jobs = arguments.jobs or default_jobs()
     if jobs < 0:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
@@ -322,12 +332,14 @@ def _sweep(arguments: argparse.Namespace) -> int:
                 "" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}"
             )
 
-        result = run_sweep(options, jobs, step)
+        result = run_sweep(options, jobs, step, canary=True)
     parted = list(partings(again, jobs))
     bundles = explain_sweep(options, result.failed, arguments)
+    audited = _audited(result) if arguments.audit else None
     if arguments.json:
         twice = {"seeds": len(again), "parted": msgspec.to_builtins(parted)}
         found = {**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles], "twice": twice}
+        found |= {} if audited is None else {"audit": audited}
         _print_json({**found, "good": result.good and not parted})
     else:
         _print_twice(len(again), parted)
@@ -335,9 +347,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
         print_bundles(bundles, len(result.failed))
         if arguments.coverage:
             print("\n".join(table(result.marks)))
+        if audited is not None:
+            print("\n".join(audit.told(audited)))
     if arguments.record is not None and result.good and not parted:
         write_record(arguments.record, arguments.seeds, options[0], result, sources)
-    return 0 if result.good and not parted else 1
+    return 0 if result.good and not parted and (audited is None or audited.good) else 1
 
 
 def _print_twice(seeds: int, parted: list[Any]) -> None:
@@ -347,6 +361,11 @@ def _print_twice(seeds: int, parted: list[Any]) -> None:
         print(f"run twice: {seeds} seeds, in processes with other hash seeds; {found}")
     for one in parted:
         print("\n".join(one.lines()))
+
+
+def _audited(result: SweepResult) -> audit.Audit:
+    found = audit.numbers(result.counters, result.marks, result.refined, result.encounters)
+    return audit.judge(found, result.seeds, audit.reasons())
 
 
 def _print_sweep(result: Any) -> None:
@@ -368,6 +387,8 @@ def _print_sweep(result: Any) -> None:
         print(f"  replay with: {failure.replay}")
     if result.unreached:
         print(f"never reached, so this sweep proves too little: {', '.join(result.unreached)}")
+    if result.canary is not None:
+        print(told(result.canary))
     print("verdict: " + ("no invariant was violated" if result.good else "FAILED"))
 
 
@@ -378,7 +399,6 @@ def _print_sweep(result: Any) -> None:
 def _mutants(arguments: argparse.Namespace) -> int:
     from liftlog_sim.catching import catch_all, record
     from liftlog_sim.mutants import MUTANTS, mutant_named
-    from liftlog_sim.sweep import default_jobs
 
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
     if arguments.record and (names or arguments.list):

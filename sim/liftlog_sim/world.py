@@ -10,6 +10,7 @@ Each part knows those below it and is handed them; only the world knows all, and
     Hunter, Faults, Atlas    break things, within what the protocol promises to survive
     Workload                 publishers, readers, administrators
     Account                  what is known for sure, counts, the first violation
+    Encounters               which operation came under which fault, in which state
     Cluster, Machine         what runs; a machine tells its life to hooks
 
 Everything random is drawn by name (`liftlog_sim/draws.py`), so that what one draws never disturbs another; a
@@ -30,6 +31,7 @@ from liftlog_sim.chances import Chances
 from liftlog_sim.clients import Clientele, ClientHub
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.connections import Connections
+from liftlog_sim.cover.encounters import Encounters
 from liftlog_sim.fault_drawing import draw_plan
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.faults import Faults
@@ -129,6 +131,8 @@ class World:
         self.clients = shared.hub
         self.workload = Workload(shared)
         self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
+        self.encounters = Encounters(cluster, self.workload.targets, self.faults.strikes)
+        self._count_encounters()
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = MachineSite(
@@ -145,6 +149,12 @@ class World:
         cluster.network.on_refused = liars.refused
         cluster.network.on_lie = liars.told
         return Faults(cluster, account, strikes, Atlas(cluster, account), liars, plan)
+
+    def _count_encounters(self) -> None:
+        encounters = self.encounters
+        self.faults.strikes.on_strike = encounters.struck
+        self.bus.on_publish = encounters.published
+        self.clients.on_request = encounters.requested
 
     def start(self) -> None:
         """Schedule the first steps of everybody."""
