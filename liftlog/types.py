@@ -390,7 +390,6 @@ class Mutants(msgspec.Struct, frozen=True):
     raft_ack_before_sync: bool = False  # 2
     raft_commit_old_term: bool = False  # 3
     raft_quorum_half: bool = False  # 4
-    raft_refusal_counts: bool = False  # 6
     raft_ack_whole_log: bool = False  # 7
     raft_cuts_what_matches: bool = False  # 8
     raft_commit_unclamped: bool = False  # 9

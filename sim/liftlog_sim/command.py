@@ -11,12 +11,12 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.catalogue.command import add_mutants
 from liftlog_sim.cost_command import add_cost
 from liftlog_sim.cover import audit
 from liftlog_sim.cover.canary import told
@@ -82,17 +82,7 @@ def add_parser(subparsers: Any) -> None:
     )
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
-    mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
-    mutants.add_argument(
-        "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
-    )
-    mutants.add_argument(
-        "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
-    )
-    mutants.add_argument("--list", action="store_true", help="only list them")
-    mutants.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
-    mutants.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    mutants.set_defaults(run=_mutants)
+    add_mutants(verbs)
     scenario = verbs.add_parser("scenario", help="run directed fault scenarios")
     scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all that come with liftlog")
     scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
@@ -394,48 +384,6 @@ def _print_sweep(result: Any) -> None:
 
 # -- mutants and scenarios
 # ---------------------------------------------------------------------------------------
-
-
-def _mutants(arguments: argparse.Namespace) -> int:
-    from liftlog_sim.catching import catch_all, record
-    from liftlog_sim.mutants import MUTANTS, mutant_named
-
-    names = [name.strip() for name in arguments.only.split(",") if name.strip()]
-    if arguments.record and (names or arguments.list):
-        raise LiftlogError("--record is for all mutants: leave --only and --list out")
-    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
-    if arguments.list:
-        if arguments.json:
-            _print_json({"mutants": chosen})
-        else:
-            for mutant in chosen:
-                print(f"{mutant.name:<36} {mutant.rule:<3} {mutant.breaks}")
-        return 0
-    with progress(len(chosen), enabled=not arguments.json) as advance:
-        found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
-    if arguments.json:
-        _print_json(
-            {
-                "mutants": found,
-                "caught": sum(one.caught for one in found),
-                "survived": sum(not one.caught for one in found),
-            }
-        )
-    else:
-        for caught in found:
-            how = (
-                f"{caught.invariant} in seed {caught.seed} ({caught.profile})"
-                if caught.caught
-                else "SURVIVED"
-            )
-            effort = f"{caught.searched} seeds, {caught.seconds:.1f} s"
-            print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
-            if caught.caught:
-                print(f"    {caught.replay}")
-        print(f"median: {median(caught.searched for caught in found):g} seeds of a mutant's profiles")
-    if arguments.record:
-        record(Path(arguments.record), found)
-    return 0 if all(caught.caught for caught in found) else 1
 
 
 def _scenario(arguments: argparse.Namespace) -> int:

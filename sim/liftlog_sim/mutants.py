@@ -38,8 +38,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "half of the voters are a quorum"),
     ("raft_commit_unclamped", "M1", "reorder terms elections partitions",
      "a follower commits what its leader has, beyond what the request shows to be equal"),
-    ("raft_refusal_counts", "M1", "terms elections",
-     "the index in a refusal counts as stored, and may commit"),
     ("raft_ack_whole_log", "M1", "terms elections",
      "an answer acknowledges all that a follower has, whatever of it the leader has compared"),
     ("raft_cuts_what_matches", "M1", "reorder elections terms",

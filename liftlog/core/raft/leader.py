@@ -129,8 +129,6 @@ class LeaderTerm:
                     self._hand_over()
             self._fill(progress)
         else:
-            if self._state.mutants.raft_refusal_counts and progress.counted(reply.match):
-                self.advance_commit()
             # The probe is empty: where the logs agree is found first, then entries are sent.
             progress.refused(reply.match)
             self._send_append(progress, [])
