@@ -26,20 +26,20 @@ MEDIAN_SEEDS = 50
 """Half of all mutants are caught within so many seeds of their profiles."""
 
 
-class KnownCatch(msgspec.Struct, frozen=True):
+class KnownCatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which seed caught a mutant when all were searched, and after how many of its profiles.
 
-    What a record does not hold yet is 0: it is not known.
+    What a record does not hold yet is not known.
     """
 
     seed: int
     searched: int
     invariant: str
-    simulated_s: float = 0.0
+    simulated_s: float | None = None
     """Simulated time of all these seeds, up to the violation."""
-    cpu_s: float = 0.0
+    cpu_s: float | None = None
     """Processor time that they took, on the machine of the record."""
-    shrunk: int = 0
+    shrunk: int | None = None
     """Operations and faults that are left when the plan of that seed is shrunk."""
 
 

@@ -22,6 +22,7 @@ from liftlog_sim.cover import audit
 from liftlog_sim.cover.canary import told
 from liftlog_sim.coverage import table
 from liftlog_sim.covering_command import add_cover
+from liftlog_sim.directed.command import add_scenario
 from liftlog_sim.explain.commands import (
     add_failures,
     add_shrink,
@@ -83,11 +84,7 @@ def add_parser(subparsers: Any) -> None:
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
     add_mutants(verbs)
-    scenario = verbs.add_parser("scenario", help="run directed fault scenarios")
-    scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all that come with liftlog")
-    scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
-    scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    scenario.set_defaults(run=_scenario)
+    add_scenario(verbs)
     add_cost(verbs)
     add_cover(verbs)
     add_fuzz(verbs)
@@ -380,34 +377,3 @@ def _print_sweep(result: Any) -> None:
     if result.canary is not None:
         print(told(result.canary))
     print("verdict: " + ("no invariant was violated" if result.good else "FAILED"))
-
-
-# -- mutants and scenarios
-# ---------------------------------------------------------------------------------------
-
-
-def _scenario(arguments: argparse.Namespace) -> int:
-    from liftlog_sim.scenario import compare, load, names, run_scenario
-
-    chosen = arguments.names or names()
-    gears = ("step", "trio") if arguments.gear == "both" else (arguments.gear,)
-    rows: list[dict[str, object]] = []
-    good = True
-    for name in chosen:
-        scenario = load(name)
-        outcomes = [run_scenario(scenario, gear) for gear in gears]
-        problems = [f"{one.invariant}: {one.finding}" for one in outcomes if one.invariant]
-        problems += [f"not as expected: {text}" for one in outcomes for text in one.unexpected]
-        if len(outcomes) == 2 and not problems:
-            problems += compare(*outcomes)
-        good = good and not problems
-        rows.append({"name": name, "title": scenario.title, "good": not problems, "problems": problems})
-        if not arguments.json:
-            print(f"{'ok  ' if not problems else 'FAIL'} {name:<36} {scenario.title}")
-            for problem in problems:
-                print(
-                    f"     {problem}\n     replay with: liftlog sim scenario {name} --gear {arguments.gear}"
-                )
-    if arguments.json:
-        _print_json({"scenarios": rows, "good": good})
-    return 0 if good else 1

@@ -205,8 +205,8 @@ class Faults:
         """SIGKILL one process; it is started again after a while."""
         machine = self._target(fault, draws)
         self._remember(machine)
-        machine.kill()
         self.done(fault, f"node {machine.number} is killed")
+        machine.kill()
         self._restart_later(machine, fault.duration_us)
 
     def _power(self, fault: Fault, draws: Draws) -> None:
@@ -232,23 +232,23 @@ class Faults:
         if self._lossy:
             self._kill_all(fault, draws)
             return
+        self.done(fault, "all nodes lose power")
         for machine in self._cluster.machines.values():
             machine.lose_power()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
-        self.done(fault, "all nodes lose power")
 
     def _kill_all(self, fault: Fault, draws: Draws) -> None:
         """All processes are killed."""
+        self.done(fault, "all nodes are killed")
         for machine in self._cluster.machines.values():
             machine.kill()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
-        self.done(fault, "all nodes are killed")
 
     def _kill_then_power(self, fault: Fault, draws: Draws) -> None:
         """A kill; restarted or not, the machine loses power soon after."""
         machine = self._target(fault, draws)
-        machine.kill()
         self.done(fault, f"node {machine.number} is killed, and will lose power")
+        machine.kill()
         self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
         self._cluster.kernel.after(
             draws.randrange(1, 2 * SECOND), self.power_follows, machine, fault.duration_us
@@ -544,11 +544,11 @@ class Faults:
         quiet = self._cluster.kernel.now_us < self._quiet_until_us
         if not self.active or quiet or not self.atlas.allows_disk(machine):
             return
+        self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         machine.kill()
         machine.disk.wipe()
         self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
-        self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         self._restart_later(machine, down_ms * MILLISECOND)
 
     def replace_disk(self, machine: Machine) -> None:
@@ -576,11 +576,11 @@ class Faults:
             state = newest.nodes.get(machine.number)
             if state is None or state.confirmed <= snapshot[0] or not self.atlas.allows_wipe(machine):
                 continue
+            self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             machine.kill()
             machine.disk.restore(snapshot[1])
             self.atlas.note_disk(machine)
             del self._snapshots[machine.number]
-            self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             self._quiet_until_us = cluster.kernel.now_us + 6 * SECOND
             self._restart_later(machine, 500 * MILLISECOND)
             return

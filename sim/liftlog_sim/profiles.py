@@ -140,13 +140,35 @@ def _mixed(draws: Draws) -> Knobs:
 
     kinds = [kind for kind in KINDS if kind not in BESIDE_KINDS]
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         faults=faults,
         fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
         fault_duration_us=draws.choice((1, 3, 6)) * SECOND,
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
         hunt_leader=draws.choice((0.0, 0.0, 0.3)),
+    )
+    return _kept_up(draws, knobs) if draws.random() < 0.35 else knobs
+
+
+def _kept_up(draws: random.Random, knobs: Knobs) -> Knobs:
+    """The same world, in which logs are compacted, lose their front and are purged.
+
+    The profiles that are about this have few kinds of faults, so that one is seen; what all others make of
+    such logs comes up here.
+    """
+    retention = draws.random() < 0.5
+    return msgspec.structs.replace(
+        knobs,
+        streams=(
+            small_stream(draws, "s0", compact=True, retention=retention),
+            small_stream(draws, "s1", compact=False, retention=True),
+        ),
+        front_again=0.1,
+        ask_time=0.1,
+        purge_share=0.4,
+        admin_interval_us=2 * SECOND,
+        **storing(draws),
     )
 
 

@@ -19,7 +19,7 @@ class Strikes:
         self.on_strike: Callable[[Fault], None] = lambda fault: None
 
     def done(self, fault: Fault, detail: str) -> None:
-        """A fault has struck: count it and show it."""
+        """A fault strikes now: count it and show it. Called before it does anything, where that is known."""
         self._account.count(f"fault {fault.kind}")
         self._account.row(fault.kind, detail)
         self.on_strike(fault)

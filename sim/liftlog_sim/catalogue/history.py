@@ -18,7 +18,7 @@ class Origin(msgspec.Struct, frozen=True):
     lesson: str
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class Unplanted(msgspec.Struct, frozen=True):
     """A bug of the literature that is not planted here. `why`: what it waits for, or why it cannot show."""
 
     row: int
@@ -319,59 +319,59 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
 
 ORIGINS: dict[str, Origin] = {name: Origin(*told) for name, told in _ORIGINS.items()}
 
-WAITING: tuple[Waiting, ...] = (
-    Waiting(
+WAITING: tuple[Unplanted, ...] = (
+    Unplanted(
         5,
         "one quorum over the union of the old and the new configuration",
         "CCF (NSDI 2025)",
         "waits for membership changes, which are designed for one voter at a time, where old and new quorums "
         "share a node",
     ),
-    Waiting(
+    Unplanted(
         6,
         "an index in a refusal counts as stored",
         "CCF (NSDI 2025)",
         "cannot show: a leader probes one place until an answer agrees, and entries of older terms are not "
         "counted; planted, it survived 57 worlds of terms and elections",
     ),
-    Waiting(
+    Unplanted(
         10,
         "a membership change before an entry of the term is committed",
         "Ongaro 2015",
         "waits for membership changes; planted in the model raft-membership (`change-before-own-commit`)",
     ),
-    Waiting(
+    Unplanted(
         14,
         "a snapshot holds a leader that is not in the ISR",
         "Liftbridge #354, #443",
         "waits for snapshots; a record whose leader is not in its ISR is refused already (`Records`)",
     ),
-    Waiting(
+    Unplanted(
         19,
         "epochs are kept after a truncation to the log's end",
         "KAFKA-10706",
         "cannot show: a log whose epochs go beyond its end breaks a promise of its state, and its replica "
         "ends in that step (`LogState.check`, V5)",
     ),
-    Waiting(
+    Unplanted(
         32,
         "the table of producers is not rebuilt after a fail-over",
         "classic",
         "waits for producer ids (L2); planted in the model producers (`table-not-rebuilt`)",
     ),
-    Waiting(
+    Unplanted(
         45,
         "a commit of an earlier generation is accepted",
         "classic",
         "waits for consumer groups; planted in the model groups (`commit-not-fenced`)",
     ),
-    Waiting(
+    Unplanted(
         46,
         "a coordinator serves before it has replayed the cursors",
         "classic",
         "waits for consumer groups; planted in the model groups (`serves-before-replay`)",
     ),
-    Waiting(
+    Unplanted(
         47,
         "an assignment that iterates over a set gives a partition two owners",
         "liftlog, a danger of its own",

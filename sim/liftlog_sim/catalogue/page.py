@@ -60,7 +60,7 @@ def _caught(known: KnownCatch | None) -> str:
     if known is None:
         return "no record of a search"
     text = f"{known.invariant}, seed {known.seed}, the {_ordinal(known.searched)} of its profiles"
-    if known.cpu_s:
+    if known.simulated_s is not None and known.cpu_s is not None:
         text += f"; {known.simulated_s:,.0f} s simulated in {known.cpu_s:.1f} s of CPU"
     return text + (f"; shrunk to {known.shrunk}" if known.shrunk else "")
 
@@ -83,7 +83,9 @@ def table(chosen: Sequence[Mutant], known: Mapping[str, KnownCatch]) -> list[str
         cells += [origin.source, origin.lesson, origin.before]
         found = known.get(mutant.name, KnownCatch(-1, 0, ""))
         cells += [found.invariant, f"{found.searched or ''}{' *r*' * mutant.refine}"]
-        times = (f"{found.simulated_s:,.0f}", f"{found.cpu_s:.1f}") if found.cpu_s else ("", "")
+        times = ("", "")
+        if found.simulated_s is not None and found.cpu_s is not None:
+            times = (f"{found.simulated_s:,.0f}", f"{found.cpu_s:.1f}")
         cells += [*times] * timed + [str(found.shrunk or "")] * shrunk
         lines.append(_row(cells))
     lines += ["", "Of the literature these rows are not planted:", "", "| row | bug | source | why |"]

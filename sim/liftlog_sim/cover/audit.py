@@ -58,11 +58,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds}
 
 FULL, GUARD, PAIR, TRIPLE = "full", "guard", "pair", "triple"
-DUE: dict[str, int] = {FULL: 500, GUARD: 3000, PAIR: 1000, TRIPLE: 1000}
+DUE: dict[str, int] = {FULL: 500, GUARD: 3000, PAIR: 10_000, TRIPLE: 10_000}
 """From so many seeds on a case of this kind is wanted."""
 
 
-class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why some cases do not come up. `cases` may hold `*`. `from_seeds`: 0 = in no world at all, else so many
     seeds on they are wanted like the others.
     """
@@ -75,8 +75,8 @@ class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(case == pattern or fnmatchcase(case, pattern) for pattern in self.cases)
 
 
-class _Reasons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    never: tuple[Reason, ...] = ()
+class _Excuses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    never: tuple[Excuse, ...] = ()
 
 
 class Audit(msgspec.Struct, kw_only=True, frozen=True):
@@ -87,7 +87,7 @@ class Audit(msgspec.Struct, kw_only=True, frozen=True):
     met: int
     explained: int
     """Cases that did not come up, and for which there is a reason."""
-    early: int
+    early: list[str]
     """Cases that did not come up, and need not in so few seeds."""
     missing: list[str]
     refuted: list[str]
@@ -153,10 +153,10 @@ def _cases_of(operation: str, fault: str, state: str) -> Iterator[str]:
 
 
 @cache
-def reasons(path: Path = REASONS) -> tuple[Reason, ...]:
+def reasons(path: Path = REASONS) -> tuple[Excuse, ...]:
     """What is said about cases that do not come up. Raises LiftlogError."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Reasons).never
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Excuses).never
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise LiftlogError(f"cannot read the reasons in {path}: {error}") from error
 
@@ -172,11 +172,12 @@ def explained(prefix: str) -> dict[str, str]:
     }
 
 
-def judge(found: Mapping[str, int], seeds: int, said: Sequence[Reason]) -> Audit:
+def judge(found: Mapping[str, int], seeds: int, said: Sequence[Excuse]) -> Audit:
     """Hold the numbers of a sweep of so many seeds against what must come up, and what is said not to."""
     missing: list[str] = []
     refuted: list[str] = []
-    explained = early = 0
+    early: list[str] = []
+    explained = 0
     for case, kind in cases().items():
         reason = next((one for one in said if one.covers(case)), None)
         never = reason is not None and not reason.from_seeds
@@ -186,7 +187,7 @@ def judge(found: Mapping[str, int], seeds: int, said: Sequence[Reason]) -> Audit
         elif never:
             explained += 1
         elif seeds < max(DUE[kind], reason.from_seeds if reason is not None else 0):
-            early += 1
+            early.append(case)
         else:
             missing.append(case)
     patterns = [pattern for one in said for pattern in one.cases]
@@ -198,7 +199,7 @@ def judge(found: Mapping[str, int], seeds: int, said: Sequence[Reason]) -> Audit
         early=early,
         missing=missing,
         refuted=refuted,
-        idle=[text for text in patterns if not any(Reason((text,), "").covers(case) for case in cases())],
+        idle=[text for text in patterns if not any(Excuse((text,), "").covers(case) for case in cases())],
     )
 
 
@@ -206,7 +207,7 @@ def told(audit: Audit) -> list[str]:
     """For people."""
     lines = [
         f"audit: {audit.met:,} of {audit.cases:,} cases came up in {audit.seeds:,} seeds; "
-        f"{audit.explained:,} cannot, with a reason; {audit.early:,} need not in so few"
+        f"{audit.explained:,} cannot, with a reason; {len(audit.early):,} need not in so few"
     ]
     for title, names in (
         ("never came up, and nobody says why; mend the generator, or give a reason", audit.missing),
