@@ -23,6 +23,7 @@ from liftlog_sim.directed.form import PublishPart, RequestPart, Scenario
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.knobs import Knobs
+from liftlog_sim.mutants import mutant_named
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.plan import Plan
 from liftlog_sim.runner import run_world
@@ -85,6 +86,8 @@ def knobs_of(scenario: Scenario) -> Knobs:
         publishers=1,
         publish_interval_us=0,
         readers=1,
+        read_interval_us=scenario.read.every_ms * MILLISECOND,
+        ask_latest=scenario.read.ask_latest,
         admin_interval_us=0,
         inspect_interval_us=0,
     )
@@ -107,7 +110,10 @@ def plan_of(scenario: Scenario) -> Plan:
 
 
 def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOutcome:
-    """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended."""
+    """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended.
+
+    With a bug the models look on only if nothing else shows it: an invariant says more.
+    """
     worlds: list[World] = []
 
     def watch(world: World) -> None:
@@ -117,7 +123,8 @@ def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOut
         for request in scenario.request:
             world.kernel.at(request.at_ms * MILLISECOND + OFF_GRID_US, _ask, world, request)
 
-    options = RunOptions(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
+    refine = not mutant or mutant_named(mutant).refine
+    options = RunOptions(seed=0, gear=gear, faults="none", refine=refine, mutant=mutant)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
     return ScenarioOutcome(

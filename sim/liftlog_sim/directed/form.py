@@ -57,6 +57,13 @@ class PublishPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply: bool = True
 
 
+class ReadPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One reader. `ask_latest`: which share of its questions is for the latest offset."""
+
+    every_ms: Annotated[int, Meta(ge=1, le=600_000, description="on average")] = 700
+    ask_latest: Annotated[float, Meta(ge=0, le=1)] = 0.2
+
+
 class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault. `links`: for "partition", exactly these directed links between nodes are cut."""
 
@@ -115,6 +122,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tick_ms: Annotated[int, Meta(ge=10, le=1000)] = 100
     stream: tuple[StreamPart, ...] = (StreamPart("orders"),)
     publish: tuple[PublishPart, ...] = (PublishPart("orders"),)
+    read: ReadPart = ReadPart()
     fault: tuple[FaultPart, ...] = ()
     request: tuple[RequestPart, ...] = ()
     expect: ExpectPart = ExpectPart()

@@ -74,6 +74,8 @@ def _indented(texts: Iterator[str] | tuple[str, ...]) -> list[str]:
 
 def _cast(scenario: Scenario) -> Iterator[str]:
     yield f"{scenario.nodes} nodes, with a tick of {scenario.tick_ms} ms and constant latencies"
+    read = scenario.read
+    yield f"a reader that asks every {read.every_ms} ms, {read.ask_latest:.0%} of it for the latest offset"
     for stream in scenario.stream:
         minimum = f", at least {stream.min_insync} in sync" if stream.min_insync else ""
         yield f"stream {stream.name}: {stream.partitions} partition(s), {stream.replicas} replicas{minimum}"
