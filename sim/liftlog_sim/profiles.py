@@ -151,7 +151,7 @@ def _mixed(draws: Draws) -> Knobs:
     return _kept_up(draws, knobs) if draws.random() < 0.35 else knobs
 
 
-def _kept_up(draws: random.Random, knobs: Knobs) -> Knobs:
+def _kept_up(draws: Draws, knobs: Knobs) -> Knobs:
     """The same world, in which logs are compacted, lose their front and are purged.
 
     The profiles that are about this have few kinds of faults, so that one is seen; what all others make of
