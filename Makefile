@@ -9,7 +9,7 @@ JOBS ?= 2
 CHECK_SEEDS ?= 0:20
 NIGHTLY_SEEDS ?= 0:20000
 
-.PHONY: help venv demo test check lint types sweep-record browser nightly jepsen-zip clean
+.PHONY: help venv demo test check lint types sweep-record browser gallery nightly jepsen-zip clean
 
 help:  ## what can be made
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ sweep-record: venv  ## sweep seeds 0:1000 and, if that is clean, write the recor
 browser:  ## a headless Chromium for the tests that open reports; without one they are skipped
 	@scripts/browser.sh >/dev/null || true
 
+gallery: venv browser  ## the pictures of docs/gallery, made anew
+	$(BIN)/python scripts/gallery.py docs/gallery
+
 lint: venv  ## ruff: errors, imports, formatting rules
 	$(BIN)/ruff check $(SOURCES)
 
@@ -48,8 +51,8 @@ KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
 nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the checker at 100M operations, the demo
 	$(BIN)/python -m pytest -m nightly
-	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --coverage --jobs $(JOBS)
-	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --coverage --twice 0.05 --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --twice 0.1 --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:500 --faults lies --jobs $(JOBS)
 	$(BIN)/liftlog sim fuzz --inputs 10M --jobs $(JOBS)

@@ -11,8 +11,8 @@ back to them (acks, refusals, no responders) goes through `on_reply`, may be lat
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -29,10 +29,12 @@ from liftlog.messages import (
     SubscriptionRefused,
 )
 from liftlog.types import Message, PartitionId
+from liftlog_sim.chances import Chances, amount, below
 from liftlog_sim.clock import SimClock
 from liftlog_sim.kernel import Kernel
 
 Post = Callable[[Event], None]
+ACKS = "AckPublishes"
 
 OnAcks = Callable[[AckPublishes], None]
 OnRefusals = Callable[[RefusePublishes], None]
@@ -77,23 +79,24 @@ class SimBus:
     """The server: who is subscribed to what."""
 
     __slots__ = (
+        "_chances",
         "_cut",
         "_denied",
         "_held",
         "_kernel",
         "_matches",
-        "_random",
         "_subscriptions",
         "on_acks",
+        "on_publish",
         "on_refusals",
         "options",
         "published",
         "unheard",
     )
 
-    def __init__(self, kernel: Kernel, seed: int | str, options: BusOptions) -> None:
-        self._kernel = kernel
-        self._random = random.Random(f"{seed}/bus").random
+    def __init__(self, chances: Chances, options: BusOptions) -> None:
+        self._kernel: Kernel = chances.kernel
+        self._chances = chances
         self._subscriptions: list[_Subscription] = []
         self._matches: dict[bytes, list[_Subscription]] = {}
         self._cut: dict[int, int] = {}
@@ -102,6 +105,7 @@ class SimBus:
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
         self.on_refusals: OnRefusals = lambda refusal: None
+        self.on_publish: Callable[[bytes], None] = lambda subject: None
         self.published = 0
         self.unheard = 0
 
@@ -115,6 +119,7 @@ class SimBus:
             matching = [entry for entry in self._subscriptions if subject_matches(entry.pattern, tokens)]
             self._matches[subject] = matching
         self.published += len(messages)
+        self.on_publish(subject)
         if not matching:
             self.unheard += len(messages)
             return False
@@ -182,12 +187,20 @@ class SimBus:
 
     # -- connections ---------------------------------------------------------------------------------------
 
-    def delay_us(self) -> int:
-        """One way between the server and somebody."""
-        return self.options.latency_us + int(self.options.jitter_us * self._random())
-
-    def loses_ack(self) -> bool:
-        return self.options.ack_loss > 0 and self._random() < self.options.ack_loss
+    def delay_us(self, link: str, kind: str) -> int:
+        """One way between the server and somebody; -1: it is lost there."""
+        lane, options = self._chances.lane(link, kind), self.options
+        drawn = lane.next()
+        stated = lane.stated
+        lost, late_us = kind == ACKS and below(drawn[0], options.ack_loss), 0
+        if stated is not None:
+            lost, late_us = stated.lost, stated.late_us
+        if lost:
+            lane.note(lane.place, lost=True)
+            return -1
+        if late_us:
+            lane.note(lane.place, late_us=late_us)
+        return options.latency_us + amount(drawn[1], options.jitter_us) + late_us
 
     def add(self, subscription: _Subscription) -> None:
         self._subscriptions.append(subscription)
@@ -292,14 +305,19 @@ class BusConnection:
             self._kernel.after(self._bus.options.latency_us, self._drain_at_server, subscription)
 
     def acknowledge(self, acks: AckPublishes) -> None:
-        if self._attached and self._up and not self._broken() and not self._bus.loses_ack():
-            self._kernel.after(self._bus.delay_us(), self._acks_arrive, acks)
+        if self._attached and self._up and not self._broken():
+            self._carry_back(ACKS, self._acks_arrive, acks)
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if self._attached and self._up and not self._broken():
-            self._kernel.after(self._bus.delay_us(), self._refusals_arrive, refusal)
+            self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
 
     # -- under way -----------------------------------------------------------------------------------------
+
+    def _carry_back(self, kind: str, arrive: Callable[[Any, Any], None], what: object) -> None:
+        delay_us = self._bus.delay_us(f"{self.node}>nats", kind)
+        if delay_us >= 0:
+            self._kernel.after(delay_us, arrive, what)
 
     def _broken(self) -> bool:
         return self._cut_seen or self._bus.is_cut(self.node)
@@ -335,7 +353,10 @@ class BusConnection:
     def _drain_at_server(self, subscription: _Subscription, second: object) -> None:
         self._bus.remove(subscription)
         if subscription.active and not self._broken():
-            self._free_at_us = max(self._free_at_us + 1, self._kernel.now_us + self._bus.delay_us())
+            delay_us = self._bus.delay_us(f"nats>{self.node}", "Drained")
+            if delay_us < 0:
+                return
+            self._free_at_us = max(self._free_at_us + 1, self._kernel.now_us + delay_us)
             self._kernel.at(self._free_at_us, self._drained, subscription)
 
     def _drained(self, subscription: _Subscription, second: object) -> None:
@@ -350,7 +371,10 @@ class BusConnection:
         """From the server to the node, behind everything the connection carries already."""
         if self._broken():
             return
-        arrival_us = max(self._free_at_us + 1, self._kernel.now_us + self._bus.delay_us())
+        delay_us = self._bus.delay_us(f"nats>{self.node}", "Published")
+        if delay_us < 0:
+            return
+        arrival_us = max(self._free_at_us + 1, self._kernel.now_us + delay_us)
         self._free_at_us = arrival_us
         self._kernel.at(arrival_us, self._arrive, subscription, messages)
 

@@ -26,12 +26,21 @@ MEDIAN_SEEDS = 50
 """Half of all mutants are caught within so many seeds of their profiles."""
 
 
-class KnownCatch(msgspec.Struct, frozen=True):
-    """Which seed caught a mutant when all were searched, and after how many of its profiles."""
+class KnownCatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which seed caught a mutant when all were searched, and after how many of its profiles.
+
+    What a record does not hold yet is not known.
+    """
 
     seed: int
     searched: int
     invariant: str
+    simulated_s: float | None = None
+    """Simulated time of all these seeds, up to the violation."""
+    cpu_s: float | None = None
+    """Processor time that they took, on the machine of the record."""
+    shrunk: int | None = None
+    """Operations and faults that are left when the plan of that seed is shrunk."""
 
 
 class Caught(msgspec.Struct, kw_only=True):
@@ -45,6 +54,8 @@ class Caught(msgspec.Struct, kw_only=True):
     seed: int
     seconds: float
     searched: int
+    simulated_s: float
+    cpu_s: float
     profile: str
     finding: str
     replay: str
@@ -54,11 +65,14 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int
     """Search the seeds of the mutant's profiles until one catches it; `known` >= 0 is tried before them."""
     started = time.monotonic()
     searched = 0
+    simulated_s = cpu_s = 0.0
     for seed in seeds if known < 0 else (known, *seeds):
         if seed != known and not _stresses(mutant, seed):
             continue
         searched += 1
         result = run_seed(RunOptions(seed=seed, mutant=mutant.name, refine=mutant.refine))
+        simulated_s += result.simulated_s
+        cpu_s += result.seconds
         clean = RunOptions(seed=seed, refine=mutant.refine)
         if result.good or result.invariant in OWN_CHECKS or not run_seed(clean).good:
             continue
@@ -71,6 +85,8 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int
             seed=seed,
             seconds=round(time.monotonic() - started, 3),
             searched=searched,
+            simulated_s=round(simulated_s, 1),
+            cpu_s=round(cpu_s, 2),
             profile=result.profile,
             finding=result.finding,
             replay=result.replay,
@@ -84,6 +100,8 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int
         seed=-1,
         seconds=round(time.monotonic() - started, 3),
         searched=searched,
+        simulated_s=round(simulated_s, 1),
+        cpu_s=round(cpu_s, 2),
         profile="",
         finding="",
         replay="",
@@ -127,7 +145,12 @@ def record(path: Path, found: Sequence[Caught]) -> None:
     survived = [caught.name for caught in found if not caught.caught]
     if survived:
         raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
-    known = {caught.name: KnownCatch(caught.seed, caught.searched, caught.invariant) for caught in found}
+    known = {
+        caught.name: KnownCatch(
+            caught.seed, caught.searched, caught.invariant, caught.simulated_s, caught.cpu_s
+        )
+        for caught in found
+    }
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     except OSError as error:

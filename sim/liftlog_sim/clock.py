@@ -7,8 +7,7 @@ virtual machine) it executes nothing, so its clock is not asked; afterwards it f
 
 from __future__ import annotations
 
-import random
-
+from liftlog_sim.chances import ChanceLane
 from liftlog_sim.kernel import Kernel
 
 WALL_START_MS = 1_800_000_000_000
@@ -47,15 +46,15 @@ class SimClock:
 
 
 class SimRandom:
-    """`Random` port over one named stream of the seed."""
+    """`Random` port: a lane of its own for each node."""
 
-    __slots__ = ("_random",)
+    __slots__ = ("_lane",)
 
-    def __init__(self, seed: int | str, name: str) -> None:
-        self._random = random.Random(f"{seed}/{name}")
+    def __init__(self, lane: ChanceLane) -> None:
+        self._lane = lane
 
     def uniform(self, low: float, high: float) -> float:
-        return low + (high - low) * self._random.random()
+        return low + (high - low) * self._lane.draws().random()
 
     def bits(self, count: int) -> int:
-        return self._random.getrandbits(count)
+        return self._lane.draws().getrandbits(count)

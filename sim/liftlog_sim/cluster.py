@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Received
 from liftlog.storage.sealing import KEY_BYTES, NONCE_BYTES, Sealer
 from liftlog_sim.bus import SimBus
+from liftlog_sim.chances import Chances
 from liftlog_sim.connections import Connections
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.knobs import Knobs
@@ -15,25 +14,26 @@ from liftlog_sim.machine import Machine
 from liftlog_sim.network import SimNetwork
 
 
-def _sealer(seed: int | str) -> Sealer:
+def _sealer(chances: Chances) -> Sealer:
     """A key and nonces that follow from the seed."""
-    draws = random.Random(f"{seed}/sealer")
-    return Sealer(draws.randbytes(KEY_BYTES), lambda: draws.randbytes(NONCE_BYTES))
+    nonces = chances.lane("sealer", "nonce")
+    key = chances.draws("sealer", "key").randbytes(KEY_BYTES)
+    return Sealer(key, lambda: nonces.draws().randbytes(NONCE_BYTES))
 
 
 class Cluster:
     """What is simulated, without who watches it, uses it or breaks it. Whoever composes adds the machines."""
 
-    def __init__(self, seed: int | str, knobs: Knobs, kernel: Kernel) -> None:
-        self.seed = seed
+    def __init__(self, knobs: Knobs, chances: Chances) -> None:
+        self.chances = chances
         self.knobs = knobs
-        self.kernel = kernel
-        self.sealer = _sealer(seed) if knobs.encrypted else None
+        self.kernel: Kernel = chances.kernel
+        self.sealer = _sealer(chances) if knobs.encrypted else None
         """Encrypts what the nodes store; None: nothing does."""
-        self.network = SimNetwork(kernel, seed, knobs.network, self._deliver)
-        self.bus = SimBus(kernel, seed, knobs.bus)
+        self.network = SimNetwork(chances, knobs.network, self._deliver)
+        self.bus = SimBus(chances, knobs.bus)
         self.machines: dict[int, Machine] = {}
-        self.connections = Connections(seed, knobs.hints, kernel, self.network, self.machines)
+        self.connections = Connections(chances, knobs.hints, self.network, self.machines)
 
     def _deliver(self, number: int, event: Received) -> None:
         self.machines[number].post(event)

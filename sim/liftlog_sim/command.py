@@ -11,22 +11,37 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.catalogue.command import add_mutants
 from liftlog_sim.cost_command import add_cost
+from liftlog_sim.cover import audit
+from liftlog_sim.cover.canary import told
 from liftlog_sim.coverage import table
 from liftlog_sim.covering_command import add_cover
+from liftlog_sim.directed.command import add_scenario
+from liftlog_sim.explain.commands import (
+    add_failures,
+    add_shrink,
+    check_failures,
+    explain_run,
+    explain_sweep,
+    print_bundles,
+    replay_bundle,
+    why_of,
+)
 from liftlog_sim.fuzz_command import add_fuzz
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.mutants import planted
+from liftlog_sim.page.command import add_report
 from liftlog_sim.refining import summary
 from liftlog_sim.runner import run_seed
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.seeds import parse_seeds, progress
+from liftlog_sim.sweep import SweepResult, default_jobs, run_sweep
 from liftlog_sim.world import World
 
 ROW_WIDTH = 62
@@ -52,32 +67,40 @@ def add_parser(subparsers: Any) -> None:
     sweep.add_argument(
         "--coverage", action="store_true", help="also print how often each guard of a rule was decisive"
     )
+    add_failures(sweep, sweep=True)
+    sweep.add_argument(
+        "--twice",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="run this share of the seeds twice, with other hash seeds, and name what parts them",
+    )
+    sweep.add_argument(
+        "--audit",
+        action="store_true",
+        help="fail for what never came up, unless there is a reason: faults, cases of rules, guards, actions "
+        "of models, operations under faults in states",
+    )
     _add_world(sweep, refine=True)
     sweep.set_defaults(run=_sweep)
-    mutants = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
-    mutants.add_argument(
-        "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
-    )
-    mutants.add_argument(
-        "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
-    )
-    mutants.add_argument("--list", action="store_true", help="only list them")
-    mutants.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
-    mutants.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    mutants.set_defaults(run=_mutants)
-    scenario = verbs.add_parser("scenario", help="run directed fault scenarios")
-    scenario.add_argument("names", nargs="*", metavar="NAME", help="default: all that come with liftlog")
-    scenario.add_argument("--gear", choices=("step", "trio", "both"), default="step")
-    scenario.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    scenario.set_defaults(run=_scenario)
+    add_mutants(verbs)
+    add_scenario(verbs)
     add_cost(verbs)
     add_cover(verbs)
     add_fuzz(verbs)
+    add_shrink(verbs)
+    add_report(verbs)
 
 
 def _add_run(verbs: Any, name: str, summary: str) -> None:
     parser = verbs.add_parser(name, help=summary)
-    parser.add_argument("--seed", type=int, required=True, metavar="N")
+    if name == "replay":
+        parser.add_argument("bundle", nargs="?", type=Path, metavar="BUNDLE", help="or --seed N")
+    parser.add_argument("--seed", type=int, required=name == "run", metavar="N")
+    parser.add_argument(
+        "--why", type=int, metavar="STEP", help="tell what caused this step instead of what happened"
+    )
+    add_failures(parser)
     parser.add_argument(
         "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"
     )
@@ -207,17 +230,37 @@ def _trace(path: Path | None) -> Iterator[object]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    check_failures(arguments)
     options = _options(arguments, arguments.seed, arguments.mutant)
+    if arguments.why is not None:
+        lines = why_of(options, arguments.why)
+        if arguments.json:
+            _print_json({"step": arguments.why, "why": lines})
+        else:
+            print("\n".join(lines))
+        return 0
     result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
-    if arguments.json:
-        _print_json(result)
-    else:
+    if not arguments.json:
         _print_verdict(result)
+    bundle = ""
+    if not result.good:
+        bundle = str(explain_run(options, result, arguments.failures, quiet=arguments.json))
+    if arguments.json:
+        _print_json({**msgspec.to_builtins(result), "bundle": bundle})
     return 0 if result.good else 1
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    """The same seed twice: the trace hash says whether every step was the same."""
+    """The same seed twice, or a bundle once more: the trace hash says whether every step was the same."""
+    if (arguments.seed is None) == (arguments.bundle is None):
+        raise LiftlogError("say what to replay: a bundle, or --seed N")
+    if arguments.bundle is not None:
+        replayed, lines = replay_bundle(arguments.bundle, arguments)
+        if arguments.json:
+            _print_json(replayed)
+        else:
+            print("\n".join(lines))
+        return 0 if replayed.same else 1
     options = _options(arguments, arguments.seed, arguments.mutant)
     result, _ = _watched(arguments, options, quiet=arguments.json or arguments.quiet)
     again = run_seed(options)
@@ -256,15 +299,19 @@ def _print_verdict(result: RunResult) -> None:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from liftlog_sim.record import check_place, sources_hash, write_record
-    from liftlog_sim.sweep import default_jobs, run_sweep
+    from liftlog_sim.twice import chosen, partings
 
+    check_failures(arguments)
     sources = sources_hash()
     if arguments.record is not None:
         check_place(arguments.record)
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
+    if arguments.audit and any(each != RunOptions(seed=each.seed, refine=True) for each in options):
+        raise LiftlogError("--audit is for sweeps of everything: leave all options of the worlds out")
     jobs = arguments.jobs or default_jobs()
     if jobs < 0:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
+    again = chosen(options, arguments.twice)
     with progress(len(options), enabled=not arguments.json) as advance:
 
         def step(done: int, total: int, result: RunResult) -> None:
@@ -272,16 +319,40 @@ def _sweep(arguments: argparse.Namespace) -> int:
                 "" if result.good else f"seed {result.seed}: {result.invariant}; replay with: {result.replay}"
             )
 
-        result = run_sweep(options, jobs, step)
+        result = run_sweep(options, jobs, step, canary=True)
+    parted = list(partings(again, jobs))
+    bundles = explain_sweep(options, result.failed, arguments)
+    audited = _audited(result) if arguments.audit else None
     if arguments.json:
-        _print_json(result)
+        twice = {"seeds": len(again), "parted": msgspec.to_builtins(parted)}
+        found = {**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles], "twice": twice}
+        found |= {} if audited is None else {"audit": audited}
+        _print_json({**found, "good": result.good and not parted})
     else:
+        _print_twice(len(again), parted)
         _print_sweep(result)
+        print_bundles(bundles, len(result.failed))
         if arguments.coverage:
             print("\n".join(table(result.marks)))
-    if arguments.record is not None and result.good:
+        if audited is not None:
+            print("\n".join(audit.told(audited)))
+    if arguments.record is not None and result.good and not parted:
         write_record(arguments.record, arguments.seeds, options[0], result, sources)
-    return 0 if result.good else 1
+    return 0 if result.good and not parted and (audited is None or audited.good) else 1
+
+
+def _print_twice(seeds: int, parted: list[Any]) -> None:
+    """What came of running some seeds twice, if any were."""
+    if seeds:
+        found = f"{len(parted)} parted" if parted else "none parted"
+        print(f"run twice: {seeds} seeds, in processes with other hash seeds; {found}")
+    for one in parted:
+        print("\n".join(one.lines()))
+
+
+def _audited(result: SweepResult) -> audit.Audit:
+    found = audit.numbers(result.counters, result.marks, result.refined, result.encounters)
+    return audit.judge(found, result.seeds, audit.reasons())
 
 
 def _print_sweep(result: Any) -> None:
@@ -303,78 +374,6 @@ def _print_sweep(result: Any) -> None:
         print(f"  replay with: {failure.replay}")
     if result.unreached:
         print(f"never reached, so this sweep proves too little: {', '.join(result.unreached)}")
+    if result.canary is not None:
+        print(told(result.canary))
     print("verdict: " + ("no invariant was violated" if result.good else "FAILED"))
-
-
-# -- mutants and scenarios
-# ---------------------------------------------------------------------------------------
-
-
-def _mutants(arguments: argparse.Namespace) -> int:
-    from liftlog_sim.catching import catch_all, record
-    from liftlog_sim.mutants import MUTANTS, mutant_named
-    from liftlog_sim.sweep import default_jobs
-
-    names = [name.strip() for name in arguments.only.split(",") if name.strip()]
-    if arguments.record and (names or arguments.list):
-        raise LiftlogError("--record is for all mutants: leave --only and --list out")
-    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
-    if arguments.list:
-        if arguments.json:
-            _print_json({"mutants": chosen})
-        else:
-            for mutant in chosen:
-                print(f"{mutant.name:<36} {mutant.rule:<3} {mutant.breaks}")
-        return 0
-    with progress(len(chosen), enabled=not arguments.json) as advance:
-        found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
-    if arguments.json:
-        _print_json(
-            {
-                "mutants": found,
-                "caught": sum(one.caught for one in found),
-                "survived": sum(not one.caught for one in found),
-            }
-        )
-    else:
-        for caught in found:
-            how = (
-                f"{caught.invariant} in seed {caught.seed} ({caught.profile})"
-                if caught.caught
-                else "SURVIVED"
-            )
-            effort = f"{caught.searched} seeds, {caught.seconds:.1f} s"
-            print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
-            if caught.caught:
-                print(f"    {caught.replay}")
-        print(f"median: {median(caught.searched for caught in found):g} seeds of a mutant's profiles")
-    if arguments.record:
-        record(Path(arguments.record), found)
-    return 0 if all(caught.caught for caught in found) else 1
-
-
-def _scenario(arguments: argparse.Namespace) -> int:
-    from liftlog_sim.scenario import compare, load, names, run_scenario
-
-    chosen = arguments.names or names()
-    gears = ("step", "trio") if arguments.gear == "both" else (arguments.gear,)
-    rows: list[dict[str, object]] = []
-    good = True
-    for name in chosen:
-        scenario = load(name)
-        outcomes = [run_scenario(scenario, gear) for gear in gears]
-        problems = [f"{one.invariant}: {one.finding}" for one in outcomes if one.invariant]
-        problems += [f"not as expected: {text}" for one in outcomes for text in one.unexpected]
-        if len(outcomes) == 2 and not problems:
-            problems += compare(*outcomes)
-        good = good and not problems
-        rows.append({"name": name, "title": scenario.title, "good": not problems, "problems": problems})
-        if not arguments.json:
-            print(f"{'ok  ' if not problems else 'FAIL'} {name:<36} {scenario.title}")
-            for problem in problems:
-                print(
-                    f"     {problem}\n     replay with: liftlog sim scenario {name} --gear {arguments.gear}"
-                )
-    if arguments.json:
-        _print_json({"scenarios": rows, "good": good})
-    return 0 if good else 1

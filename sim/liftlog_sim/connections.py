@@ -8,13 +8,13 @@ that comes when the node has long been back; and hints about a node that lives, 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
 from liftlog.messages import Event, PeerBack, PeerLost
+from liftlog_sim.chances import Chances, amount, below
 from liftlog_sim.kernel import MILLISECOND, Kernel
 from liftlog_sim.network import SimNetwork
 
@@ -54,20 +54,19 @@ class Host(Protocol):
 class Connections:
     """All connections of a cluster, as far as somebody is told of them."""
 
-    __slots__ = ("_hosts", "_kernel", "_network", "_random", "_runs", "active", "options")
+    __slots__ = ("_chances", "_hosts", "_kernel", "_network", "_runs", "active", "options")
 
     def __init__(
         self,
-        seed: int | str,
+        chances: Chances,
         options: HintOptions,
-        kernel: Kernel,
         network: SimNetwork,
         hosts: Mapping[int, Host],
     ) -> None:
-        self._kernel = kernel
+        self._kernel: Kernel = chances.kernel
+        self._chances = chances
         self._network = network
         self._hosts = hosts
-        self._random = random.Random(f"{seed}/connections")
         self._runs: dict[int, int] = {}
         """How often each machine came up or went down: what was planned before means nothing then."""
         self.options = options
@@ -87,16 +86,24 @@ class Connections:
     def went_down(self, machine: Host) -> None:
         """A process is gone, and its connections with it."""
         self._move(machine)
-        options, draw = self.options, self._random.random
+        options = self.options
         for peer in self._hosts.values():
-            if peer is machine or (options.missing and draw() < options.missing):
+            if peer is machine:
                 continue
-            delay_us = options.delay_us + int(options.spread_us * draw())
-            if options.late and draw() < options.late:
-                late_us = delay_us + int(options.late_max_us * draw())
-                self._kernel.after(late_us, self._tell_late, (peer.number, machine.number))
-                continue
-            self._try_later((peer.number, machine.number), RETRY_MIN_US, delay_us)
+            lane = self._chances.lane(f"{machine.number}>{peer.number}", "PeerLost")
+            drawn, stated = lane.next(), lane.stated
+            missing = below(drawn[0], options.missing)
+            late_us = amount(drawn[3], options.late_max_us) if below(drawn[2], options.late) else 0
+            if stated is not None:
+                missing, late_us = stated.lost, stated.late_us
+            delay_us = options.delay_us + amount(drawn[1], options.spread_us)
+            if missing:
+                lane.note(lane.place, lost=True)
+            elif late_us:
+                lane.note(lane.place, late_us=late_us)
+                self._kernel.after(delay_us + late_us, self._tell_late, (peer.number, machine.number))
+            else:
+                self._try_later((peer.number, machine.number), RETRY_MIN_US, delay_us)
 
     def _move(self, machine: Host) -> None:
         self._runs[machine.number] = self._runs.get(machine.number, 0) + 1
@@ -147,9 +154,10 @@ class Connections:
         """The connections between two nodes are cut and made anew, now and then refused at first; what is on
         its way is lost, and nobody is silent for long.
         """
-        kernel, network, draws = self._kernel, self._network, self._random
+        kernel, network = self._kernel, self._network
         if kernel.now_us >= until_us or not self.active:
             return
+        draws = self._chances.lane(f"{link[0]}>{link[1]}", "flap").draws()
         for one, other in (link, (link[1], link[0])):
             network.block(one, other)
             if draws.random() < 0.5:
@@ -161,5 +169,6 @@ class Connections:
         for one, other in (link, (link[1], link[0])):
             self._network.unblock(one, other)
             self.tell((one, other), PeerBack(other))
-        joined_us = self._random.randrange(100, 400) * MILLISECOND
+        draws = self._chances.lane(f"{link[0]}>{link[1]}", "joined").draws()
+        joined_us = draws.randrange(100, 400) * MILLISECOND
         self._kernel.after(joined_us, self.flap, link, until_us)

@@ -9,12 +9,11 @@ What it arranges needs several strikes in a row that chance does not put togethe
                 index that would tell where the epoch began. It leads alone when the first follower is back,
                 whose log ends in the damage
 
-All of it is drawn from a random stream of its own, under the atlas, and counts as ordinary faults.
+Each occasion has draws of its own; all is done under the atlas, and counts as ordinary faults.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 from liftlog.core.replica.replica import Replica
@@ -23,6 +22,7 @@ from liftlog.storage.layout import INDEX_SUFFIX, log_directory
 from liftlog.types import PartitionId
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
+from liftlog_sim.draws import Draws
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.faults import Faults
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -40,9 +40,10 @@ PATIENCE_US = 4 * SECOND
 class Boundary:
     """One hunt: `leader` began `epoch`, `absent` is cut off, a sync of the follower `failing` will fail."""
 
-    __slots__ = ("absent", "epoch", "failing", "leader", "looks", "partition", "paths")
+    __slots__ = ("absent", "draws", "epoch", "failing", "leader", "looks", "partition", "paths")
 
-    def __init__(self, partition: PartitionId, epoch: int, leader: int, absent: int) -> None:
+    def __init__(self, partition: PartitionId, epoch: int, leader: int, absent: int, draws: Draws) -> None:
+        self.draws = draws
         self.partition = partition
         self.epoch = epoch
         self.leader = leader
@@ -56,12 +57,11 @@ class Boundary:
 class CopyHunter:
     """Sees elections, damage and failed syncs through the observer. One boundary at a time."""
 
-    __slots__ = ("_boundary", "_cluster", "_draw", "_faults", "_held")
+    __slots__ = ("_boundary", "_cluster", "_faults", "_held")
 
     def __init__(self, cluster: Cluster, faults: Faults) -> None:
         self._cluster = cluster
         self._faults = faults
-        self._draw = random.Random(f"{cluster.seed}/copies")
         self._held: dict[int, int] = {}
         """By node: the controller to which its commands are held back."""
         self._boundary: Boundary | None = None
@@ -88,11 +88,15 @@ class CopyHunter:
 
     def _damage_found(self, machine: Machine) -> None:
         """Its report is late; a sync fails before it arrives."""
-        draw, node = self._draw, machine.node
-        if not self._faults.active or node is None or draw.random() >= self._cluster.knobs.hunt_report:
+        node = machine.node
+        if not self._faults.active or node is None:
             return
         controller = node.raft.leader
         if controller in (0, machine.number) or machine.number in self._held:
+            return
+        share = self._cluster.knobs.hunt_report
+        draw = self._cluster.chances.occasion("damage", machine.number, share)
+        if draw is None:
             return
         kernel = self._cluster.kernel
         self._held[machine.number] = controller
@@ -126,11 +130,14 @@ class CopyHunter:
             if replica.leading is None or record is None or not replica.leo or len(record.isr) < 2:
                 continue
             followers = [other for other in record.replicas if other != number]
-            if len(followers) != 2 or self._draw.random() >= share:
+            if len(followers) != 2:
+                continue
+            draws = self._cluster.chances.occasion("boundary", number, share)
+            if draws is None:
                 continue
             away = [other for other in followers if other not in record.isr]
-            absent = self._draw.choice(away or followers)
-            boundary = self._boundary = Boundary(replica.id, replica.epoch, number, absent)
+            absent = draws.choice(away or followers)
+            boundary = self._boundary = Boundary(replica.id, replica.epoch, number, absent, draws)
             for sender, to in self._faults.links_of(absent):
                 self._cluster.network.block(sender, to)
             self._done("isolate", f"node {absent} is cut from its peers while an epoch begins")
@@ -200,7 +207,7 @@ class CopyHunter:
 
     def _leave_alone(self, boundary: Boundary) -> None:
         """The other follower is out: the leader is killed, and comes back with the damage and no index."""
-        kernel, draw = self._cluster.kernel, self._draw
+        kernel, draw = self._cluster.kernel, boundary.draws
         down_us = draw.randrange(10, 120) * MILLISECOND
         self._faults.schedule(Fault(kernel.now_us, "kill", str(boundary.leader), down_us, -1_000_000))
         kernel.after(1, self._lose_index, boundary)

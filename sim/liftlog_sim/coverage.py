@@ -1,7 +1,7 @@
 """Which guards of the rules were decisive in a sweep: what the generator of worlds is tuned by.
 
 `liftlog/core/guards.py` names the guards. One that never decided in `GUARD_SEEDS` seeds is a hole: either a
-profile is missing in which it does, or it says here why no world that is drawn can need it.
+profile is missing in which it does, or `cover/never.toml` says why no world that is drawn can need it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from liftlog.core.guards import GUARDS
+from liftlog_sim.cover.audit import DUE, GUARD, explained
 
-GUARD_SEEDS = 3000
+GUARD_SEEDS = DUE[GUARD]
 """From so many seeds on, with all faults, a sweep fails for a guard that never decided, unexplained."""
 
-EXPLAINED: dict[str, str] = {
-    "I2.other-disk": "a replaced disk has forgotten its run as well, so that I2.rolled-back says no too",
-    "I2.superseded": "the simulator runs one process for each disk, as its lock does",
-    "R1.other-incarnation": "registering takes the office away first: a second line of defence",
-    "R1.barred": "a failed log is opened once the group has heard of it, which ends the epoch: a second line",
-    "R6.committed": "no honest leader asks for it",
-    "N5.nobody-else": "a race: all others in sync restart between asking and arrival; none in 0:3000",
-    "R9.leader": "an election raises the version, so that R9.version says no as well",
-}
+EXPLAINED: dict[str, str] = explained("guard ")
 """Why no simulated world makes this guard decide. tests/core/test_second_lines.py does."""
 
 

@@ -19,7 +19,6 @@ What a strike does may be hidden by the page cache until that is dropped, by the
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 from liftlog.format import CorruptBatch, UnsupportedBatch, moved_to, verify_frame
@@ -29,6 +28,7 @@ from liftlog.types import PartitionId
 from liftlog_sim.atlas import METADATA, STREAMS, WHOLE, Atlas, Harm, is_metadata, log_of
 from liftlog_sim.copies import SEGMENT_SUFFIX, Place, places, segment_paths
 from liftlog_sim.disk import SECTOR_BYTES, SimDisk
+from liftlog_sim.draws import Draws
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import MILLISECOND, SECOND, Kernel
 from liftlog_sim.machine import Machine
@@ -59,7 +59,7 @@ class DiskFaults:
 
     # -- the strikes ---------------------------------------------------------------------------------------
 
-    def flip(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def flip(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """One bit of a file decays."""
         path = self._file(machine, draws)
         if path:
@@ -68,7 +68,7 @@ class DiskFaults:
                 machine.disk.flip(path, byte, draws.randrange(8))
                 self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
 
-    def index_decay(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def index_decay(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """The same of an index, which is no damage to a copy: it can be built anew (D3)."""
         indexes = [path for path in machine.disk.files_below(STREAMS) if path.endswith(INDEX_SUFFIX)]
         path = draws.choice([path for path in indexes if machine.disk.content(path)] or [""])
@@ -77,7 +77,7 @@ class DiskFaults:
             machine.disk.flip(path, byte, draws.randrange(8))
             self._strikes.done(fault, f"a bit flips at byte {byte} of {path} on node {machine.number}")
 
-    def sector(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def sector(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """A run of sectors becomes garbage or zeros."""
         path, start, end = self._sectors(machine, draws)
         if not path or not self._permits(machine, [(path, start, end)]):
@@ -90,7 +90,7 @@ class DiskFaults:
         )
         self._uncover(machine, hidden, draws)
 
-    def latent(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def latent(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """Some sectors cannot be read any more, or fail a few times."""
         path, start, end = self._sectors(machine, draws)
         times = draws.choice((-1, -1, 1, 3))
@@ -102,7 +102,7 @@ class DiskFaults:
             fault, f"bytes {start}..{end - 1} of {path} on node {machine.number} fail to be read, {text}"
         )
 
-    def misdirect(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def misdirect(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """The newest batches of a segment lie elsewhere, and zeros where they belong."""
         disk = machine.disk
         newest = self._newest(machine)
@@ -134,7 +134,7 @@ class DiskFaults:
         )
         self._uncover(machine, hidden, draws)
 
-    def lost_sync(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def lost_sync(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """The next sync of a segment lies, if the atlas allows that then; often the power goes after it."""
         if not machine.up:
             return
@@ -153,7 +153,7 @@ class DiskFaults:
 
         machine.disk.lie_when(decide)
 
-    def lost_folder(self, fault: Fault, machine: Machine, draws: random.Random) -> None:
+    def lost_folder(self, fault: Fault, machine: Machine, draws: Draws) -> None:
         """The node is killed, unless it is down, and one of its logs is gone."""
         disk = machine.disk
         logs = self._logs(disk)
@@ -173,7 +173,7 @@ class DiskFaults:
 
     # -- choosing ------------------------------------------------------------------------------------------
 
-    def _file(self, machine: Machine, draws: random.Random) -> str:
+    def _file(self, machine: Machine, draws: Draws) -> str:
         """A file with content to strike; empty if there is none."""
         disk = machine.disk
         choice = draws.random()
@@ -186,7 +186,7 @@ class DiskFaults:
             files = [path for path in files if path.endswith(SEGMENT_SUFFIX)]
         return draws.choice([path for path in files if disk.content(path)] or [""])
 
-    def _sectors(self, machine: Machine, draws: random.Random) -> tuple[str, int, int]:
+    def _sectors(self, machine: Machine, draws: Draws) -> tuple[str, int, int]:
         """A file and a run of whole sectors of it."""
         path = self._file(machine, draws)
         if not path:
@@ -228,7 +228,7 @@ class DiskFaults:
                 logs.append(log)
         return logs
 
-    def _elsewhere(self, disk: SimDisk, written: Place, draws: random.Random) -> tuple[str, int]:
+    def _elsewhere(self, disk: SimDisk, written: Place, draws: Draws) -> tuple[str, int]:
         """A place where these bytes may land: over a batch of equal length, or at the start of any sector.
 
         Above all where its offset fits as well. An empty path if there is none.
@@ -274,7 +274,7 @@ class DiskFaults:
             self._atlas.note(machine, harm)
         return True
 
-    def _uncover(self, machine: Machine, hidden: bool, draws: random.Random) -> None:
+    def _uncover(self, machine: Machine, hidden: bool, draws: Draws) -> None:
         """What the page cache hides shows when the kernel drops it, unless the power goes before."""
         if hidden and draws.random() < 0.5:
             self._kernel.after(draws.randrange(5 * SECOND), self._evict, machine)

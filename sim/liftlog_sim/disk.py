@@ -37,11 +37,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from random import Random
 from typing import NamedTuple
 
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.types import LiftlogError
+from liftlog_sim.draws import Numbers, share_of
 from liftlog_sim.inode import SECTOR_BYTES, Inode, Unreadable
 
 __all__ = ["SECTOR_BYTES", "FileImage", "SimDisk", "SimFile", "SimulatedCrash"]
@@ -91,6 +91,11 @@ class _Change:
         places = [place[0] for place in (source, target) if place is not None]
         self.waits_for = places[:1] if len(places) == 2 and places[0] is places[1] else places
 
+    @property
+    def name(self) -> str:
+        """What it does, by the names it moves between."""
+        return ">".join("" if place is None else place[1] for place in (self.source, self.target))
+
     def apply(self) -> None:
         """Make it part of the durable names."""
         if self.source is not None:
@@ -131,7 +136,9 @@ class SimFile:
         """What is left of an append that failed or during which the process died; `most` bytes if given."""
         data = b"".join(parts)
         self._inode.dirty_from(len(self._inode.cache))
-        self._inode.cache += data[: self._disk.random.randint(0, len(data)) if most < 0 else most]
+        if most < 0:
+            most = share_of(self._disk.random, self._path, len(self._inode.cache)).randint(0, len(data))
+        self._inode.cache += data[:most]
 
     def dirty(self) -> tuple[int, int]:
         """The byte range that a sync would make durable."""
@@ -199,10 +206,11 @@ class SimFile:
 class SimDisk:
     """A node's disk. It outlives the processes that use it; see the module's text for the model.
 
-    `random` decides how much of a failed append was written; `power_loss` is given its own.
+    `random` decides how much of a failed append was written; `power_loss` is given its own. Numbers
+    that have names (`liftlog_sim/draws.py`) are each file's own.
     """
 
-    def __init__(self, random: Random, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, random: Numbers, capacity_bytes: int = 1 << 40) -> None:
         self.random = random
         self.capacity_bytes = capacity_bytes
         self.calls = 0
@@ -227,29 +235,29 @@ class SimDisk:
         """The process dies; what it wrote stays in the page cache. A new process may use the disk at once."""
         self.attach()
 
-    def power_loss(self, random: Random) -> None:
+    def power_loss(self, random: Numbers) -> None:
         """The machine loses power: un-synced sectors, sizes and names are kept, lost or torn at random."""
         changes, self._changes = self._changes, []
         for change in changes:
             change.node.kept = True
         for change in changes:
-            if change.node.kept and random.randrange(2):
+            if change.node.kept and share_of(random, change.name).randrange(2):
                 change.apply()
             else:
                 change.node.kept = False
-        for inode in self._restore(self._root):
-            inode.lose_power(random)
+        for path, inode in self._restore(self._root):
+            inode.lose_power(share_of(random, path))
         self.attach()
 
-    def _restore(self, folder: _Folder) -> Iterator[Inode]:
+    def _restore(self, folder: _Folder, path: str = "") -> Iterator[tuple[str, Inode]]:
         """Forget all names that are not durable; yield the files that are left, in order."""
         folder.names = dict(folder.durable)
         for name in sorted(folder.names):
             node = folder.names[name]
             if isinstance(node, _Folder):
-                yield from self._restore(node)
+                yield from self._restore(node, f"{path}{name}/")
             else:
-                yield node
+                yield f"{path}{name}", node
 
     def detach(self) -> None:
         """Cut the running process off: each of its later calls raises `SimulatedCrash`."""

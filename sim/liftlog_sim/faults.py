@@ -1,9 +1,9 @@
 """What goes wrong in a simulated world, when, to whom; and what must not go wrong at once (the atlas, D3).
 
 What strikes when stands in a plan (`liftlog_sim/fault_plan.py`). Whom a fault strikes is decided when it
-happens ("the controller", "a leader"), by a random stream of its own, so that leaving one fault out does not
-change what the others draw. Besides the plan, the *hunter* strikes nodes shortly after they were elected:
-many protocols break when the new leader dies next.
+happens ("the controller", "a leader"), by draws of its own (`liftlog_sim/draws.py`), so that leaving one
+fault out does not change what the others draw. Besides the plan, the *hunter* strikes nodes shortly after
+they were elected: many protocols break when the new leader dies next.
 
 Wipes, rollbacks and every damage to what is stored ask the *atlas* first (`liftlog_sim/atlas.py`), which
 never lets the last good copy go. A rolled-back voter while no Raft leader exists is a stated gap of the
@@ -15,7 +15,6 @@ atlas does not allow it, processes are killed instead.
 from __future__ import annotations
 
 import errno
-import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from liftlog_sim.atlas import WHOLE, Atlas, Harm
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.damage import DiskFaults
 from liftlog_sim.disk import FileImage
+from liftlog_sim.draws import Draws
 from liftlog_sim.fault_plan import KINDS, Fault
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.liars import Liars
@@ -69,7 +69,6 @@ class Faults:
         self.atlas = atlas
         self.liars = liars
         self.plan = plan
-        self._restarts = random.Random(f"{cluster.seed}/restarts")
         self._quiet_until_us = 0
         self._snapshots: dict[int, tuple[int, dict[str, FileImage]]] = {}
         self._disks = DiskFaults(cluster.kernel, atlas, strikes, self.power_follows)
@@ -77,7 +76,7 @@ class Faults:
         self._storms = 0
         self._stopping: dict[int, Aftermath] = {}
         self._refused: dict[int, int] = {}
-        self._strike: dict[str, Callable[[Fault, random.Random], None]] = {
+        self._strike: dict[str, Callable[[Fault, Draws], None]] = {
             kind: getattr(self, f"_{kind}") for kind in KINDS
         }
 
@@ -90,9 +89,11 @@ class Faults:
         for fault in self.plan:
             self.schedule(fault)
 
-    def schedule(self, fault: Fault) -> None:
-        """Let a fault strike at its time, unless the fault phase is over by then."""
-        self._cluster.kernel.at(fault.at_us, self._apply, fault)
+    def schedule(self, fault: Fault, draws: Draws | None = None) -> None:
+        """Let a fault strike at its time, unless the fault phase is over by then. `draws`: its own, by its
+        ordinal if not given.
+        """
+        self._cluster.kernel.at(fault.at_us, self._apply, fault, draws)
 
     def end(self) -> None:
         """No more faults; everything is healed, everybody runs again."""
@@ -125,7 +126,8 @@ class Faults:
     def crashed(self, machine: Machine) -> None:
         """A process ended by a crash inside a phase, or because its disk failed while it started."""
         self._account.count("crashes inside")
-        self._restart_later(machine, 300 * MILLISECOND + self._restarts.randrange(SECOND))
+        draws = self._cluster.chances.lane(f"node {machine.number}", "restart").draws()
+        self._restart_later(machine, 300 * MILLISECOND + draws.randrange(SECOND))
 
     def start_refused(self, machine: Machine) -> None:
         """The disk failed while the node started. If that goes on, the operator copies it to another one."""
@@ -153,14 +155,13 @@ class Faults:
 
     # -- applying ------------------------------------------------------------------------------------------
 
-    def _apply(self, fault: Fault, second: object) -> None:
+    def _apply(self, fault: Fault, draws: Draws | None) -> None:
         cluster = self._cluster
         if not self.active or cluster.kernel.now_us < self._quiet_until_us:
             return
-        draws = random.Random(f"{cluster.seed}/fault/{fault.ordinal}")
-        self._strike[fault.kind](fault, draws)
+        self._strike[fault.kind](fault, draws or cluster.chances.draws("fault", fault.ordinal))
 
-    def _target(self, fault: Fault, draws: random.Random) -> Machine:
+    def _target(self, fault: Fault, draws: Draws) -> Machine:
         """The machine a fault strikes."""
         cluster = self._cluster
         if fault.target.isdigit():
@@ -189,26 +190,26 @@ class Faults:
 
     # -- who is not to be believed -------------------------------------------------------------------------
 
-    def _stranger(self, fault: Fault, draws: random.Random) -> None:
+    def _stranger(self, fault: Fault, draws: Draws) -> None:
         self.liars.stranger(fault, draws)
 
-    def _broken_peer(self, fault: Fault, draws: random.Random) -> None:
+    def _broken_peer(self, fault: Fault, draws: Draws) -> None:
         self.liars.broken_peer(self._target(fault, draws), fault, draws)
 
-    def _wire_flips(self, fault: Fault, draws: random.Random) -> None:
+    def _wire_flips(self, fault: Fault, draws: Draws) -> None:
         self.liars.flips(fault, draws)
 
     # -- processes and power -------------------------------------------------------------------------------
 
-    def _kill(self, fault: Fault, draws: random.Random) -> None:
+    def _kill(self, fault: Fault, draws: Draws) -> None:
         """SIGKILL one process; it is started again after a while."""
         machine = self._target(fault, draws)
         self._remember(machine)
-        machine.kill()
         self.done(fault, f"node {machine.number} is killed")
+        machine.kill()
         self._restart_later(machine, fault.duration_us)
 
-    def _power(self, fault: Fault, draws: random.Random) -> None:
+    def _power(self, fault: Fault, draws: Draws) -> None:
         """One machine loses power."""
         machine = self._target(fault, draws)
         if not self._lose_power(machine):
@@ -226,28 +227,28 @@ class Faults:
         machine.lose_power()
         return True
 
-    def _power_all(self, fault: Fault, draws: random.Random) -> None:
+    def _power_all(self, fault: Fault, draws: Draws) -> None:
         """The whole room loses power; machines come back one after the other."""
         if self._lossy:
             self._kill_all(fault, draws)
             return
+        self.done(fault, "all nodes lose power")
         for machine in self._cluster.machines.values():
             machine.lose_power()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
-        self.done(fault, "all nodes lose power")
 
-    def _kill_all(self, fault: Fault, draws: random.Random) -> None:
+    def _kill_all(self, fault: Fault, draws: Draws) -> None:
         """All processes are killed."""
+        self.done(fault, "all nodes are killed")
         for machine in self._cluster.machines.values():
             machine.kill()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
-        self.done(fault, "all nodes are killed")
 
-    def _kill_then_power(self, fault: Fault, draws: random.Random) -> None:
+    def _kill_then_power(self, fault: Fault, draws: Draws) -> None:
         """A kill; restarted or not, the machine loses power soon after."""
         machine = self._target(fault, draws)
-        machine.kill()
         self.done(fault, f"node {machine.number} is killed, and will lose power")
+        machine.kill()
         self._restart_later(machine, draws.randrange(1, 300 * MILLISECOND))
         self._cluster.kernel.after(
             draws.randrange(1, 2 * SECOND), self.power_follows, machine, fault.duration_us
@@ -258,20 +259,20 @@ class Faults:
             self._account.row("power", f"node {machine.number} loses power after its end")
             self._restart_later(machine, duration_us)
 
-    def _stop(self, fault: Fault, draws: random.Random) -> None:
+    def _stop(self, fault: Fault, draws: Draws) -> None:
         """SIGTERM: one process hands over and ends; it is started again after a while."""
         machine = self._target(fault, draws)
         self._terminate(machine, Aftermath(fault.duration_us))
         self.done(fault, f"node {machine.number} is asked to stop")
 
-    def _stop_all(self, fault: Fault, draws: random.Random) -> None:
+    def _stop_all(self, fault: Fault, draws: Draws) -> None:
         """All processes are asked to stop, within a moment of each other."""
         for machine in self._cluster.machines.values():
             after = Aftermath(draws.randrange(1, fault.duration_us + 1))
             self._cluster.kernel.after(draws.randrange(200 * MILLISECOND), self._terminate, machine, after)
         self.done(fault, "all nodes are asked to stop")
 
-    def _stop_then_power(self, fault: Fault, draws: random.Random) -> None:
+    def _stop_then_power(self, fault: Fault, draws: Draws) -> None:
         """An orderly stop; restarted or not, the machine loses power soon after."""
         machine = self._target(fault, draws)
         restart_us = draws.randrange(1, 300 * MILLISECOND)
@@ -284,13 +285,13 @@ class Faults:
             self._stopping[machine.number] = after
             machine.terminate()
 
-    def _crash_inside(self, fault: Fault, draws: random.Random) -> None:
+    def _crash_inside(self, fault: Fault, draws: Draws) -> None:
         """A kill or power loss in the middle of a storage phase or of a recovery."""
         machine = self._target(fault, draws)
         machine.plant_crash(draws.randrange(1, 40), draws.random() < 0.5 and not self._lossy)
         self.done(fault, f"node {machine.number} will crash inside a storage phase")
 
-    def _pause(self, fault: Fault, draws: random.Random) -> None:
+    def _pause(self, fault: Fault, draws: Draws) -> None:
         """SIGSTOP, later SIGCONT."""
         machine = self._target(fault, draws)
         machine.pause()
@@ -301,7 +302,7 @@ class Faults:
         if machine.restarts == run:
             machine.resume()
 
-    def _stutter(self, fault: Fault, draws: random.Random) -> None:
+    def _stutter(self, fault: Fault, draws: Draws) -> None:
         """One process is stopped for two seconds out of five, again and again."""
         machine = self._target(fault, draws)
         self.done(fault, f"node {machine.number} is stopped again and again")
@@ -316,7 +317,7 @@ class Faults:
 
     # -- network and bus -----------------------------------------------------------------------------------
 
-    def _accuse(self, fault: Fault, draws: random.Random) -> None:
+    def _accuse(self, fault: Fault, draws: Draws) -> None:
         """Everybody else is told that nobody listens where one node does; in most cases it is cut off from
         them too, as by a firewall that refuses, or some links of it are.
         """
@@ -331,7 +332,7 @@ class Faults:
             self.block(links, fault)
         self.done(fault, f"node {machine.number} is said to be gone{f', and {links} are cut' * bool(how)}")
 
-    def _flap(self, fault: Fault, draws: random.Random) -> None:
+    def _flap(self, fault: Fault, draws: Draws) -> None:
         """The connections between two nodes, or of one with all, break again and again."""
         machine = self._target(fault, draws)
         peers = [peer for peer in self._cluster.machines if peer != machine.number]
@@ -342,7 +343,7 @@ class Faults:
             self._cluster.connections.flap((machine.number, peer), until_us)
         self.done(fault, f"the connections of node {machine.number} with {peers} break again and again")
 
-    def _partition(self, fault: Fault, draws: random.Random) -> None:
+    def _partition(self, fault: Fault, draws: Draws) -> None:
         """The nodes fall into two groups that do not hear each other; a scenario may state the links."""
         if fault.links:
             self.block(list(fault.links), fault)
@@ -355,13 +356,13 @@ class Faults:
         self.block([(a, b) for a in one for b in other] + [(b, a) for a in one for b in other], fault)
         self.done(fault, f"nodes {sorted(one)} and {sorted(other)} are separated")
 
-    def _isolate(self, fault: Fault, draws: random.Random) -> None:
+    def _isolate(self, fault: Fault, draws: Draws) -> None:
         """One node is cut from its peers, not from NATS."""
         machine = self._target(fault, draws)
         self.block(self.links_of(machine.number), fault)
         self.done(fault, f"node {machine.number} is cut from its peers")
 
-    def _one_way(self, fault: Fault, draws: random.Random) -> None:
+    def _one_way(self, fault: Fault, draws: Draws) -> None:
         """One node hears the others but is not heard, or the other way round; or on one link only."""
         machine = self._target(fault, draws)
         outward = draws.random() < 0.5
@@ -371,7 +372,7 @@ class Faults:
         self.block(links, fault)
         self.done(fault, f"links {links} are cut")
 
-    def _link(self, fault: Fault, draws: random.Random) -> None:
+    def _link(self, fault: Fault, draws: Draws) -> None:
         """Two nodes do not hear each other, while everybody else hears both."""
         machine = self._target(fault, draws)
         peers = [peer for peer in self._cluster.machines if peer != machine.number]
@@ -395,13 +396,13 @@ class Faults:
             for sender, to in links:
                 self._cluster.network.unblock(sender, to)
 
-    def _cut_bus(self, fault: Fault, draws: random.Random) -> None:
+    def _cut_bus(self, fault: Fault, draws: Draws) -> None:
         """One node is cut from NATS, not from its peers."""
         machine = self._target(fault, draws)
         self._cut(machine, fault)
         self.done(fault, f"node {machine.number} is cut from NATS")
 
-    def _deny(self, fault: Fault, draws: random.Random) -> None:
+    def _deny(self, fault: Fault, draws: Draws) -> None:
         """NATS lets one node, or now and then all of them, subscribe to nothing for a time (N1)."""
         chosen = self._target(fault, draws)
         everybody = fault.target == "any" and draws.random() < 0.3
@@ -415,7 +416,7 @@ class Faults:
         if self.active:
             self._cluster.bus.allow(number)
 
-    def _cut_both(self, fault: Fault, draws: random.Random) -> None:
+    def _cut_both(self, fault: Fault, draws: Draws) -> None:
         """One node's cable is pulled: no peers, no NATS."""
         machine = self._target(fault, draws)
         self._cut(machine, fault)
@@ -432,7 +433,7 @@ class Faults:
         if self.active:
             self._cluster.bus.restore(machine.number)
 
-    def _slow_node(self, fault: Fault, draws: random.Random) -> None:
+    def _slow_node(self, fault: Fault, draws: Draws) -> None:
         """Everything from and to one node is late, and out of order."""
         machine = self._target(fault, draws)
         extra_us = draws.randrange(10, 1500) * MILLISECOND
@@ -443,7 +444,7 @@ class Faults:
     def _speed_up(self, machine: Machine, second: object) -> None:
         self._cluster.network.slow_down(machine.number, 0)
 
-    def _storm(self, fault: Fault, draws: random.Random) -> None:
+    def _storm(self, fault: Fault, draws: Draws) -> None:
         """The whole network loses, duplicates and delays messages for a while."""
         base = self._cluster.knobs.network
         self._storms += 1
@@ -463,7 +464,7 @@ class Faults:
 
     # -- disks ---------------------------------------------------------------------------------------------
 
-    def _slow_disk(self, fault: Fault, draws: random.Random) -> None:
+    def _slow_disk(self, fault: Fault, draws: Draws) -> None:
         """One disk takes many times as long."""
         machine = self._target(fault, draws)
         storage = machine.storage
@@ -476,7 +477,7 @@ class Faults:
     def _fast_disk(self, storage: SimStorageRunner, second: object) -> None:
         storage.slowness = 1
 
-    def _sync_failure(self, fault: Fault, draws: random.Random) -> None:
+    def _sync_failure(self, fault: Fault, draws: Draws) -> None:
         """The next sync of a partition's log fails, and what it should have written is lost (R5)."""
         machine = self._target(fault, draws)
         if not machine.up:
@@ -484,7 +485,7 @@ class Faults:
         machine.disk.fail_next_sync("streams/" if draws.random() < 0.85 else "")
         self.done(fault, f"a sync of node {machine.number} will fail")
 
-    def _write_failure(self, fault: Fault, draws: random.Random) -> None:
+    def _write_failure(self, fault: Fault, draws: Draws) -> None:
         """The next write to a partition's log fails, after a part of it (D5)."""
         machine = self._target(fault, draws)
         if not machine.up:
@@ -493,7 +494,7 @@ class Faults:
         machine.disk.fail_next("append", error, "streams/")
         self.done(fault, f"a write of node {machine.number} will fail")
 
-    def _full_disk(self, fault: Fault, draws: random.Random) -> None:
+    def _full_disk(self, fault: Fault, draws: Draws) -> None:
         """The disk fills up, in the middle of a write, and has space again after a while (D5)."""
         machine = self._target(fault, draws)
         free_bytes = draws.randrange(600)
@@ -508,31 +509,31 @@ class Faults:
 
     # -- damage, under the atlas -----------------------------------------------------------------------------
 
-    def _flip(self, fault: Fault, draws: random.Random) -> None:
+    def _flip(self, fault: Fault, draws: Draws) -> None:
         self._disks.flip(fault, self._target(fault, draws), draws)
 
-    def _index_decay(self, fault: Fault, draws: random.Random) -> None:
+    def _index_decay(self, fault: Fault, draws: Draws) -> None:
         self._disks.index_decay(fault, self._target(fault, draws), draws)
 
-    def _sector(self, fault: Fault, draws: random.Random) -> None:
+    def _sector(self, fault: Fault, draws: Draws) -> None:
         self._disks.sector(fault, self._target(fault, draws), draws)
 
-    def _misdirect(self, fault: Fault, draws: random.Random) -> None:
+    def _misdirect(self, fault: Fault, draws: Draws) -> None:
         self._disks.misdirect(fault, self._target(fault, draws), draws)
 
-    def _latent(self, fault: Fault, draws: random.Random) -> None:
+    def _latent(self, fault: Fault, draws: Draws) -> None:
         self._disks.latent(fault, self._target(fault, draws), draws)
 
-    def _lost_folder(self, fault: Fault, draws: random.Random) -> None:
+    def _lost_folder(self, fault: Fault, draws: Draws) -> None:
         """A log's folder, or all that is in it, is gone when the node starts again (M4)."""
         machine = self._target(fault, draws)
         self._disks.lost_folder(fault, machine, draws)
         self._restart_later(machine, fault.duration_us)
 
-    def _lost_sync(self, fault: Fault, draws: random.Random) -> None:
+    def _lost_sync(self, fault: Fault, draws: Draws) -> None:
         self._disks.lost_sync(fault, self._target(fault, draws), draws)
 
-    def _wipe(self, fault: Fault, draws: random.Random) -> None:
+    def _wipe(self, fault: Fault, draws: Draws) -> None:
         """One machine comes back with a new, empty disk."""
         machine = self._target(fault, draws)
         if self.atlas.allows_wipe(machine):
@@ -543,11 +544,11 @@ class Faults:
         quiet = self._cluster.kernel.now_us < self._quiet_until_us
         if not self.active or quiet or not self.atlas.allows_disk(machine):
             return
+        self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         machine.kill()
         machine.disk.wipe()
         self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
-        self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         self._restart_later(machine, down_ms * MILLISECOND)
 
     def replace_disk(self, machine: Machine) -> None:
@@ -564,7 +565,7 @@ class Faults:
         if wanted and machine.number not in self._snapshots and node is not None and node.incarnation:
             self._snapshots[machine.number] = (node.incarnation, machine.disk.image())
 
-    def _rollback(self, fault: Fault, draws: random.Random) -> None:
+    def _rollback(self, fault: Fault, draws: Draws) -> None:
         """One machine comes back with an old state of its disk, from before an earlier start."""
         cluster = self._cluster
         for machine in cluster.machines.values():
@@ -575,11 +576,11 @@ class Faults:
             state = newest.nodes.get(machine.number)
             if state is None or state.confirmed <= snapshot[0] or not self.atlas.allows_wipe(machine):
                 continue
+            self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             machine.kill()
             machine.disk.restore(snapshot[1])
             self.atlas.note_disk(machine)
             del self._snapshots[machine.number]
-            self.done(fault, f"the disk of node {machine.number} is set back to incarnation {snapshot[0]}")
             self._quiet_until_us = cluster.kernel.now_us + 6 * SECOND
             self._restart_later(machine, 500 * MILLISECOND)
             return

@@ -7,7 +7,6 @@ epochs, offsets and incarnations near to its own are what leads somewhere.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,9 @@ import msgspec
 from msgspec import inspect
 
 from liftlog.types import NUMBER_MAX
+from liftlog_sim.draws import Draws
 
-Draw = Callable[[random.Random], Any]
+Draw = Callable[[Draws], Any]
 TAILS = ("clean", "intact", "suspect", "damaged")
 WORDS = ("", "a", "orders", *TAILS, "disk-1", "sync", "os", "none", "zstd", "x" * 64)
 LIST_MAX = 4
@@ -31,7 +31,7 @@ class Drawer:
         self._draws: dict[int, Draw] = {}
         self._draw = self._of(inspect.type_info(kind))
 
-    def draw(self, draws: random.Random) -> Any:
+    def draw(self, draws: Draws) -> Any:
         return self._draw(draws)
 
     def _of(self, info: inspect.Type) -> Draw:
@@ -85,14 +85,14 @@ class Drawer:
         most = info.le if info.le is not None else NUMBER_MAX
         pool = self.numbers
 
-        def draw(draws: random.Random) -> int:
+        def draw(draws: Draws) -> int:
             value = pool[draws.randrange(len(pool))] if draws.random() < 0.9 else most - draws.randrange(2)
             return min(max(value + draws.choice((0, 0, 0, 1, -1)), least), most)
 
         return draw
 
     def _bytes(self) -> Draw:
-        def junk(draws: random.Random) -> bytes:
+        def junk(draws: Draws) -> bytes:
             return draws.randbytes(draws.randrange(30))
 
         payloads = (*self._payloads, junk)

@@ -9,10 +9,11 @@ input in a file beside. atheris is the extra `liftlog[fuzz]`: nothing else needs
 from __future__ import annotations
 
 import importlib
-import random
 import sys
 import tempfile
 from pathlib import Path
+
+from liftlog_sim.draws import Draws
 
 SEEDS = 100
 RUNS = "-runs=100000"
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
     with tempfile.TemporaryDirectory() as corpus:
         for number in range(SEEDS):
-            (Path(corpus) / str(number)).write_bytes(target.good(random.Random(number)))
+            (Path(corpus) / str(number)).write_bytes(target.good(Draws(number)))
         options = arguments[1:] or [RUNS]
         atheris.Setup(["fuzz_guided", *options, corpus], one_input)
         atheris.Fuzz()

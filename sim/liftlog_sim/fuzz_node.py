@@ -9,7 +9,6 @@ remembers stays bounded.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -76,6 +75,7 @@ from liftlog.types import (
     StreamConfig,
 )
 from liftlog_sim.disk import SimDisk
+from liftlog_sim.draws import Draws
 from liftlog_sim.fuzz_drawing import Drawer, encoded
 from liftlog_sim.still import STILL, StillWorld
 
@@ -90,8 +90,8 @@ class Episode(StillWorld):
     """One node, from its start until it has taken `EPISODE_STEPS` drawn events."""
 
     def __init__(self, seed: str) -> None:
-        self.draws = draws = random.Random(seed)
-        disk = SimDisk(random.Random(f"{seed}/disk"))
+        self.draws = draws = Draws(seed)
+        disk = SimDisk(Draws(seed, "disk"))
         self.engine = StorageEngine(disk, StorageOptions(), NO_MUTANTS, None)
         recovered = self.engine.recover(ME, "disk-1", draws.getrandbits(40))
         disks = tuple((node, f"disk-{node}") for node in (ME, OTHER, THIRD))
@@ -329,7 +329,7 @@ class Episode(StillWorld):
             reply.end_epoch = replica.history.last()
             reply.end_offset = draws.randrange(replica.hw, replica.leo + 1)
 
-    def _batch(self, draws: random.Random) -> bytes:
+    def _batch(self, draws: Draws) -> bytes:
         """A good batch for a place near the end of one of the node's logs."""
         log = draws.choice([*self.node.replicas, PartitionId(3, 0)])
         base, epoch = max(0, draws.choice(self.numbers)), max(0, draws.choice(self.numbers))

@@ -12,7 +12,6 @@ by coverage (`liftlog_sim/fuzz_guided.py`).
 
 from __future__ import annotations
 
-import random
 import resource
 import sys
 import time
@@ -40,6 +39,7 @@ from liftlog.messages import (
 from liftlog.real.nats_parser import NatsParser, ProtocolError
 from liftlog.types import LiftlogError, Message, PartitionId, StreamConfig
 from liftlog_sim import lies
+from liftlog_sim.draws import Draws
 from liftlog_sim.fuzz_drawing import Drawer, encoded
 from liftlog_sim.fuzz_node import EPISODE_STEPS, Episode
 
@@ -60,7 +60,7 @@ class FuzzTarget(NamedTuple):
     name: str
     take: Callable[[bytes], object]
     refusals: Refusals
-    good: Callable[[random.Random], bytes]
+    good: Callable[[Draws], bytes]
 
 
 class FuzzFinding(NamedTuple):
@@ -96,7 +96,7 @@ def _nats(data: bytes) -> None:
     parser.feed(data[middle:])
 
 
-def _good_nats(draws: random.Random) -> bytes:
+def _good_nats(draws: Draws) -> bytes:
     block = _good_headers(draws)
     body = draws.randbytes(draws.randrange(20))
     lines = (
@@ -115,7 +115,7 @@ def _headers(data: bytes) -> None:
     headers.asks_full_ack(data)
 
 
-def _good_headers(draws: random.Random) -> bytes:
+def _good_headers(draws: Draws) -> bytes:
     lines = (
         b"Liftlog-Key: a",
         b"Liftlog-Tombstone: 1",
@@ -155,13 +155,13 @@ def _answers(data: bytes) -> None:
     caller.receive(data[end:])
 
 
-def _good_handshake(draws: random.Random) -> bytes:
+def _good_handshake(draws: Draws) -> bytes:
     caller = _caller()
     hello = caller.hello()
     return hello + caller.receive(_door().receive(hello))
 
 
-def _good_answers(draws: random.Random) -> bytes:
+def _good_answers(draws: Draws) -> bytes:
     caller, door = _caller(), _door()
     challenge = door.receive(caller.hello())
     return challenge + door.receive(caller.receive(challenge))
@@ -175,7 +175,7 @@ def _frames(data: bytes) -> None:
                 intake.peer_message(message)
 
 
-def _good_frames(draws: random.Random) -> bytes:
+def _good_frames(draws: Draws) -> bytes:
     sealer = FrameSealer(KEY)
     return b"".join(sealer.seal(_messages.draw(draws)) for _ in range(draws.randrange(1, 4)))
 
@@ -190,11 +190,11 @@ def _client_call(data: bytes) -> None:
     wire.request_problem(wire.client_call(data).request)
 
 
-def _good_call(draws: random.Random) -> bytes:
+def _good_call(draws: Draws) -> bytes:
     return _encode((draws.randrange(9), _requests.draw(draws)))
 
 
-def _good_answer(draws: random.Random) -> bytes:
+def _good_answer(draws: Draws) -> bytes:
     return _encode((draws.randrange(9), _replies.draw(draws)))
 
 
@@ -203,7 +203,7 @@ def _api(data: bytes) -> None:
     nats_api.parse_request(operation.decode("utf-8", "replace"), payload)
 
 
-def _good_api(draws: random.Random) -> bytes:
+def _good_api(draws: Draws) -> bytes:
     bodies = {
         "STREAM.CREATE": {"name": "orders", "subject": "orders.>", "partitions": 3, "ack_reply": True},
         "STREAM.INFO": {"name": "orders"},
@@ -220,7 +220,7 @@ def _api_answer(data: bytes) -> None:
     decode_answer(data, StreamInfoReply)
 
 
-def _good_api_answer(draws: random.Random) -> bytes:
+def _good_api_answer(draws: Draws) -> bytes:
     info = StreamInfo(5, StreamConfig("orders", "orders.>", 3), [])
     return nats_api.answer_payload(draws.choice((StreamInfoReply([info]), StreamInfoReply([]))))
 
@@ -236,7 +236,7 @@ def _ack(data: bytes) -> None:
     result_of(1, _Ack(data))  # type: ignore[arg-type]
 
 
-def _good_ack(draws: random.Random) -> bytes:
+def _good_ack(draws: Draws) -> bytes:
     full = {"stream": "orders", "seq": 8, "offset": 7, "partition": 0, "epoch": 1, "incarnation": 4}
     error = {"error": {"code": 503, "err_code": 10008, "description": "x"}, "liftlog": {"outcome": "info"}}
     return msgspec.json.encode(draws.choice((full, error)))
@@ -250,7 +250,7 @@ def _batch(data: bytes) -> None:
     parse_batch(LOG, data)
 
 
-def _good_batch(draws: random.Random) -> bytes:
+def _good_batch(draws: Draws) -> bytes:
     values = [Message(b"s", b"", b"", draws.randbytes(9)) for _ in range(draws.randrange(1, 4))]
     return encode_messages(LOG, draws.randrange(9), 1, 1, values).data
 
@@ -294,7 +294,7 @@ def target_named(name: str) -> FuzzTarget:
 
 def input_of(target: FuzzTarget, seed: int, number: int) -> bytes:
     """Input `number` of a run: mostly a good one, mutated up to three times."""
-    draws = random.Random(f"{seed}/{target.name}/{number}")
+    draws = Draws(seed, target.name, number)
     data = target.good(draws)
     for _ in range(draws.choice((0, 1, 1, 1, 2, 3))):
         data = lies.mutated(data, draws)

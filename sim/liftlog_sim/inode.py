@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from random import Random
 
 from liftlog.ports import DiskError
+from liftlog_sim.draws import Numbers
 
 SECTOR_BYTES = 512
 
@@ -125,7 +125,7 @@ class Inode:
         end = start + len(right)
         return self.cache[start:end] != right or self.durable[start:end] != right
 
-    def lose_power(self, random: Random) -> None:
+    def lose_power(self, random: Numbers) -> None:
         """Replace both contents by what the platter holds afterwards."""
         cache, durable = self.cache, self.durable
         for start, end in self.holes:
@@ -142,7 +142,7 @@ class Inode:
         self.durable = bytearray(cache)
         self.clean_to = len(cache)
 
-    def _size_after(self, random: Random, longest: int) -> int:
+    def _size_after(self, random: Numbers, longest: int) -> int:
         choice = random.randrange(4)
         if choice == 0:
             return len(self.durable)
@@ -150,7 +150,7 @@ class Inode:
             return random.randint(min(self.clean_to, longest), longest)
         return len(self.cache)
 
-    def _mix(self, random: Random, size: int) -> bytearray:
+    def _mix(self, random: Numbers, size: int) -> bytearray:
         """Each un-synced sector kept, lost or torn."""
         cache, durable = self.cache, self.durable
         after = bytearray(durable[:size]) + bytes(max(0, size - len(durable)))

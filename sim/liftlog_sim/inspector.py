@@ -7,9 +7,8 @@ other.
 
 from __future__ import annotations
 
-import random
-
 from liftlog.messages import ERR_NOT_FOUND, ErrorReply, StreamInfoReply, StreamInfoRequest
+from liftlog_sim.chances import Turn
 from liftlog_sim.clients import Clientele
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import SECOND
@@ -20,28 +19,29 @@ TIMEOUT_US = 4 * SECOND
 class Inspector:
     """Asks for one stream or for all, again and again."""
 
-    __slots__ = ("_account", "_cluster", "_names", "_random", "_shared")
+    __slots__ = ("_account", "_cluster", "_names", "_shared", "_turns")
 
     def __init__(self, shared: Clientele, extra_names: tuple[str, ...]) -> None:
         self._shared = shared
         self._cluster = shared.cluster
         self._account = shared.account
-        self._random = random.Random(f"{self._cluster.seed}/inspector")
+        self._turns = self._cluster.chances.turns("inspector/0", self._cluster.knobs.inspect_interval_us)
         self._names = ("", "", *(config.name for config in self._cluster.knobs.streams), *extra_names)
 
     def start(self) -> None:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self._cluster.knobs.inspect_interval_us
-        if mean_us and not self._shared.stopping:
-            self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        turn = None if self._shared.stopping else self._turns.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._fire, turn)
 
-    def _fire(self, first: object, second: object) -> None:
+    def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
             return
-        name = self._names[self._random.randrange(len(self._names))]
-        node = self._random.randrange(self._cluster.knobs.nodes) + 1
+        turn.noted()
+        name = self._names[turn.draws.randrange(len(self._names))]
+        node = self._shared.any_node(turn.draws)
         truth = self._account.metadata
         asked_at = truth.committed
 
@@ -58,4 +58,4 @@ class Inspector:
                     self._account.fail(Violation("MetadataReads", f"node {node}: {problem}"))
             self._schedule()
 
-        self._shared.hub.request(node, StreamInfoRequest(name), answered, TIMEOUT_US)
+        self._shared.hub.request(turn.name, node, StreamInfoRequest(name), answered, TIMEOUT_US)

@@ -19,6 +19,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
                          ack has the keys that its message asked for (R4, L4)
     OneAnswer            one message is answered by one stream at most (N9)
+    NothingHeldBack      a leader has committed whatever its maximal ISR has durably (R2)
     ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
     TimeLookup           a lookup by time finds the first record at or after it that is left
     NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
@@ -64,6 +65,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
 from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
 from liftlog_sim.contents import Contents, ContentsFinding, fold
@@ -78,6 +81,7 @@ STEP_INVARIANTS = (
     "NoSilentGap",
     "HeadersHeeded",
     "OneAnswer",
+    "NothingHeldBack",
     "ReadyIsSubscribed",
     "TimeLookup",
     "LogStartMonotone",
@@ -564,3 +568,19 @@ def never_subscribed(state: PartitionState) -> Violation:
         f"the group takes node {state.leader} for ready to lead partition {state.id} in epoch {state.epoch}, "
         "but NATS never had its subscription",
     )
+
+
+def nothing_held_back(node: int, log: LogState, leading: LeaderState) -> None:
+    """After each step a leader has committed all that it may, by what it knows itself; else what is stored
+    everywhere waits for the next message, perhaps for ever. NothingHeldBack. Raises Violation.
+    """
+    record = leading.record
+    if len(record.isr) < record.min_insync:
+        return
+    everywhere = leading.least_durable(leading.maximal_isr(), log.durable_leo)
+    if everywhere > log.hw:
+        raise Violation(
+            "NothingHeldBack",
+            f"node {node} leads partition {log.id} in epoch {leading.epoch} with the HW {log.hw}, although "
+            f"the ISR {list(leading.maximal_isr())} has everything below {everywhere} durably",
+        )

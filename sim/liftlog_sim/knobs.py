@@ -29,6 +29,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkOptions = NetworkOptions()
     bus: BusOptions = BusOptions()
     hints: HintOptions = HintOptions()
+    client_jitter_us: int = 600
+    """How much longer than the least a client's request or its answer may be on its way."""
     storage_times: StorageTimes = StorageTimes()
     storage_options: StorageOptions = StorageOptions()
     clock_drift: float = 0.0

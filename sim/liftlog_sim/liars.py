@@ -21,7 +21,6 @@ against the models: those know no lies.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Sequence
 
@@ -51,6 +50,7 @@ from liftlog.types import ClientRef, PartitionId, StreamConfig
 from liftlog_sim import lies
 from liftlog_sim.account import Account
 from liftlog_sim.cluster import Cluster
+from liftlog_sim.draws import Draws
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import MILLISECOND
@@ -82,8 +82,8 @@ class Liars:
         self._account = account
         self._strikes = strikes
         self._targets = targets
-        self._broken: dict[int, tuple[random.Random, float]] = {}
-        self._flips: tuple[random.Random, float] | None = None
+        self._broken: dict[int, tuple[Draws, float]] = {}
+        self._flips: tuple[Draws, float] | None = None
         self._heard: dict[tuple[int, int], deque[bytes]] = {}
         self._told: dict[int, Event] = {}
         self._refusals: dict[tuple[int, int], int] = {}
@@ -144,10 +144,10 @@ class Liars:
 
     # -- a broken peer -------------------------------------------------------------------------------------
 
-    def broken_peer(self, machine: Machine, fault: Fault, draws: random.Random) -> None:
+    def broken_peer(self, machine: Machine, fault: Fault, draws: Draws) -> None:
         """Until the fault is over, some of what this node sends is altered or sent again."""
         share = draws.choice((0.03, 0.2, 0.6))
-        self._broken[machine.number] = (random.Random(draws.getrandbits(64)), share)
+        self._broken[machine.number] = (draws.part("frames"), share)
         self.any_broken = True
         self._update()
         self._strikes.done(fault, f"node {machine.number} is broken: it alters {share:.0%} of what it sends")
@@ -157,25 +157,23 @@ class Liars:
         self._broken.pop(number, None)
         self._update()
 
-    def _tamper(self, sender: int, to: int, message: PeerMessage, data: bytes) -> list[bytes]:
-        """What arrives in place of a message."""
+    def _tamper(self, sender: int, to: int, message: PeerMessage, data: bytes, name: str) -> list[bytes]:
+        """What arrives in place of a message; drawn by the fault's name and the message's."""
         carried = [data]
         broken = self._broken.get(sender)
         if broken is not None:
-            draws, share = broken
+            draws, share = broken[0].part(name), broken[1]
             heard = self._heard.setdefault((sender, to), deque(maxlen=HEARD_MAX))
             heard.append(data)
             if draws.random() < share:
                 carried = self._lie(message, data, heard, draws)
         if self._flips is not None:
-            draws, share = self._flips
+            draws, share = self._flips[0].part(name), self._flips[1]
             if draws.random() < share:
                 carried = self._flipped(message, draws)
         return carried
 
-    def _lie(
-        self, message: PeerMessage, data: bytes, heard: deque[bytes], draws: random.Random
-    ) -> list[bytes]:
+    def _lie(self, message: PeerMessage, data: bytes, heard: deque[bytes], draws: Draws) -> list[bytes]:
         if draws.random() < 0.2:
             return [data, Lie(heard[draws.randrange(len(heard))])]
         lie = lies.altered(message, draws)
@@ -186,10 +184,10 @@ class Liars:
 
     # -- the wire ------------------------------------------------------------------------------------------
 
-    def flips(self, fault: Fault, draws: random.Random) -> None:
+    def flips(self, fault: Fault, draws: Draws) -> None:
         """Until the fault is over, bits flip on the wire between nodes."""
         share = draws.choice((0.01, 0.05, 0.2))
-        self._flips = (random.Random(draws.getrandbits(64)), share)
+        self._flips = (draws.part("frames"), share)
         self._update()
         self._strikes.done(fault, f"a bit flips in {share:.0%} of the frames between nodes")
         self._cluster.kernel.after(fault.duration_us, self._flips_end)
@@ -198,7 +196,7 @@ class Liars:
         self._flips = None
         self._update()
 
-    def _flipped(self, message: PeerMessage, draws: random.Random) -> list[bytes]:
+    def _flipped(self, message: PeerMessage, draws: Draws) -> list[bytes]:
         """What is left of a frame in which a bit flips: nothing, for its tag tells."""
         self._account.count("frames flipped")
         frame = FrameSealer(WIRE_KEY).seal(message)[LENGTH_BYTES:]
@@ -211,18 +209,19 @@ class Liars:
 
     # -- a stranger ----------------------------------------------------------------------------------------
 
-    def stranger(self, fault: Fault, draws: random.Random) -> None:
+    def stranger(self, fault: Fault, draws: Draws) -> None:
         """Until the fault is over, somebody tries one door after the other."""
-        own = random.Random(draws.getrandbits(64))
         self._strikes.done(fault, "a stranger tries the doors")
         until_us = self._cluster.kernel.now_us + fault.duration_us
-        self._cluster.kernel.after(0, self._try_a_door, own, until_us)
+        self._cluster.kernel.after(0, self._try_a_door, (draws, 0), until_us)
 
-    def _try_a_door(self, draws: random.Random, until_us: int) -> None:
+    def _try_a_door(self, attempt: tuple[Draws, int], until_us: int) -> None:
         kernel = self._cluster.kernel
         if not self._strikes.active or kernel.now_us >= until_us:
             return
-        kernel.after(draws.randrange(5, 100) * MILLISECOND, self._try_a_door, draws, until_us)
+        fault, number = attempt
+        draws = fault.part("door", number)
+        kernel.after(draws.randrange(5, 100) * MILLISECOND, self._try_a_door, (fault, number + 1), until_us)
         machines = [machine for machine in self._cluster.machines.values() if machine.up]
         if not machines:
             return
@@ -236,7 +235,7 @@ class Liars:
         else:
             self._ask_by_nats(machine, request, draws)
 
-    def _greet(self, machine: Machine, draws: random.Random) -> None:
+    def _greet(self, machine: Machine, draws: Draws) -> None:
         """At the nodes' door: the handshake as it should be or nearly so, but without the secret."""
         nodes = list(self._cluster.machines)
         me = Party("sim", machine.number, (draws.randbytes(32),))
@@ -254,7 +253,7 @@ class Liars:
             finding = f"node {machine.number} takes a stranger for node {door.session.node}"
             self._account.fail(Violation("NoInputEndsNode", finding))
 
-    def _call(self, machine: Machine, request: ClientMessage, draws: random.Random) -> None:
+    def _call(self, machine: Machine, request: ClientMessage, draws: Draws) -> None:
         """Over TCP, as the real door does it."""
         frame = _encode((1, request))
         if draws.random() < 0.6:
@@ -268,7 +267,7 @@ class Liars:
             return
         self._ask(machine, call.request)
 
-    def _ask_by_nats(self, machine: Machine, request: ClientMessage, draws: random.Random) -> None:
+    def _ask_by_nats(self, machine: Machine, request: ClientMessage, draws: Draws) -> None:
         operation, body = _as_json(request)
         payload = msgspec.json.encode(body)
         if draws.random() < 0.6:
@@ -288,26 +287,25 @@ class Liars:
         self._account.count("strangers heard")
         machine.post(event)
 
-    def _request(self, draws: random.Random) -> ClientMessage:
+    def _request(self, draws: Draws) -> ClientMessage:
         """What he asks for: anything that any client may ask for, and what makes no sense."""
         partitions = [target.partition for target in self._targets] or [PartitionId(1, 0)]
         partition = draws.choice([*partitions, PartitionId(draws.randrange(99), draws.randrange(1024))])
         offset = draws.choice((0, 1, draws.randrange(100), lies.number(0, draws)))
         names = [stream.name for stream in self._cluster.knobs.streams]
         name = draws.choice((*names, "none", "\x00", "x" * 2000))
-        return draws.choice(
-            (
-                ReadRequest(partition, offset, wait_ms=draws.choice((0, 500, 1 << 60)), seen_hw=offset),
-                OffsetRequest(partition, draws.choice(("earliest", "latest", "new", "time", "?")), offset),
-                StreamInfoRequest(name),
-                ClusterStatusRequest(),
-                ElectLeaderRequest(name, lies.number(0, draws), lies.node(1, draws)),
-                TransferControllerRequest(lies.node(1, draws)),
-                PurgeRequest(partition, lies.number(0, draws)),
-                DeleteStreamRequest(f"{name}-"),
-                CreateStreamRequest(StreamConfig(f" {name}", "s0.in", lies.number(0, draws))),
-            )
+        asked: tuple[ClientMessage, ...] = (
+            ReadRequest(partition, offset, wait_ms=draws.choice((0, 500, 1 << 60)), seen_hw=offset),
+            OffsetRequest(partition, draws.choice(("earliest", "latest", "new", "time", "?")), offset),
+            StreamInfoRequest(name),
+            ClusterStatusRequest(),
+            ElectLeaderRequest(name, lies.number(0, draws), lies.node(1, draws)),
+            TransferControllerRequest(lies.node(1, draws)),
+            PurgeRequest(partition, lies.number(0, draws)),
+            DeleteStreamRequest(f"{name}-"),
+            CreateStreamRequest(StreamConfig(f" {name}", "s0.in", lies.number(0, draws))),
         )
+        return draws.choice(asked)
 
     def _harmless(self, request: ClientMessage) -> bool:
         """Whether it changes nothing that the world counts on: deleting is every client's right."""

@@ -10,7 +10,6 @@ Used by the faults of `liftlog_sim/liars.py` and by the fuzzer (`liftlog_sim/fuz
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from liftlog.core.metadata.commands import Command, author, decode_command, encode_command
 from liftlog.messages import PeerMessage, intake
 from liftlog.types import NODE_MAX, NUMBER_MAX, Entry
+from liftlog_sim.draws import Draws
 
 U64_MAX = (1 << 64) - 1
 LEAST_JUMP_BITS, MOST_JUMP_BITS = 33, 53
@@ -25,18 +25,18 @@ JUNK_BYTES_MAX = 40
 NODES = frozenset(("candidate", "voter", "leader", "follower", "node", "reporter"))
 
 
-def number(value: int, draws: random.Random) -> int:
+def number(value: int, draws: Draws) -> int:
     """A number that nobody has come to, or that is none."""
     far = value + (1 << draws.randrange(LEAST_JUMP_BITS, MOST_JUMP_BITS))
     return draws.choice((-1, far, far, NUMBER_MAX, NUMBER_MAX + 1, (1 << 63) - 1, U64_MAX))
 
 
-def node(value: int, draws: random.Random) -> int:
+def node(value: int, draws: Draws) -> int:
     """Another node, or none."""
     return draws.choice((value % 3 + 1, value + 1, 0, NODE_MAX, NODE_MAX + 1))
 
 
-def flipped(data: bytes, draws: random.Random, start: int = 0) -> bytes:
+def flipped(data: bytes, draws: Draws, start: int = 0) -> bytes:
     """The same bytes with one bit flipped at or behind `start`."""
     if len(data) <= start:
         return data + b"\x00"
@@ -44,7 +44,7 @@ def flipped(data: bytes, draws: random.Random, start: int = 0) -> bytes:
     return data[:place] + bytes((data[place] ^ (1 << draws.randrange(8)),)) + data[place + 1 :]
 
 
-def junk(data: bytes, draws: random.Random) -> bytes:
+def junk(data: bytes, draws: Draws) -> bytes:
     """Bytes that are no command: cut off, with a surplus, or anything."""
     kind = draws.randrange(4)
     if kind == 0 and len(data) > 1:
@@ -56,7 +56,7 @@ def junk(data: bytes, draws: random.Random) -> bytes:
     return b"\xc1" + draws.randbytes(draws.randrange(JUNK_BYTES_MAX))
 
 
-def command(data: bytes, draws: random.Random) -> bytes:
+def command(data: bytes, draws: Draws) -> bytes:
     """A command that is none, or is somebody else's. What a command says is its author's business."""
     try:
         parsed: Command = decode_command(data)
@@ -68,7 +68,7 @@ def command(data: bytes, draws: random.Random) -> bytes:
     return encode_command(_with(parsed, name, draws))
 
 
-def entries(value: list[Entry], draws: random.Random) -> list[Entry]:
+def entries(value: list[Entry], draws: Draws) -> list[Entry]:
     """Entries that do not follow each other, or hold no command."""
     place = draws.randrange(len(value))
     one = value[place]
@@ -84,7 +84,7 @@ def entries(value: list[Entry], draws: random.Random) -> list[Entry]:
     return [*value[:place], changed, *value[place + 1 :]]
 
 
-def frames(value: list[bytes], draws: random.Random) -> list[bytes]:
+def frames(value: list[bytes], draws: Draws) -> list[bytes]:
     """Batches of which one is damaged, cut, twice there, or in the wrong place."""
     place = draws.randrange(len(value))
     one = value[place]
@@ -100,12 +100,12 @@ def frames(value: list[bytes], draws: random.Random) -> list[bytes]:
     return [*value[:place], *changed, *value[place + 1 :]]
 
 
-def _with(message: Any, name: str, draws: random.Random) -> Any:
+def _with(message: Any, name: str, draws: Draws) -> Any:
     value = getattr(message, name)
     return msgspec.structs.replace(message, **{name: _field(name, value, draws)})
 
 
-def _field(name: str, value: Any, draws: random.Random) -> Any:
+def _field(name: str, value: Any, draws: Draws) -> Any:
     if type(value) is int:
         return node(value, draws) if name in NODES else number(value, draws)
     if name == "command":
@@ -125,7 +125,7 @@ def _alterable(name: str, value: Any) -> bool:
     return type(value) is int or name in ("command", "partition")
 
 
-def altered(message: PeerMessage, draws: random.Random) -> PeerMessage | None:
+def altered(message: PeerMessage, draws: Draws) -> PeerMessage | None:
     """The message with one field out of place; None if it has no such field."""
     names = [name for name in message.__struct_fields__ if _alterable(name, getattr(message, name))]
     heavy = [name for name in names if name in ("entries", "batches", "command", "signed")]
@@ -136,7 +136,7 @@ def altered(message: PeerMessage, draws: random.Random) -> PeerMessage | None:
     return found
 
 
-def mutated(data: bytes, draws: random.Random) -> bytes:
+def mutated(data: bytes, draws: Draws) -> bytes:
     """Any bytes near to these: flipped, cut, doubled, with a piece out of place, or nested without end."""
     kind = draws.randrange(8)
     if kind <= 2 or not data:

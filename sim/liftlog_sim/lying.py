@@ -5,8 +5,7 @@ Drawn apart from everything else, so that all else in such a world is what it wo
 
 from __future__ import annotations
 
-import random
-
+from liftlog_sim.draws import Draws
 from liftlog_sim.kernel import SECOND
 
 LIES_GROUP = "lies"
@@ -17,9 +16,9 @@ LIES_SHARE = 0.2
 
 def with_lies(seed: int) -> bool:
     """Whether there are strangers and broken peers in the world of a seed."""
-    return random.Random(f"{seed}/with-lies").random() < LIES_SHARE
+    return Draws(seed, "with-lies").random() < LIES_SHARE
 
 
 def lies_interval_us(seed: int) -> int:
     """How often somebody comes or breaks in the world of a seed; 0 = never."""
-    return random.Random(f"{seed}/liars").choice((1, 2, 5)) * SECOND if with_lies(seed) else 0
+    return Draws(seed, "liars").choice((1, 2, 5)) * SECOND if with_lies(seed) else 0

@@ -12,7 +12,6 @@ the node hands over, storage is closed cleanly). `pause` is SIGSTOP: nothing exe
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,7 @@ from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import Sealer
 from liftlog.types import Mutants, Recovered
 from liftlog_sim.bus import BusConnection, SimBus
+from liftlog_sim.chances import Chances
 from liftlog_sim.clock import SimClock, SimRandom
 from liftlog_sim.disk import SimDisk, SimulatedCrash
 from liftlog_sim.kernel import MILLISECOND, Kernel
@@ -134,7 +134,7 @@ class MachineHooks(Protocol):
 class MachineSite:
     """What all machines of a world stand in. `gear` makes the process of a machine's run."""
 
-    seed: int | str
+    chances: Chances
     knobs: Knobs
     kernel: Kernel
     network: SimNetwork
@@ -179,8 +179,8 @@ class Machine:
     __slots__ = (
         "_backlog",
         "_crash_power",
-        "_draws",
         "_power",
+        "_starts",
         "_surroundings",
         "bus",
         "clients",
@@ -209,14 +209,13 @@ class Machine:
         self.hooks = hooks
         self.kernel = surroundings.kernel
         self.knobs = knobs = surroundings.knobs
-        seed = surroundings.seed
-        self._draws = random.Random(f"{seed}/machine/{number}")
-        drift = knobs.clock_drift
-        rate = 1.0 + drift * (2 * self._draws.random() - 1)
-        skew_ms = int(knobs.clock_skew_ms * (2 * self._draws.random() - 1))
+        chances = surroundings.chances
+        draws = chances.draws("machine", number)
+        rate = 1.0 + knobs.clock_drift * (2 * draws.random() - 1)
+        skew_ms = int(knobs.clock_skew_ms * (2 * draws.random() - 1))
         self.clock = SimClock(self.kernel, rate, skew_ms)
-        self.timer_random = SimRandom(seed, f"timers/{number}")
-        self.disk = SimDisk(random.Random(f"{seed}/disk/{number}"))
+        self.timer_random = SimRandom(chances.lane(f"node {number}", "timers"))
+        self.disk = SimDisk(chances.draws("disk", number))
         self.restarts = 0
         """Number of processes started here so far; the present or last one is run number `restarts`."""
         self.paused = False
@@ -235,7 +234,8 @@ class Machine:
         self.storage: SimStorageRunner | None = None
         self.clients: ClientPort | None = None
         self._backlog: list[Event] = []
-        self._power = random.Random(f"{seed}/power/{number}")
+        self._power = chances.lane(f"node {number}", "power")
+        self._starts = chances.lane(f"node {number}", "start")
         self._crash_power = False
 
     @property
@@ -255,8 +255,9 @@ class Machine:
             return
         around, hooks, knobs = self._surroundings, self.hooks, self.knobs
         self.restarts += 1
-        nonce = self._draws.getrandbits(48)
-        new_disk_id = f"disk-{self.number}-{self._draws.getrandbits(32):08x}"
+        draws = self._starts.draws()
+        nonce = draws.getrandbits(48)
+        new_disk_id = f"disk-{self.number}-{draws.getrandbits(32):08x}"
         hooks.starting(self)
         engine = StorageEngine(self.disk, knobs.storage_options, around.mutants, around.sealer)
         try:
@@ -276,7 +277,7 @@ class Machine:
         self.bus = BusConnection(around.bus, self.kernel, self.number, self.clock, self.post)
         self.storage = SimStorageRunner(
             self.kernel,
-            random.Random(f"{around.seed}/storage/{self.number}/{self.restarts}"),
+            around.chances.lane(f"{self.number}>disk", "sync"),
             knobs.storage_times,
             engine,
             self.post_all,
@@ -340,7 +341,7 @@ class Machine:
     def lose_power(self) -> None:
         """Power loss: the process, if any, is gone, and of what was not synced nobody knows."""
         self._take_down()
-        self.disk.power_loss(self._power)
+        self.disk.power_loss(self._power.draws())
 
     def plant_crash(self, calls: int, power: bool) -> None:
         """Crash in the middle of a storage phase, or of a recovery: instead of the `calls`-th Disk call."""
@@ -382,7 +383,7 @@ class Machine:
 
     def _after_crash(self) -> None:
         if self._crash_power:
-            self.disk.power_loss(self._power)
+            self.disk.power_loss(self._power.draws())
         else:
             self.disk.kill()
         self.hooks.crashed(self)

@@ -7,7 +7,6 @@ caller decides what arrives, what is durable, and what a power loss leaves.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable
 
@@ -35,6 +34,7 @@ from liftlog.trace.replica_recorder import Recorder
 from liftlog.types import LiftlogError, Mutants, NodeConfig, PartitionId, Recovered
 from liftlog_sim.copies import places, segment_paths
 from liftlog_sim.disk import SimDisk
+from liftlog_sim.draws import Draws
 from liftlog_sim.still import STILL
 
 HELD_JOBS = (AppendLog, TruncateLog, ResetLog)
@@ -50,7 +50,7 @@ class ManualNode:
 
     def __init__(self, number: int, spoken: Spoken, mutants: Mutants) -> None:
         self.number = number
-        self.disk = SimDisk(random.Random(f"disk/{number}"))
+        self.disk = SimDisk(Draws("disk", number))
         self.disk_id = f"disk-{number}"
         self.runs = 0
         self.node: Node | None = None
@@ -105,7 +105,7 @@ class ManualNode:
         self.held.clear()
         self._events.clear()
         self.disk.detach()
-        self.disk.power_loss(random.Random("power"))
+        self.disk.power_loss(Draws("power"))
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one."""

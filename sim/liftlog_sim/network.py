@@ -6,17 +6,20 @@ encoded and decoded on its way, so that no two nodes ever share an object.
 
 Partitions are kept as blocked directed links. A link is looked at when a message leaves and again when it
 arrives, so a partition also swallows what is under way.
+
+What befalls a message is drawn by its name, or stated by a plan (`liftlog_sim/chances.py`).
 """
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
 from liftlog.messages import PeerMessage, Received, intake
+from liftlog_sim.chances import ChanceLane, Chances, amount, below
+from liftlog_sim.draws import SPREAD, Eight
 from liftlog_sim.kernel import SECOND, Kernel
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -24,9 +27,11 @@ ECHOED = 200
 """How many messages to a process may come once more at the next one."""
 ECHO_WITHIN_US = 4 * SECOND
 
+Place = tuple[str, str, int, int]
 PostToNode = Callable[[int, Received], None]
-Tamper = Callable[[int, int, PeerMessage, bytes], list[bytes]]
-"""Frames that are lies are of a class of their own (`liftlog_sim/liars.py`)."""
+Tamper = Callable[[int, int, PeerMessage, bytes, str], list[bytes]]
+"""Called with sender, receiver, message, frame and the message's name. Frames that are lies are of a class of
+their own (`liftlog_sim/liars.py`)."""
 
 
 class NetworkOptions(msgspec.Struct, frozen=True):
@@ -48,10 +53,11 @@ class SimNetwork:
 
     __slots__ = (
         "_blocked",
+        "_chances",
         "_held",
         "_kernel",
+        "_lanes",
         "_post",
-        "_random",
         "_sent_to",
         "_slow",
         "delivered",
@@ -63,13 +69,14 @@ class SimNetwork:
         "tamper",
     )
 
-    def __init__(self, kernel: Kernel, seed: int | str, options: NetworkOptions, post: PostToNode) -> None:
-        self._kernel = kernel
-        self._random = random.Random(f"{seed}/network").random
+    def __init__(self, chances: Chances, options: NetworkOptions, post: PostToNode) -> None:
+        self._kernel: Kernel = chances.kernel
+        self._chances = chances
+        self._lanes: dict[tuple[int, int, type], ChanceLane] = {}
         self._post = post
         self._blocked: dict[tuple[int, int], int] = {}
         self._slow: dict[int, int] = {}
-        self._sent_to: dict[int, deque[tuple[int, bytes]]] = {}
+        self._sent_to: dict[int, deque[tuple[int, bytes, ChanceLane, Place, int]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
         self.options = options
         self.tamper: Tamper | None = None
@@ -129,50 +136,82 @@ class SimNetwork:
 
     def send(self, sender: int, to: int, message: PeerMessage) -> None:
         """Carry a message from one node to another, or lose it."""
-        options = self.options
-        draw = self._random
+        key = (sender, to, type(message))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = self._chances.lane(f"{sender}>{to}", type(message).__name__)
+        drawn = lane.next()
         if self._blocked and (sender, to) in self._blocked:
             self.dropped += 1
             return
-        if options.loss and draw() < options.loss:
+        lost, late_us, twice, twice_late_us = self._fate(lane, drawn)
+        if lost:
             self.dropped += 1
+            lane.note(lane.place, lost=True)
             return
+        options, kernel = self.options, self._kernel
         data = _encode(message)
-        if options.echo:
-            self._sent_to.setdefault(to, deque(maxlen=ECHOED)).append((sender, data))
+        if options.echo or self._chances.fates is not None:
+            sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
+            sent.append((sender, data, lane, lane.place, drawn[7]))
+        usual_us = options.latency_us + self._slowness(sender, to, drawn)
+        delay_us = usual_us + amount(drawn[1], options.jitter_us) + late_us
         if self.tamper is not None:
-            for frame in self.tamper(sender, to, message, data):
-                self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), frame)
+            name = "/".join(map(str, lane.place))
+            for frame in self.tamper(sender, to, message, data, name):
+                kernel.after(delay_us, self._arrive, (sender, to), frame)
+                delay_us = usual_us + amount(drawn[4], options.jitter_us)
+        elif self._is_held(sender, to, message):
+            kernel.at(self._held[sender, to][1], self._arrive, (sender, to), data)
             return
-        if self._held:
-            kind, until_us = self._held.get((sender, to), (type(None), 0))
-            if type(message) is kind and until_us > self._kernel.now_us:
-                self._kernel.at(until_us, self._arrive, (sender, to), data)
-                return
-        self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
-        if options.duplicate and draw() < options.duplicate:
-            self.duplicated += 1
-            self._kernel.after(self._delay_us(sender, to), self._arrive, (sender, to), data)
+        else:
+            kernel.after(delay_us, self._arrive, (sender, to), data)
+            if twice:
+                self.duplicated += 1
+                delay_us = usual_us + amount(drawn[4], options.jitter_us) + twice_late_us
+                kernel.after(delay_us, self._arrive, (sender, to), data)
+                lane.note(lane.place, twice=True, twice_late_us=twice_late_us)
+        if late_us:
+            lane.note(lane.place, late_us=late_us)
+
+    def _fate(self, lane: ChanceLane, drawn: Eight) -> tuple[bool, int, bool, int]:
+        """Whether a message is lost, how late it is, whether it comes twice, and how late then."""
+        stated = lane.stated
+        if stated is not None:
+            return stated.lost, stated.late_us, stated.twice, stated.twice_late_us
+        options = self.options
+        if options.loss and below(drawn[0], options.loss):
+            return True, 0, False, 0
+        twice = options.duplicate > 0 and below(drawn[3], options.duplicate)
+        return False, self._late_us(drawn[2]), twice, self._late_us(drawn[5]) if twice else 0
+
+    def _late_us(self, word: int) -> int:
+        """The extra delay, if this word says that there is one."""
+        share = self.options.delay
+        if not share or not below(word, share):
+            return 0
+        return int(self.options.delay_max_us * (word / (share * SPREAD)))
+
+    def _slowness(self, sender: int, to: int, drawn: Eight) -> int:
+        """What it takes longer because one of the nodes is slow."""
+        return amount(drawn[6], self._slow.get(sender, 0) + self._slow.get(to, 0)) if self._slow else 0
+
+    def _is_held(self, sender: int, to: int, message: PeerMessage) -> bool:
+        kind, until_us = self._held.get((sender, to), (type(None), 0))
+        return type(message) is kind and until_us > self._kernel.now_us
 
     def started(self, to: int) -> None:
         """A process has started: some of what was sent to the one before it comes again, within seconds."""
-        for sender, data in self._sent_to.pop(to, ()):
-            if self._random() < self.options.echo:
+        echo, fates = self.options.echo, self._chances.fates
+        for sender, data, lane, place, word in self._sent_to.pop(to, ()):
+            late_us = int(ECHO_WITHIN_US * (word / (echo * SPREAD))) if below(word, echo) else -1
+            if fates is not None:
+                stated = fates.get(place)
+                late_us = stated.echo_us if stated is not None else -1
+            if late_us >= 0:
                 self.duplicated += 1
-                late_us = int(ECHO_WITHIN_US * self._random())
                 self._kernel.after(late_us, self._arrive, (sender, to), data)
-
-    def _delay_us(self, sender: int, to: int) -> int:
-        options = self.options
-        draw = self._random
-        delay_us = options.latency_us + int(options.jitter_us * draw())
-        if options.delay and draw() < options.delay:
-            delay_us += int(options.delay_max_us * draw())
-        if self._slow:
-            extra_us = self._slow.get(sender, 0) + self._slow.get(to, 0)
-            if extra_us:
-                delay_us += int(extra_us * draw())
-        return delay_us
+                lane.note(place, echo_us=late_us)
 
     def _arrive(self, link: tuple[int, int], data: bytes) -> None:
         if self._blocked and link in self._blocked:

@@ -60,7 +60,7 @@ from liftlog_sim.cluster import Cluster
 from liftlog_sim.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
 from liftlog_sim.faults import Faults
 from liftlog_sim.hunter import Hunter
-from liftlog_sim.invariants import PartitionTruth, Violation, never_subscribed
+from liftlog_sim.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.log_starts import LogStarts
 from liftlog_sim.machine import Machine
@@ -311,6 +311,7 @@ class Observer:
                 if handler is not None:
                     handler(machine, effect)
             self._look_at(machine)
+            self._look_for_held_back(machine, outcome)
             nothing_done = self._liars.refusals(machine, event) and not effects
             if self._liars.any_taken and self.refining is not None:
                 # What an honest peer could have said is acted on, and no model knows of it. What was before
@@ -371,6 +372,14 @@ class Observer:
                 or (log.leading is not None) != seen.leading
             ):
                 self._moved(machine, partition, replica, seen)
+
+    def _look_for_held_back(self, machine: Machine, outcome: Outcome) -> None:
+        """A leader that has changed has committed whatever may be committed by now."""
+        for partition in outcome.touched:
+            replica = machine.running.replicas.get(partition)
+            if replica is not None and replica.leading is not None:
+                self.checks.counts["NothingHeldBack"] += 1
+                nothing_held_back(machine.number, replica.log, replica.leading)
 
     def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
         """A replica's role or position has changed."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import random
-
 from liftlog.types import StreamConfig
+from liftlog_sim.draws import Draws
 
 COPY_SHARE = 0.15
 """Share of worlds in which two streams overlap."""
 
 
-def with_copy(draws: random.Random, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
+def with_copy(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
     """The streams of a world, perhaps with a silent copy that also takes messages of its own."""
     if draws.random() >= COPY_SHARE or not streams:
         return streams

@@ -8,12 +8,12 @@ The default sweep draws every profile; mutants say which profile catches them.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from liftlog.types import LiftlogError, StreamConfig
+from liftlog_sim.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.lying import LIES_GROUP, lies_interval_us
@@ -43,13 +43,13 @@ DISK_GROUP = "disk"
 
 def profile_of(seed: int) -> str:
     """The profile that a seed draws."""
-    return _profile_of(seed, random.Random(f"{seed}/knobs"))
+    return _profile_of(seed, Draws(seed, "knobs"))
 
 
-def _profile_of(seed: int, draws: random.Random) -> str:
+def _profile_of(seed: int, draws: Draws) -> str:
     drawn = draws.choices([name for name, _ in WEIGHTS], [weight for _, weight in WEIGHTS])[0]
     # Drawn apart, so that the other seeds stay what they are.
-    swarm = random.Random(f"{seed}/swarm").random()
+    swarm = Draws(seed, "swarm").random()
     for name, share in APART:
         swarm -= share
         if swarm < 0:
@@ -72,7 +72,7 @@ def draw_knobs(
     in which "disk" stands for all disk faults and "lies" for strangers and broken peers. Raises LiftlogError
     for a name that does not exist.
     """
-    draws = random.Random(f"{seed}/knobs")
+    draws = Draws(seed, "knobs")
     drawn = _profile_of(seed, draws)
     wanted = [part.strip() for part in faults.split(",") if part.strip()]
     if not profile and len(wanted) == 1 and wanted[0] in PROFILES:
@@ -102,11 +102,11 @@ def draw_knobs(
         changes["index_decay_us"] = index_decay_us(seed)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
-    knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(random.Random(f"{seed}/reads")))
-    return msgspec.structs.replace(knobs, streams=with_copy(random.Random(f"{seed}/overlap"), knobs.streams))
+    knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
+    return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
 
 
-def _read_limits(draws: random.Random) -> dict[str, int]:
+def _read_limits(draws: Draws) -> dict[str, int]:
     """Places for reads that wait for a disk (L3): as in production, or so few that they run out."""
     if draws.random() < 0.3:
         return {}
@@ -134,13 +134,13 @@ def _only(knobs: Knobs, wanted: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _mixed(draws: random.Random) -> Knobs:
+def _mixed(draws: Draws) -> Knobs:
     """A random choice of fault kinds, each with a random weight."""
     from liftlog_sim.fault_plan import BESIDE_KINDS, KINDS
 
     kinds = [kind for kind in KINDS if kind not in BESIDE_KINDS]
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
-    return base_knobs(
+    knobs = base_knobs(
         draws,
         faults=faults,
         fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
@@ -148,9 +148,31 @@ def _mixed(draws: random.Random) -> Knobs:
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
         hunt_leader=draws.choice((0.0, 0.0, 0.3)),
     )
+    return _kept_up(draws, knobs) if draws.random() < 0.35 else knobs
 
 
-def _kills(draws: random.Random) -> Knobs:
+def _kept_up(draws: Draws, knobs: Knobs) -> Knobs:
+    """The same world, in which logs are compacted, lose their front and are purged.
+
+    The profiles that are about this have few kinds of faults, so that one is seen; what all others make of
+    such logs comes up here.
+    """
+    retention = draws.random() < 0.5
+    return msgspec.structs.replace(
+        knobs,
+        streams=(
+            small_stream(draws, "s0", compact=True, retention=retention),
+            small_stream(draws, "s1", compact=False, retention=True),
+        ),
+        front_again=0.1,
+        ask_time=0.1,
+        purge_share=0.4,
+        admin_interval_us=2 * SECOND,
+        **storing(draws),
+    )
+
+
+def _kills(draws: Draws) -> Knobs:
     """Processes die, one and all, and machines lose power after their process died."""
     return base_knobs(
         draws,
@@ -170,7 +192,7 @@ def _kills(draws: random.Random) -> Knobs:
     )
 
 
-def _power(draws: random.Random) -> Knobs:
+def _power(draws: Draws) -> Knobs:
     """Power losses, of one machine and of the room, with slow disks so that much is un-synced."""
     return base_knobs(
         draws,
@@ -189,7 +211,7 @@ def _power(draws: random.Random) -> Knobs:
     )
 
 
-def _partitions(draws: random.Random) -> Knobs:
+def _partitions(draws: Draws) -> Knobs:
     """The network falls apart in every shape, and NATS with it."""
     return base_knobs(
         draws,
@@ -211,7 +233,7 @@ def _partitions(draws: random.Random) -> Knobs:
     )
 
 
-def _elections(draws: random.Random) -> Knobs:
+def _elections(draws: Draws) -> Knobs:
     """Whoever is elected is struck, whoever votes dies: the metadata group goes through many short terms.
 
     There is much metadata traffic, sent an entry at a time, so that logs differ in length and in their last
@@ -252,7 +274,7 @@ def _elections(draws: random.Random) -> Knobs:
     )
 
 
-def _terms(draws: random.Random) -> Knobs:
+def _terms(draws: Draws) -> Knobs:
     """Every Raft leader is cut off at about the moment its first entry spreads (Figure 8 of the Raft paper).
 
     The cut lasts about as long as an election, in most worlds exactly until the next leader is cut off, so
@@ -293,7 +315,7 @@ def _terms(draws: random.Random) -> Knobs:
     )
 
 
-def _reorder(draws: random.Random) -> Knobs:
+def _reorder(draws: Draws) -> Knobs:
     """Messages come late, twice and out of order, while leaders change."""
     return base_knobs(
         draws,
@@ -317,7 +339,7 @@ def _reorder(draws: random.Random) -> Knobs:
     )
 
 
-def _shrinking(draws: random.Random) -> Knobs:
+def _shrinking(draws: Draws) -> Knobs:
     """The ISR shrinks and grows all the time, while the metadata group is slow to say so."""
     nodes = draws.choice((3, 3, 5))
     return base_knobs(
@@ -347,7 +369,7 @@ def _shrinking(draws: random.Random) -> Knobs:
     )
 
 
-def _disk(draws: random.Random) -> Knobs:
+def _disk(draws: Draws) -> Knobs:
     """Disks do everything wrong, and then the power goes.
 
     One stream is always kept whole, the other one may be compacted or lose its front.
@@ -384,7 +406,7 @@ def _disk(draws: random.Random) -> Knobs:
     )
 
 
-def _compaction(draws: random.Random) -> Knobs:
+def _compaction(draws: Draws) -> Knobs:
     """Few keys, many tombstones, small segments; replicas are away while others compact."""
     streams = [small_stream(draws, "s0", compact=True, retention=draws.random() < 0.15)]
     if draws.random() < 0.3:
@@ -421,7 +443,7 @@ def _compaction(draws: random.Random) -> Knobs:
     )
 
 
-def _retention(draws: random.Random) -> Knobs:
+def _retention(draws: Draws) -> Knobs:
     """Logs lose their front, by policy and by purge, while replicas fall behind it; some trust the kernel."""
     streams = [
         small_stream(draws, "s0", compact=False, retention=True),
@@ -454,7 +476,7 @@ def _retention(draws: random.Random) -> Knobs:
     )
 
 
-def _wipes(draws: random.Random) -> Knobs:
+def _wipes(draws: Draws) -> Knobs:
     """Disks come back empty or old.
 
     In half of the worlds the disk of a replica is replaced just while its return to the ISR is being decided.
@@ -488,7 +510,7 @@ def _wipes(draws: random.Random) -> Knobs:
     )
 
 
-def _commands(draws: random.Random) -> Knobs:
+def _commands(draws: Draws) -> Knobs:
     """Streams come and go under few names, asked for at every node by whoever does not wait for long.
 
     What is asked for arrives late and twice; there is room for few proposals, and many partitions want some
@@ -523,7 +545,7 @@ def _commands(draws: random.Random) -> Knobs:
     )
 
 
-def _rejoins(draws: random.Random) -> Knobs:
+def _rejoins(draws: Draws) -> Knobs:
     """Replicas are away, come back and join while logs lose their front by purges and damage is mended."""
     compact = draws.random() < 0.5
     return base_knobs(
@@ -551,7 +573,7 @@ def _rejoins(draws: random.Random) -> Knobs:
     )
 
 
-def _failures(draws: random.Random) -> Knobs:
+def _failures(draws: Draws) -> Knobs:
     """Copies fail one just after the other: a report of one failure overtakes another, and a leader that was
     damaged where its epoch began is left alone (`liftlog_sim/copyhunter.py`).
     """
@@ -576,12 +598,12 @@ def _failures(draws: random.Random) -> Knobs:
     )
 
 
-def _calm(draws: random.Random) -> Knobs:
+def _calm(draws: Draws) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return base_knobs(draws, faults=())
 
 
-PROFILES: dict[str, Callable[[random.Random], Knobs]] = {
+PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "mixed": _mixed,
     "kills": _kills,
     "power": _power,

@@ -6,11 +6,10 @@ Times of the protocol are those of production, in its proportions. What they pro
 
 from __future__ import annotations
 
-import random
-
 from liftlog.types import StreamConfig
 from liftlog_sim.bus import BusOptions
 from liftlog_sim.connections import HintOptions
+from liftlog_sim.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.network import NetworkOptions
@@ -22,7 +21,7 @@ QUIET_PROFILES = ("hiccups", "failover", "sick")
 
 def hints_of(seed: int) -> HintOptions:
     """How well deaths are told in the world of a seed that is not quiet."""
-    draws = random.Random(f"{seed}/hints")
+    draws = Draws(seed, "hints")
     return HintOptions(
         delay_us=draws.choice((1_117, 3_117, 40_117)),
         spread_us=draws.choice((1_000, 200_000)),
@@ -32,7 +31,7 @@ def hints_of(seed: int) -> HintOptions:
     )
 
 
-def _quiet(draws: random.Random, **fixed: object) -> Knobs:
+def _quiet(draws: Draws, **fixed: object) -> Knobs:
     nodes = draws.choice((3, 3, 3, 5))
     drawn: dict[str, object] = {
         "nodes": nodes,
@@ -58,7 +57,7 @@ def _quiet(draws: random.Random, **fixed: object) -> Knobs:
     return base_knobs(draws, **drawn)
 
 
-def hiccups(draws: random.Random) -> Knobs:
+def hiccups(draws: Draws) -> Knobs:
     """Processes pause for up to half a second, connections break and are made anew, hints are false: one
     after the other, and nothing of it is a reason for others to take over.
     """
@@ -72,7 +71,7 @@ def hiccups(draws: random.Random) -> Knobs:
     )
 
 
-def failover(draws: random.Random) -> Knobs:
+def failover(draws: Draws) -> Knobs:
     """One process after the other is killed, and is back some seconds later: others take over soon."""
     return _quiet(
         draws,
@@ -86,7 +85,7 @@ def failover(draws: random.Random) -> Knobs:
     )
 
 
-def sick(draws: random.Random) -> Knobs:
+def sick(draws: Draws) -> Knobs:
     """A steady load, and one node falls sick: nobody else may feel it for long."""
     nodes = draws.choice((3, 3, 5))
     minimum = draws.choice((2, 2, 2, nodes))

@@ -8,8 +8,6 @@ it asks for the latest offset or for an offset by time.
 
 from __future__ import annotations
 
-import random
-
 from liftlog.api.spans import frames
 from liftlog.format import CorruptBatch, decode_records, parse_batch
 from liftlog.messages import (
@@ -22,6 +20,7 @@ from liftlog.messages import (
     ReadRequest,
 )
 from liftlog.types import Batch, PartitionId, Record
+from liftlog_sim.chances import Turn
 from liftlog_sim.clients import Clientele
 from liftlog_sim.invariants import PartitionTruth, Violation
 from liftlog_sim.kernel import SECOND
@@ -59,11 +58,11 @@ class Reader:
         "_operation",
         "_process",
         "_progress",
-        "_random",
         "_seen",
         "_server",
         "_shared",
         "_target",
+        "_turns",
         "number",
     )
 
@@ -72,7 +71,9 @@ class Reader:
         self._cluster = shared.cluster
         self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self._cluster.seed}/reader/{number}")
+        knobs = self._cluster.knobs
+        name = f"reader/{number - knobs.publishers}"
+        self._turns = self._cluster.chances.turns(name, knobs.read_interval_us)
         self._process = number
         self._progress: dict[PartitionId, ReaderPosition] = {}
         self._seen: dict[PartitionId, tuple[int, int]] = {}
@@ -84,31 +85,36 @@ class Reader:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self._cluster.knobs.read_interval_us
-        self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        turn = self._turns.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._fire, turn)
 
-    def _fire(self, first: object, second: object) -> None:
+    def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
             return
-        draw, knobs = self._random, self._cluster.knobs
-        target = self._target = self._shared.targets[draw.randrange(len(self._shared.targets))]
+        draw, knobs = turn.draws, self._cluster.knobs
+        target = self._target = self._shared.target_of(turn)
+        if target is None:
+            self._schedule()
+            return
+        turn.noted(target.name)
         choice = draw.random()
         if choice < knobs.ask_latest:
-            self._ask_latest(target)
+            self._ask_latest(target, turn)
             return
         if knobs.ask_time and draw.random() < knobs.ask_time:
-            self._ask_time(target)
+            self._ask_time(target, turn)
             return
         if choice > 1.0 - knobs.front_again:
             self._begin_again(target)
-        self._server = self._shared.random_node()
+        self._server = self._shared.any_node(draw)
         progress = self._progress.get(target.partition)
         if progress is None and loses_records(target):
-            self._ask_earliest(target)
+            self._ask_earliest(target, turn)
             return
         if progress is None:
             progress = self._progress[target.partition] = ReaderPosition(0)
-        self._poll(target, progress)
+        self._poll(target, progress, turn)
 
     def _begin_again(self, target: Target) -> None:
         """From the front; in the history it is another consumer from now on."""
@@ -125,9 +131,9 @@ class Reader:
 
     # -- records -------------------------------------------------------------------------------------------
 
-    def _poll(self, target: Target, progress: ReaderPosition) -> None:
+    def _poll(self, target: Target, progress: ReaderPosition, turn: Turn) -> None:
         seen_epoch, seen_hw = self._seen.get(target.partition, (0, 0))
-        wait_ms = 400 if self._random.random() < 0.3 else 0
+        wait_ms = 400 if turn.draws.random() < 0.3 else 0
         progress.asked_purged = self._purged(target)
         request = ReadRequest(
             target.partition,
@@ -140,7 +146,7 @@ class Reader:
             progress.verify,
         )
         self._operation = ClientOperation("poll", self._process, target, self._cluster.kernel.now_us)
-        self._shared.hub.request(self._server, request, self._answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(turn.name, self._server, request, self._answered, REQUEST_TIMEOUT_US)
 
     def _answered(self, reply: object) -> None:
         operation, target = self._operation, self._target
@@ -236,7 +242,7 @@ class Reader:
 
     # -- offsets -------------------------------------------------------------------------------------------
 
-    def _ask_earliest(self, target: Target) -> None:
+    def _ask_earliest(self, target: Target, turn: Turn) -> None:
         purged = self._purged(target)
 
         def answered(reply: object) -> None:
@@ -249,14 +255,14 @@ class Reader:
             self._schedule()
 
         request = OffsetRequest(target.partition, "earliest")
-        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)
 
-    def _ask_latest(self, target: Target) -> None:
+    def _ask_latest(self, target: Target, turn: Turn) -> None:
         leader = 0
         truth = self._truth(target)
-        if truth.leaders and self._random.random() < 0.8:
+        if truth.leaders and turn.draws.random() < 0.8:
             leader = next(reversed(truth.leaders.values()))[0]
-        self._server = leader or self._shared.random_node()
+        self._server = leader or self._shared.any_node(turn.draws)
         acked_before, seen_before = truth.acked_end, truth.latest_seen
 
         def answered(reply: object) -> None:
@@ -269,15 +275,15 @@ class Reader:
             self._schedule()
 
         request = OffsetRequest(target.partition, "latest")
-        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)
 
-    def _ask_time(self, target: Target) -> None:
+    def _ask_time(self, target: Target, turn: Turn) -> None:
         """The first offset at or after the time of some committed record, or a little beside it."""
         truth = self._truth(target)
         committed = truth.contents.committed
-        record = committed[self._random.randrange(len(committed))] if committed else None
-        timestamp_ms = (record.timestamp_ms if record is not None else 0) + self._random.randrange(-50, 51)
-        self._server = self._shared.random_node()
+        record = committed[turn.draws.randrange(len(committed))] if committed else None
+        timestamp_ms = (record.timestamp_ms if record is not None else 0) + turn.draws.randrange(-50, 51)
+        self._server = self._shared.any_node(turn.draws)
         node = self._cluster.machines[self._server].node
         replica = node.replicas.get(target.partition) if node is not None else None
         sure_below = replica.log.readable if replica is not None else 0
@@ -298,4 +304,4 @@ class Reader:
             self._schedule()
 
         request = OffsetRequest(target.partition, "time", timestamp_ms)
-        self._shared.hub.request(self._server, request, answered, REQUEST_TIMEOUT_US)
+        self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)

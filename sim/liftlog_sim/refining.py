@@ -7,7 +7,7 @@ nothing and changes nothing, so that a seed runs the same with it and without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
@@ -70,6 +70,22 @@ def required_actions() -> list[str]:
     return [action.name for action in IsrSteps().actions] + required_raft_actions()
 
 
+class Disagreeing(NamedTuple):
+    """A step that a model does not explain. `place`: among those that were noted since the last check."""
+
+    place: int
+    at_us: int
+    node: int
+    model: str
+    action: str
+    """Empty if the checker names none apart from its finding."""
+    finding: str
+    text: str
+
+    def violation(self) -> Violation:
+        return Violation(NAME, self.text, self.at_us)
+
+
 class Refining:
     """The protocol trace of all nodes, checked step by step, many steps at a time.
 
@@ -118,14 +134,26 @@ class Refining:
 
     def check(self) -> None:
         """Explain every step that was noted. Raises Violation."""
+        found = self.first_disagreement()
+        if found is not None:
+            raise found.violation()
+
+    def first_disagreement(self) -> Disagreeing | None:
+        """The first step that was noted and that a model does not explain; all are forgotten."""
         waiting, self._waiting = self._waiting, []
         # One model after the other, since a loop over much of the same is fast.
         raft = self.raft.explain(waiting)
         replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)
         if raft is not None and (replicas is None or raft[0] <= replicas[0]):
-            raise Violation(NAME, f"Raft, {raft[1]}", waiting[raft[0]][0])
+            place, refused = raft
+            at_us, text = waiting[place][0], f"Raft, {refused}"
+            return Disagreeing(place, at_us, refused.node, "raft", "", refused.finding, text)
         if replicas is not None:
-            raise Violation(NAME, str(replicas[1]), waiting[replicas[0]][0])
+            place, mismatch = replicas
+            at_us, node = waiting[place][0], mismatch.node
+            text = str(mismatch)
+            return Disagreeing(place, at_us, node, "isr-steps", mismatch.action, mismatch.finding, text)
+        return None
 
     def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
         """The first step that the ISR model does not explain: its place, and why."""

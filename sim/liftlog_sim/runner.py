@@ -9,10 +9,10 @@ import gc
 import time
 from functools import cache
 
-from liftlog_sim.fault_plan import Fault
 from liftlog_sim.invariants import Violation
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.mutants import planted
+from liftlog_sim.plan import Plan
 from liftlog_sim.profiles import draw_knobs
 from liftlog_sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.step_gear import StepProcess
@@ -21,7 +21,12 @@ from liftlog_sim.world import World
 
 def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
     """Run one seed to its verdict. `watch` gets the world before it starts, to attach to the observer."""
-    knobs = draw_knobs(
+    return run_world(options, knobs_of(options), None, watch, keep_values=keep_values)
+
+
+def knobs_of(options: RunOptions) -> Knobs:
+    """The world that the seed draws, with what the options fix of it."""
+    return draw_knobs(
         options.seed,
         profile=options.profile,
         nodes=options.nodes,
@@ -29,28 +34,32 @@ def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bo
         duration_s=options.duration_s,
         faults=options.faults,
     )
-    return run_world(options, knobs, None, watch, keep_values=keep_values)
 
 
 def run_world(
     options: RunOptions,
     knobs: Knobs,
-    plan: list[Fault] | None,
+    plan: Plan | None,
     watch: Watch | None = None,
     *,
     keep_values: bool = False,
+    noting: bool = False,
 ) -> RunResult:
-    """Run a stated world to its verdict."""
+    """Run a stated world to its verdict. What the plan leaves open is drawn. `noting`: keep what is drawn, so
+    that the world (see `watch`) can give it back (`World.drawn`). Raises LiftlogError.
+    """
     mutants = planted(options.mutant)
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":
         from liftlog_sim.trio_gear import run_on_trio
 
-        return run_on_trio(options, knobs, plan, mutants, watch, keep_values)
+        return run_on_trio(options, knobs, plan, mutants, watch, keep_values, noting)
     collect_seldom()
     started = time.process_time()
-    world = World(options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values)
+    world = World(
+        options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values, noting=noting
+    )
     if watch is not None:
         watch(world)
     violation: Violation | None = None

@@ -87,6 +87,8 @@ class RunResult(msgspec.Struct, kw_only=True):
     replay: str
     refined: dict[str, int] = {}
     """What was checked against the model (`liftlog_sim/refining.py`); empty if the run was not refined."""
+    encounters: dict[str, int] = {}
+    """How often which operation came under which fault in which state (`liftlog_sim/cover/encounters.py`)."""
 
     @property
     def good(self) -> bool:
@@ -144,6 +146,7 @@ def verdict(options: RunOptions, world: World, violation: Violation | None, seco
         checks=dict(observer.checks.counts),
         replay=options.replay_command(),
         refined=observer.refining.counters() if observer.refining is not None else {},
+        encounters=world.encounters.named(),
     )
 
 
@@ -211,7 +214,7 @@ def _operate(world: World) -> None:
             chosen = _furthest(state)
             request = ElectLeaderRequest(stream.config.name, partition.index, chosen, True)
             world.observer.count("explicit elections")
-            world.clients.request(chosen, request, lambda reply: None, SECOND)
+            world.clients.request(f"operator/{partition}", chosen, request, lambda reply: None, SECOND)
 
 
 def _furthest(state: PartitionState) -> int:

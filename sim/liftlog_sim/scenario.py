@@ -5,109 +5,36 @@ must come of it. All latencies are constant, so that the step gear and the trio 
 events; after healing, both must end in the same logs, HW, epochs and ISR (`compare`). That is how the fast
 gear stays an honest stand-in for the production driver.
 
-    title = "..."            one line
-    nodes = 3                default 3
-    duration_ms = 20000      the fault phase; default 15000
-    [[stream]]               name, subject, partitions, replicas, min_insync
-    [[publish]]              stream, partition, from_ms, every_ms, until_ms, count, reply
-    [[fault]]                at_ms, kind (faults.KINDS), node (a number, "leader", ...), for_ms, links
-    [[request]]              at_ms, kind ("create" or "delete"), stream, node (a number), wait_ms
-    [expect]                 acked, at_least = {counter = n}, marks = ["R6.diverged", ...], never = [marks],
-                             streams = [names]: all that there are in the end
+The format of the files, and what is wrong with one: `liftlog_sim/directed/form.py`.
 """
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from liftlog.format import decode_records
 from liftlog.messages import CreateStreamRequest, DeleteStreamRequest
-from liftlog.types import LiftlogError, PartitionId, StreamConfig
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.bus import BusOptions
 from liftlog_sim.comparing import read_copy
-from liftlog_sim.fault_plan import KINDS, Fault
+from liftlog_sim.directed.form import PublishPart, RequestPart, Scenario
+from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.knobs import Knobs
+from liftlog_sim.mutants import mutant_named
 from liftlog_sim.network import NetworkOptions
+from liftlog_sim.plan import Plan
 from liftlog_sim.runner import run_world
 from liftlog_sim.runs import RunOptions, RunResult
 from liftlog_sim.storage import StorageTimes
 from liftlog_sim.world import World
 
-FOLDER = Path(__file__).parent / "scenarios"
 OFF_GRID_US = 337
 """Load and faults happen this far beside the full millisecond: nothing coincides with the tick of a node, and
 so nothing depends on the order of things that are due at the same instant, which a scenario does not say.
 """
-
-
-class StreamPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    subject: str = ""
-    partitions: int = 1
-    replicas: int = 3
-    min_insync: int = 0
-
-
-class PublishPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`count` messages every `every_ms`."""
-
-    stream: str
-    partition: int = 0
-    from_ms: int = 3000
-    every_ms: int = 500
-    until_ms: int = 0
-    """0 = until the fault phase ends."""
-    count: int = 3
-    reply: bool = True
-
-
-class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    at_ms: int
-    kind: str
-    node: int | str = "any"
-    for_ms: int = 1000
-    links: tuple[tuple[int, int], ...] = ()
-
-
-class RequestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A client asks one node, and waits for `wait_ms`."""
-
-    at_ms: int
-    kind: Literal["create", "delete"]
-    stream: str
-    node: int = 1
-    wait_ms: int = 8000
-
-
-class ExpectPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`acked`: least number of acknowledged messages; `at_least`: counters; `marks`: rule cases to be
-    reached; `never`: those that must not be.
-    """
-
-    acked: int = 1
-    at_least: dict[str, int] = {}
-    marks: tuple[str, ...] = ()
-    never: tuple[str, ...] = ()
-    streams: tuple[str, ...] = ()
-    """Empty = whichever."""
-
-
-class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    title: str
-    name: str = ""
-    nodes: int = 3
-    duration_ms: int = 15_000
-    tick_ms: int = 100
-    stream: tuple[StreamPart, ...] = (StreamPart("orders"),)
-    publish: tuple[PublishPart, ...] = (PublishPart("orders"),)
-    fault: tuple[FaultPart, ...] = ()
-    request: tuple[RequestPart, ...] = ()
-    expect: ExpectPart = ExpectPart()
 
 
 class ReplicaOutcome(msgspec.Struct, frozen=True):
@@ -140,36 +67,6 @@ class ScenarioOutcome(msgspec.Struct, frozen=True):
     result: RunResult
 
 
-def names() -> list[str]:
-    """All scenarios, by name."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def load(name: str) -> Scenario:
-    """Read a scenario by its name or path. Raises LiftlogError."""
-    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        scenario = msgspec.convert({"name": path.stem, **found}, Scenario)
-    except OSError:
-        raise LiftlogError(f"there is no scenario '{name}'; choose from {', '.join(names())}") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise LiftlogError(
-            f"scenario {path} cannot be read: {error}; see the format in liftlog_sim/scenario.py"
-        ) from error
-    for fault in scenario.fault:
-        if fault.kind not in KINDS:
-            raise LiftlogError(
-                f"scenario {path}: there is no fault '{fault.kind}'; choose from {', '.join(KINDS)}"
-            )
-    for request in scenario.request:
-        if not 1 <= request.node <= scenario.nodes:
-            raise LiftlogError(
-                f"scenario {path}: there is no node {request.node} to ask; choose from 1 to {scenario.nodes}"
-            )
-    return scenario
-
-
 def knobs_of(scenario: Scenario) -> Knobs:
     """A world with constant latencies and no load but the stated one."""
     streams = tuple(
@@ -183,19 +80,22 @@ def knobs_of(scenario: Scenario) -> Knobs:
         duration_us=scenario.duration_ms * MILLISECOND,
         network=NetworkOptions(latency_us=1_000, jitter_us=0),
         bus=BusOptions(latency_us=1_000, jitter_us=0),
+        client_jitter_us=0,
         storage_times=StorageTimes(write_us=50, sync_us=700, sync_jitter_us=0),
         tick_ms=scenario.tick_ms,
         publishers=1,
         publish_interval_us=0,
         readers=1,
+        read_interval_us=scenario.read.every_ms * MILLISECOND,
+        ask_latest=scenario.read.ask_latest,
         admin_interval_us=0,
         inspect_interval_us=0,
     )
 
 
-def plan_of(scenario: Scenario) -> list[Fault]:
+def plan_of(scenario: Scenario) -> Plan:
     """The stated faults."""
-    return [
+    faults = [
         Fault(
             part.at_ms * MILLISECOND + 2 * OFF_GRID_US,
             part.kind,
@@ -206,10 +106,14 @@ def plan_of(scenario: Scenario) -> list[Fault]:
         )
         for ordinal, part in enumerate(scenario.fault)
     ]
+    return Plan(faults=tuple(faults))
 
 
 def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOutcome:
-    """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended."""
+    """Play a scenario in a gear, perhaps with a planted bug, and describe how it ended.
+
+    With a bug the models look on only if nothing else shows it: an invariant says more.
+    """
     worlds: list[World] = []
 
     def watch(world: World) -> None:
@@ -219,7 +123,8 @@ def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOut
         for request in scenario.request:
             world.kernel.at(request.at_ms * MILLISECOND + OFF_GRID_US, _ask, world, request)
 
-    options = RunOptions(seed=0, gear=gear, faults="none", refine=True, mutant=mutant)
+    refine = not mutant or mutant_named(mutant).refine
+    options = RunOptions(seed=0, gear=gear, faults="none", refine=refine, mutant=mutant)
     result = run_world(options, knobs_of(scenario), plan_of(scenario), watch)
     world = worlds[0]
     return ScenarioOutcome(
@@ -247,7 +152,8 @@ def _publish(world: World, part: PublishPart) -> None:
 def _ask(world: World, part: RequestPart) -> None:
     config = StreamConfig(part.stream, part.stream, 1, min(3, world.knobs.nodes))
     request = CreateStreamRequest(config) if part.kind == "create" else DeleteStreamRequest(part.stream)
-    world.clients.request(part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
+    name = f"scenario/{part.at_ms}/{part.kind}/{part.stream}"
+    world.clients.request(name, part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
 
 
 def _unexpected(scenario: Scenario, result: RunResult, world: World) -> list[str]:

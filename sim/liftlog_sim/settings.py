@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import msgspec
 
 from liftlog.types import StreamConfig
 from liftlog_sim.bus import BusOptions
+from liftlog_sim.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.network import NetworkOptions
 from liftlog_sim.storage import StorageTimes
 
 
-def draw_streams(draws: random.Random, nodes: int, count: int) -> tuple[StreamConfig, ...]:
+def draw_streams(draws: Draws, nodes: int, count: int) -> tuple[StreamConfig, ...]:
     """Streams of the usual shape, now and then with fewer replicas or several partitions."""
     streams = []
     for number in range(count):
@@ -27,7 +27,7 @@ def draw_streams(draws: random.Random, nodes: int, count: int) -> tuple[StreamCo
     return tuple(streams)
 
 
-def small_stream(draws: random.Random, name: str, *, compact: bool, retention: bool) -> StreamConfig:
+def small_stream(draws: Draws, name: str, *, compact: bool, retention: bool) -> StreamConfig:
     """A stream whose segments are so small that rolls, compaction and retention happen within seconds."""
     limits: dict[str, Any] = {}
     if retention:
@@ -56,7 +56,7 @@ def small_stream(draws: random.Random, name: str, *, compact: bool, retention: b
 
 def squeezed(seed: int, knobs: Knobs) -> Knobs:
     """In one world of six every limit of a node is small, so that somebody always waits for room."""
-    draws = random.Random(f"{seed}/limits")
+    draws = Draws(seed, "limits")
     if draws.random() * 6 >= 1:
         return knobs
     return msgspec.structs.replace(
@@ -78,10 +78,10 @@ def index_decay_us(seed: int) -> int:
     Indexes are small, so of what strikes any file few things strike them, and what a wrong one breaks (D3)
     would hardly be seen. Drawn apart, as above.
     """
-    return random.Random(f"{seed}/indexes").choice((0, 0, SECOND))
+    return Draws(seed, "indexes").choice((0, 0, SECOND))
 
 
-def _network(draws: random.Random) -> NetworkOptions:
+def _network(draws: Draws) -> NetworkOptions:
     return NetworkOptions(
         latency_us=draws.choice((100, 500, 2_000, 10_000)),
         jitter_us=draws.choice((100, 1_000, 10_000)),
@@ -92,7 +92,7 @@ def _network(draws: random.Random) -> NetworkOptions:
     )
 
 
-def _storage(draws: random.Random) -> StorageTimes:
+def _storage(draws: Draws) -> StorageTimes:
     return StorageTimes(
         write_us=draws.choice((20, 50, 200)),
         sync_us=draws.choice((100, 300, 2_000)),
@@ -103,7 +103,7 @@ def _storage(draws: random.Random) -> StorageTimes:
     )
 
 
-def base_knobs(draws: random.Random, **fixed: object) -> Knobs:
+def base_knobs(draws: Draws, **fixed: object) -> Knobs:
     """Knobs that every profile starts from."""
     nodes = 5 if draws.random() < 0.12 else 3
     drawn: dict[str, object] = {
@@ -137,7 +137,7 @@ def base_knobs(draws: random.Random, **fixed: object) -> Knobs:
     return Knobs(**drawn)  # type: ignore[arg-type]
 
 
-def storing(draws: random.Random) -> dict[str, object]:
+def storing(draws: Draws) -> dict[str, object]:
     """Knobs of what storage does in the background."""
     return {
         "compaction_check_ms": draws.choice((500, 1500)),

@@ -10,7 +10,6 @@ The disk is fast or slow by the draw of each group; a *slow disk* fault multipli
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import msgspec
@@ -27,7 +26,9 @@ from liftlog.messages import (
     TrashLog,
 )
 from liftlog.ports import StorageGroups
+from liftlog_sim.chances import ChanceLane, amount, below
 from liftlog_sim.disk import SimulatedCrash
+from liftlog_sim.draws import SPREAD, Eight
 from liftlog_sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
@@ -58,13 +59,14 @@ class SimStorageRunner:
     __slots__ = (
         "_attached",
         "_busy",
+        "_drawn",
         "_engine",
         "_kernel",
+        "_lane",
         "_on_crash",
         "_on_error",
         "_post_all",
         "_queue",
-        "_random",
         "_times",
         "_tune",
         "groups",
@@ -74,7 +76,7 @@ class SimStorageRunner:
     def __init__(
         self,
         kernel: Kernel,
-        draws: random.Random,
+        lane: ChanceLane,
         times: StorageTimes,
         engine: StorageGroups,
         post_all: PostAll,
@@ -82,9 +84,11 @@ class SimStorageRunner:
         on_error: Callable[[Exception], None],
         tune: Callable[[StorageJob], StorageJob] | None = None,
     ) -> None:
-        """`tune`: makes background jobs as small as simulated logs are."""
+        """`lane`: of this disk's syncs. `tune`: makes background jobs as small as simulated logs are."""
         self._kernel = kernel
-        self._random = draws.random
+        self._lane = lane
+        self._drawn: Eight = (0, 0, 0, 0, 0, 0, 0, 0)
+        """For the group whose sync is under way."""
         self._times = times
         self._engine = engine
         self._post_all = post_all
@@ -151,10 +155,17 @@ class SimStorageRunner:
             self._next_group()
 
     def _sync_us(self) -> int:
-        times = self._times
-        sync_us = times.sync_us + int(times.sync_jitter_us * self._random())
-        if times.stall and self._random() < times.stall:
-            sync_us += int(times.stall_max_us * self._random())
+        times, lane = self._times, self._lane
+        drawn = self._drawn = lane.next()
+        stated = lane.stated
+        late_us = 0
+        if stated is not None:
+            late_us = stated.late_us
+        elif times.stall and below(drawn[1], times.stall):
+            late_us = int(times.stall_max_us * (drawn[1] / (times.stall * SPREAD)))
+        if late_us:
+            lane.note(lane.place, late_us=late_us)
+        sync_us = times.sync_us + amount(drawn[0], times.sync_jitter_us) + late_us
         return min(sync_us * self.slowness, max(sync_us, SLOWEST_US))
 
     def _sync(self, first: object, second: object) -> None:
@@ -168,7 +179,7 @@ class SimStorageRunner:
         except Exception as error:
             self._on_error(error)
             return
-        delay_us = int(self._times.completion_us * self._random()) if self._times.completion_us else 0
+        delay_us = amount(self._drawn[2], self._times.completion_us)
         if delay_us:
             self._kernel.after(delay_us, self._complete, events)
             return

@@ -16,10 +16,12 @@ class Strikes:
         self.active = True
         self.on_fault: Callable[[str, str, int], None] | None = None
         """Called with kind, detail and duration in µs."""
+        self.on_strike: Callable[[Fault], None] = lambda fault: None
 
     def done(self, fault: Fault, detail: str) -> None:
-        """A fault has struck: count it and show it."""
+        """A fault strikes now: count it and show it. Called before it does anything, where that is known."""
         self._account.count(f"fault {fault.kind}")
         self._account.row(fault.kind, detail)
+        self.on_strike(fault)
         if self.on_fault is not None:
             self.on_fault(fault.kind, detail, fault.duration_us)

@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from liftlog_sim.catching import Caught
+from liftlog_sim.cover.canary import sing
+from liftlog_sim.cover.required import REQUIRED_MARKS
 from liftlog_sim.coverage import GUARD_SEEDS, undecided
 from liftlog_sim.fault_plan import DISK_KINDS, KINDS
 from liftlog_sim.invariants import (
@@ -94,93 +97,6 @@ DISK_COUNTERS = (
     "metadata refused",
 )
 
-REQUIRED_MARKS = (
-    "I1.trash",
-    "I2.birth",
-    "I2.other-incarnation",
-    "I2.reset",
-    "I2.stale-registration",
-    "I2.uncounted",
-    "I2.wiped",
-    "I2.withheld",
-    "ISR.removal",
-    "M1.checkquorum",
-    "M1.commit",
-    "M1.election",
-    "M1.prevote",
-    "M1.readindex",
-    "M1.stepdown",
-    "M1.sticky",
-    "M1.transfer",
-    "M1.truncate",
-    "M1.vote",
-    "M3.repeat",
-    "N1.ready",
-    "N2.fenced",
-    "N3.step-down",
-    "N4.refused",
-    "N5.handover",
-    "N5.resign",
-    "R1.lead",
-    "R1.new-incarnation",
-    "R2.commit",
-    "R3.behind",
-    "R3.latest",
-    "R3.read",
-    "R4.ack",
-    "R5.failed",
-    "R5.failed-sync",
-    "R6.diverged",
-    "R6.duplicate-answer",
-    "R6.fenced",
-    "R6.late-answer",
-    "R6.mismatch",
-    "R6.truncate",
-    "R6.unknown",
-    "R8.commit",
-    "R9.addition",
-    "R9.removal",
-    "R9.stale",
-    "R10.join",
-    "R11.removal",
-    "R17.handover",
-    "R17.removal",
-    "R18.forgotten",
-    "R18.probation",
-    "R13.below-minimum",
-    "R13.elected",
-    "R13.eligible",
-    "R14.last-known",
-    "R14.suspect",
-    "M4.lost",
-    "R15.back",
-    "R15.election",
-    "R15.expire",
-    "R15.expiry",
-    "R15.report",
-    "D2.shortfall",
-    "D2.unreadable",
-    "D5.metadata",
-    "D5.read",
-    "D5.refused",
-    "V2.AppendReply",
-    "V2.AppendRequest",
-    "V2.VoteReply",
-    "V2.VoteRequest",
-    "V3.AppendReply",
-    "V3.AppendRequest",
-    "V3.Fetch",
-    "V3.FetchReply",
-    "V3.Forward",
-    "V3.HeartbeatReply",
-    "V4.AppendReply",
-    "V4.AppendRequest",
-    "V4.VoteReply",
-    "V4.VoteRequest",
-)
-"""Cases of the rules (Node.marks) that a full sweep must have reached."""
-
-
 class SweepResult(msgspec.Struct, kw_only=True):
     """What a sweep found. `failed` lists the seeds that violated an invariant."""
 
@@ -197,21 +113,32 @@ class SweepResult(msgspec.Struct, kw_only=True):
     checks: dict[str, int]
     profiles: dict[str, int]
     refined: dict[str, int]
+    encounters: dict[str, int]
+    """By "operation | fault | state" (`liftlog_sim/cover/encounters.py`)."""
+    canary: Caught | None = None
+    """The bug that was planted to see whether it is noticed (`liftlog_sim/cover/canary.py`)."""
 
 
 Progress = Callable[[int, int, RunResult], None]
 """Called after each seed with (done, total, its result)."""
 
 
-def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | None = None) -> SweepResult:
-    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`."""
+def run_sweep(
+    options: Sequence[RunOptions], jobs: int, progress: Progress | None = None, *, canary: bool = False
+) -> SweepResult:
+    """Run every entry of `options`, `jobs` at a time. The result does not depend on `jobs`.
+
+    `canary`: also plant a bug in a world of its own, and fail if nothing notices it.
+    """
     started = time.monotonic()
+    planted = sing(options[0].seed) if canary else None
     failed: list[RunResult] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
     checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS), 0)
     profiles: dict[str, int] = {}
     refined: dict[str, int] = {}
+    encounters: dict[str, int] = {}
     simulated_s = cpu_s = 0.0
     events = 0
     for done, result in enumerate(results_of(options, jobs), 1):
@@ -222,6 +149,7 @@ def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | Non
             (marks, result.marks),
             (checks, result.checks),
             (refined, result.refined),
+            (encounters, result.encounters),
         ):
             for name, number in found.items():
                 total[name] = total.get(name, 0) + number
@@ -235,7 +163,7 @@ def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | Non
     failed.sort(key=lambda result: result.seed)
     return SweepResult(
         seeds=len(options),
-        good=not failed and not unreached,
+        good=not failed and not unreached and (planted is None or planted.caught),
         failed=failed,
         unreached=unreached,
         simulated_s=simulated_s,
@@ -247,6 +175,8 @@ def run_sweep(options: Sequence[RunOptions], jobs: int, progress: Progress | Non
         checks=checks,
         profiles=dict(sorted(profiles.items())),
         refined=dict(sorted(refined.items())),
+        encounters=dict(sorted(encounters.items())),
+        canary=planted,
     )
 
 

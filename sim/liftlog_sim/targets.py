@@ -16,6 +16,11 @@ class Target:
         self.partition = partition
         self.subject = subject.encode()
 
+    @property
+    def name(self) -> str:
+        """As plans name it."""
+        return f"{self.stream}/{self.partition.index}"
+
 
 def loses_records(target: Target) -> bool:
     """Whether the stream's front, or records within it, may go."""

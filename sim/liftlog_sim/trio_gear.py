@@ -19,7 +19,6 @@ afterwards, since cancelling runs `finally:` blocks, which a dead process does n
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,11 +30,12 @@ from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Event
 from liftlog.types import Mutants
-from liftlog_sim.fault_plan import Fault
+from liftlog_sim.chances import ChanceLane, Chances
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.machine import Machine
+from liftlog_sim.plan import Plan
 from liftlog_sim.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.world import World
 
@@ -117,13 +117,26 @@ class TrioProcess:
                 self._machine.stop(str(stopped))
 
 
+class _Scheduling:
+    """What trio asks of a random source: in which order its runnable tasks take their turns."""
+
+    def __init__(self, lane: ChanceLane) -> None:
+        self._lane = lane
+
+    def random(self) -> float:
+        return self._lane.draws().random()
+
+    def shuffle(self, tasks: list[object]) -> None:
+        self._lane.draws().shuffle(tasks)
+
+
 @contextmanager
-def deterministic_scheduler(seed: int | str) -> Iterator[None]:
+def deterministic_scheduler(chances: Chances) -> Iterator[None]:
     """Make trio's choice among runnable tasks follow from the seed; restore everything afterwards."""
     flag = trio_run._ALLOW_DETERMINISTIC_SCHEDULING
     source = trio_run._r
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
-    trio_run._r = random.Random(f"{seed}/scheduler")
+    trio_run._r = _Scheduling(chances.lane("trio", "scheduler"))  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -134,10 +147,11 @@ def deterministic_scheduler(seed: int | str) -> Iterator[None]:
 def run_on_trio(
     options: RunOptions,
     knobs: Knobs,
-    plan: list[Fault] | None,
+    plan: Plan | None,
     mutants: Mutants,
     watch: Watch | None,
     keep_values: bool,
+    noting: bool,
 ) -> RunResult:
     """Run a world to its verdict with the production driver."""
     started = time.process_time()
@@ -151,6 +165,7 @@ def run_on_trio(
         mutants,
         plan=plan,
         keep_values=keep_values,
+        noting=noting,
         kernel=kernel,
     )
     if watch is not None:
@@ -167,7 +182,7 @@ def run_on_trio(
                 nursery.cancel_scope.cancel()
 
     try:
-        with deterministic_scheduler(options.seed):
+        with deterministic_scheduler(world.cluster.chances):
             trio.run(live, clock=clock)
     except BaseExceptionGroup as group:
         if clock.failure is None and world.account.violation is None:

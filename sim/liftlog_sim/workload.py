@@ -7,7 +7,6 @@ ack said, is always somebody's bug.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 
 from liftlog.core.metadata.records import PartitionState
@@ -30,7 +29,9 @@ from liftlog.messages import (
 )
 from liftlog.real.nats_wire import FAILS
 from liftlog.types import Message, PartitionId, StreamConfig
+from liftlog_sim.chances import Turn
 from liftlog_sim.clients import Clientele
+from liftlog_sim.draws import Draws
 from liftlog_sim.inspector import Inspector
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import MILLISECOND, SECOND
@@ -57,6 +58,8 @@ class Workload:
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
         self._answered_by: dict[bytes, PartitionId] = {}
         self._uncreated = list(cluster.knobs.streams)
+        self._creates = 0
+        self._extra_bursts = 0
         cluster.bus.on_acks = self._acks
         cluster.bus.on_refusals = self._refusals
         knobs = cluster.knobs
@@ -75,14 +78,19 @@ class Workload:
 
     def publish(self, target: Target, count: int, with_reply: bool) -> None:
         """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
-        self._publishers[0].publish(target, count, with_reply, strange=0.0)
+        self._extra_bursts += 1
+        draws = self._cluster.chances.draws("burst", self._extra_bursts)
+        self._publishers[0].publish(target, count, with_reply, f"x{self._extra_bursts}", draws, strange=0.0)
 
     # -- streams -------------------------------------------------------------------------------------------
 
     def _create(self, first: object, second: object) -> None:
         if self._uncreated:
             request = CreateStreamRequest(self._uncreated[0])
-            self._shared.hub.request(self._shared.random_node(), request, self._created, CREATE_TIMEOUT_US)
+            name = f"create/{self._creates}"
+            node = self._shared.any_node(self._cluster.chances.draws(name))
+            self._creates += 1
+            self._shared.hub.request(name, node, request, self._created, CREATE_TIMEOUT_US)
 
     def _created(self, reply: object) -> None:
         config = self._uncreated[0]
@@ -168,11 +176,9 @@ class Publisher:
         "_asks_full",
         "_cluster",
         "_deadlines",
-        "_next",
-        "_random",
         "_shared",
+        "_turns",
         "_waiting",
-        "_wish",
         "number",
     )
 
@@ -181,10 +187,9 @@ class Publisher:
         self._cluster = shared.cluster
         self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self._cluster.seed}/publisher/{number}")
-        self._wish = random.Random(f"{self._cluster.seed}/headers/{number}").random
+        mean_us = self._cluster.knobs.publish_interval_us
+        self._turns = self._cluster.chances.turns(f"publisher/{number}", mean_us)
         self._asks_full = number % 2 == 0
-        self._next = 0
         self._waiting: dict[bytes, ClientOperation] = {}
         self._deadlines: deque[tuple[int, list[ClientOperation]]] = deque()
         self._again = 0
@@ -193,33 +198,47 @@ class Publisher:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self._cluster.knobs.publish_interval_us
-        if mean_us:
-            self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        turn = self._turns.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._fire, turn)
 
-    def _fire(self, first: object, second: object) -> None:
+    def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
             return
         self._give_up()
-        knobs = self._cluster.knobs
-        target = self._shared.targets[self._random.randrange(len(self._shared.targets))]
-        size = 1 + self._random.randrange(knobs.burst_max) + min(self._again, knobs.burst_max)
-        self._again = 0
-        self.publish(target, size, self._random.random() < knobs.with_reply)
+        knobs, draws = self._cluster.knobs, turn.draws
+        target = self._shared.target_of(turn)
+        if target is not None:
+            size = 1 + draws.part("size").randrange(knobs.burst_max) + min(self._again, knobs.burst_max)
+            size = turn.count or size
+            self._again = 0
+            turn.noted(target.name, size)
+            with_reply = draws.part("reply").random() < knobs.with_reply
+            self.publish(target, size, with_reply, str(turn.number), draws)
         self._schedule()
 
-    def publish(self, target: Target, count: int, with_reply: bool, strange: float = STRANGE_SHARE) -> None:
-        """One burst on one subject, at this instant. `strange`: what share is to be refused."""
+    def publish(
+        self,
+        target: Target,
+        count: int,
+        with_reply: bool,
+        burst: str,
+        draws: Draws,
+        strange: float = STRANGE_SHARE,
+    ) -> None:
+        """One burst on one subject, at this instant. Values are numbered within their `burst`. `strange`:
+        what share is to be refused.
+        """
         now_us = self._cluster.kernel.now_us
         messages: list[Message] = []
         operations: list[ClientOperation] = []
-        filler = b"." * self._random.randrange(self._cluster.knobs.value_filler + 1)
-        for _ in range(count):
-            self._next += 1
-            value = b"%d-%d" % (self.number, self._next)
+        filler = b"." * draws.part("filler").randrange(self._cluster.knobs.value_filler + 1)
+        for place in range(count):
+            own = draws.part(place)
+            value = f"{self.number}-{burst}-{place}".encode()
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
-            lines = self._key_lines() if target.config.compact else []
-            lines += self._wish_lines(target, value, strange)
+            lines = self._key_lines(own) if target.config.compact else []
+            lines += self._wish_lines(target, value, strange, own)
             headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
             messages.append(Message(target.subject, reply, headers, value + filler))
             operations.append(ClientOperation("send", self.number, target, now_us, value))
@@ -239,9 +258,9 @@ class Publisher:
             for operation in operations:
                 operation.end("fail", now_us, error="no responders")
 
-    def _key_lines(self) -> list[bytes]:
+    def _key_lines(self, draw: Draws) -> list[bytes]:
         """A key, and now and then the word that deletes it; a few messages have none."""
-        draw, knobs = self._random, self._cluster.knobs
+        knobs = self._cluster.knobs
         if draw.random() < 0.1:
             return []
         lines = [b"Liftlog-Key: k%d" % draw.randrange(knobs.keys)]
@@ -249,10 +268,10 @@ class Publisher:
             lines.append(b"Liftlog-Tombstone: 1")
         return lines
 
-    def _wish_lines(self, target: Target, value: bytes, strange: float) -> list[bytes]:
+    def _wish_lines(self, target: Target, value: bytes, strange: float, draws: Draws) -> list[bytes]:
         """What else a message asks for: half of the publishers want the full ack, some name the stream."""
         lines = [b"Liftlog-Ack: full"] if self._asks_full else []
-        drawn = self._wish()
+        drawn = draws.random()
         if drawn < strange:
             self._shared.strange.add(value)
             # Before the others: of two equal names the first counts.
@@ -299,13 +318,10 @@ class Admin:
 
     __slots__ = (
         "_account",
-        "_beyond",
         "_cluster",
         "_extra",
-        "_random",
-        "_rivals",
-        "_serial",
         "_shared",
+        "_turns",
         "number",
     )
 
@@ -314,67 +330,70 @@ class Admin:
         self._cluster = shared.cluster
         self._account = shared.account
         self.number = number
-        self._random = random.Random(f"{self._cluster.seed}/admin")
-        self._rivals = random.Random(f"{self._cluster.seed}/rivals")
-        self._beyond = random.Random(f"{self._cluster.seed}/beyond").random
+        self._turns = self._cluster.chances.turns("admin/0", self._cluster.knobs.admin_interval_us)
         self._extra = ""
-        self._serial = 0
 
     def start(self) -> None:
         self._schedule()
 
     def _schedule(self) -> None:
-        mean_us = self._cluster.knobs.admin_interval_us
-        if mean_us:
-            self._cluster.kernel.after(int(self._random.expovariate(1.0) * mean_us) + 1, self._fire)
+        turn = self._turns.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._fire, turn)
 
-    def _fire(self, first: object, second: object) -> None:
+    def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
             return
+        draws = turn.draws
+        turn.noted()
         self._account.count("admin requests")
         purgeable = [target for target in self._shared.targets if is_purged(target.config)]
-        if purgeable and self._random.random() < self._cluster.knobs.purge_share:
-            self._purge(purgeable[self._random.randrange(len(purgeable))])
+        if purgeable and draws.random() < self._cluster.knobs.purge_share:
+            self._purge(purgeable[draws.randrange(len(purgeable))], turn)
             self._schedule()
             return
         patience_us = self._cluster.knobs.admin_patience_us
-        self._shared.hub.request(self._choose_node(), self._request(), self._answered, patience_us)
+        node = self._choose_node(draws)
+        self._shared.hub.request(turn.name, node, self._request(turn), self._answered, patience_us)
         self._schedule()
 
-    def _request(self) -> ClientMessage:
+    def _request(self, turn: Turn) -> ClientMessage:
         names = self._cluster.knobs.names
-        if names and self._random.random() < 0.8:
-            return self._short_lived(names)
-        return self._draw_rival() or self._draw()
+        if names and turn.draws.random() < 0.8:
+            return self._short_lived(names, turn.draws)
+        return self._draw_rival(turn.draws) or self._draw(turn)
 
-    def _short_lived(self, names: int) -> ClientMessage:
+    def _short_lived(self, names: int, draws: Draws) -> ClientMessage:
         """Create or delete a stream: each name has its own shape."""
-        number = self._random.randrange(names)
+        number = draws.randrange(names)
         name = f"brief-{number}"
-        if self._random.random() < 0.5:
+        if draws.random() < 0.5:
             return DeleteStreamRequest(name)
         partitions, replicas = ((1, 3), (6, 1), (5, 3))[number]
         return CreateStreamRequest(StreamConfig(name, f"brief{number}", partitions, replicas))
 
-    def _purge(self, target: Target) -> None:
+    def _purge(self, target: Target, turn: Turn) -> None:
         """Purge a part of a partition, mostly by its leader."""
-        partition = target.partition
+        partition, draws = target.partition, turn.draws
         truth = self._account.truth(partition)
-        before = self._random.randrange(truth.hw + 1)
-        if self._random.random() < 0.7:
+        before = draws.randrange(truth.hw + 1)
+        if draws.random() < 0.7:
             before = min(before, truth.purged + 20)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else self._shared.random_node()
-        if self._beyond() < 0.05:
+        somebody = self._shared.any_node(draws)
+        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
+        if draws.random() < 0.05:
             # Nobody commits so much before it arrives: it is refused (C3).
             request = PurgeRequest(partition, truth.hw + 100_000)
-            self._shared.hub.request(leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
+            name = f"{turn.name}/beyond"
+            self._shared.hub.request(name, leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
         truth.purge_asked = max(truth.purge_asked, before)
 
         def answered(reply: object) -> None:
             if isinstance(reply, DoneReply):
                 self._purged(partition, before)
 
-        self._shared.hub.request(leader, PurgeRequest(partition, before), answered, 2 * REQUEST_TIMEOUT_US)
+        request = PurgeRequest(partition, before)
+        self._shared.hub.request(turn.name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
 
     def _purged(self, partition: PartitionId, before: int) -> None:
         """A server says that everything below `before` is gone."""
@@ -391,43 +410,43 @@ class Admin:
         except Violation as violation:
             self._account.fail(violation)
 
-    def _choose_node(self) -> int:
-        if self._random.random() < self._cluster.knobs.admin_to_controller:
+    def _choose_node(self, draws: Draws) -> int:
+        if draws.random() < self._cluster.knobs.admin_to_controller:
             for machine in self._cluster.machines.values():
                 if machine.node is not None and machine.node.raft.is_leader:
                     return machine.number
-        return self._shared.random_node()
+        return self._shared.any_node(draws)
 
     def _answered(self, reply: object) -> None:
         if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
             self._extra = ""
 
-    def _draw_rival(self) -> ClientMessage | None:
+    def _draw_rival(self, draws: Draws) -> ClientMessage | None:
         """Ask for a second stream that would answer the messages of another one: refused (N9)."""
-        if self._rivals.random() >= RIVAL_SHARE:
-            return None
         answering = [target for target in self._shared.targets if target.config.ack_reply]
-        target = answering[self._rivals.randrange(len(answering))]
+        if draws.random() >= RIVAL_SHARE or not answering:
+            return None
+        target = answering[draws.randrange(len(answering))]
         return CreateStreamRequest(StreamConfig("rival", target.subject.decode(), 1, 1))
 
-    def _draw(self) -> ClientMessage:
-        draw = self._random
+    def _draw(self, turn: Turn) -> ClientMessage:
+        draw = turn.draws
         choice = draw.randrange(8)
         if choice <= 1:
             return RebalanceRequest()
         if choice <= 3:
             target = self._shared.targets[draw.randrange(len(self._shared.targets))]
-            return ElectLeaderRequest(target.stream, target.partition.index, self._shared.random_node())
+            return ElectLeaderRequest(target.stream, target.partition.index, self._shared.any_node(draw))
         if choice == 4:
-            return TransferControllerRequest(self._shared.random_node())
+            return TransferControllerRequest(self._shared.any_node(draw))
         if choice == 5:
             return StreamInfoRequest()
         if self._extra:
             name, self._extra = self._extra, ""
             return DeleteStreamRequest(name)
-        self._serial += 1
-        self._extra = EXTRA_STREAMS[self._serial % 3]
-        return CreateStreamRequest(StreamConfig(self._extra, f"extra.{self._serial % 3}", 1, 3))
+        number = turn.number % len(EXTRA_STREAMS)
+        self._extra = EXTRA_STREAMS[number]
+        return CreateStreamRequest(StreamConfig(self._extra, f"extra.{number}", 1, 3))
 
 
 def is_purged(config: StreamConfig) -> bool:

@@ -10,10 +10,11 @@ Each part knows those below it and is handed them; only the world knows all, and
     Hunter, Faults, Atlas    break things, within what the protocol promises to survive
     Workload                 publishers, readers, administrators
     Account                  what is known for sure, counts, the first violation
+    Encounters               which operation came under which fault, in which state
     Cluster, Machine         what runs; a machine tells its life to hooks
 
-Everything random comes from streams named after their purpose and derived from the seed, so that more draws
-for one purpose never disturb another.
+Everything random is drawn by name (`liftlog_sim/draws.py`), so that what one draws never disturbs another; a
+plan may state what can be taken away one by one (`liftlog_sim/plan.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ from liftlog.ports import DiskError
 from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
 from liftlog_sim.account import Account
 from liftlog_sim.atlas import Atlas
+from liftlog_sim.chances import Chances
 from liftlog_sim.clients import Clientele, ClientHub
 from liftlog_sim.cluster import Cluster
 from liftlog_sim.connections import Connections
-from liftlog_sim.fault_plan import Fault, draw_plan
+from liftlog_sim.cover.encounters import Encounters
+from liftlog_sim.fault_drawing import draw_plan
+from liftlog_sim.fault_plan import Fault
 from liftlog_sim.faults import Faults
 from liftlog_sim.hunter import Hunter
 from liftlog_sim.kernel import MILLISECOND, Kernel
@@ -37,6 +41,7 @@ from liftlog_sim.knobs import Knobs
 from liftlog_sim.liars import Liars
 from liftlog_sim.machine import Machine, MachineSite, Process
 from liftlog_sim.observer import Observer
+from liftlog_sim.plan import DRAWN, Plan
 from liftlog_sim.strikes import Strikes
 from liftlog_sim.workload import Workload
 
@@ -106,14 +111,17 @@ class World:
         gear: Gear,
         mutants: Mutants = NO_MUTANTS,
         *,
-        plan: list[Fault] | None = None,
+        plan: Plan | None = None,
         keep_values: bool = False,
+        noting: bool = False,
         kernel: Kernel | None = None,
     ) -> None:
         self.seed = seed
         self.knobs = knobs
         self.kernel = kernel if kernel is not None else Kernel()
-        self.cluster = cluster = Cluster(seed, knobs, self.kernel)
+        stated = (plan or DRAWN).check(knobs.nodes)
+        self.chances = chances = Chances(self.kernel, seed, stated, noting=noting)
+        self.cluster = cluster = Cluster(knobs, chances)
         self.account = account = Account(self.kernel, mutants)
         self.network = cluster.network
         self.bus = cluster.bus
@@ -122,11 +130,13 @@ class World:
         shared = Clientele(cluster, account, keep_values=keep_values)
         self.clients = shared.hub
         self.workload = Workload(shared)
-        self.faults = self._faults(draw_plan(seed, knobs) if plan is None else plan)
+        self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
+        self.encounters = Encounters(cluster, self.workload.targets, self.faults.strikes)
+        self._count_encounters()
         self.hunter = Hunter(cluster, self.faults)
         self.observer = Observer(cluster, account, self.faults, self.hunter)
         surroundings = MachineSite(
-            seed, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
+            chances, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
         wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
         for number in range(1, knobs.nodes + 1):
@@ -140,6 +150,12 @@ class World:
         cluster.network.on_lie = liars.told
         return Faults(cluster, account, strikes, Atlas(cluster, account), liars, plan)
 
+    def _count_encounters(self) -> None:
+        encounters = self.encounters
+        self.faults.strikes.on_strike = encounters.struck
+        self.bus.on_publish = encounters.published
+        self.clients.on_request = encounters.requested
+
     def start(self) -> None:
         """Schedule the first steps of everybody."""
         for machine in self.machines.values():
@@ -150,6 +166,10 @@ class World:
 
     def _boot(self, machine: Machine, second: object) -> None:
         machine.start()
+
+    def drawn(self) -> Plan:
+        """The plan of what has been drawn so far, of a world that notes it (`noting`)."""
+        return self.chances.drawn(self.faults.plan)
 
     def newest_metadata(self) -> Metadata | None:
         """The metadata of the running node that has applied most."""

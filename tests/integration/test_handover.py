@@ -8,6 +8,8 @@ import pytest
 
 from liftlog.trace.replica_lines import GroupStep
 from liftlog.types import StreamConfig
+from liftlog_sim.page.from_nodes import chart_of_nodes
+from liftlog_sim.page.writing import PAGE_BYTES_MAX, write_page
 from liftlog_spec.refine.traces import read_lines
 from tests.integration.cluster import Harness, Writer, until, with_cluster
 
@@ -34,6 +36,20 @@ def commands(folder: Path) -> list[GroupStep]:
             if isinstance(line, GroupStep):
                 found[line.index, line.partition] = line
     return [found[key] for key in sorted(found, key=lambda key: key[0])]
+
+
+def require_page(folder: Path) -> None:
+    """What real nodes have written makes a page: all of it, in causal order."""
+    chart = chart_of_nodes(sorted((folder / "traces").iterdir()))
+    assert chart.nodes == [1, 2, 3] and chart.disagreement is None and not chart.notes
+    assert sum(step.words == "starts" for step in chart.steps) == 4
+    linked = [step for step in chart.steps if step.arrival is not None and step.arrival.sent >= 0]
+    assert len(linked) > 100
+    for step in linked:
+        assert step.arrival is not None
+        assert chart.steps[step.arrival.sent].node == step.arrival.sender
+        assert step.arrival.sent < step.number
+    assert write_page(chart, folder / "cluster.html") < PAGE_BYTES_MAX
 
 
 @pytest.mark.parametrize("office", ["leader", "controller", "both"])
@@ -63,6 +79,7 @@ def test_a_stopped_node_s_successors_are_chosen_by_its_leaving(tmp_path: Path, o
         await cluster.check_nothing_lost("s", writer)
 
     with_cluster(tmp_path, 3, story)
+    require_page(tmp_path)
     told = commands(tmp_path / "traces")
     names = [step.command for step in told]
     assert "ExpireNode" not in names

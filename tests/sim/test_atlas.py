@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from liftlog.types import OffsetRange, PartitionId, StreamConfig
 from liftlog_sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
 from liftlog_sim.copies import Place, copy_of, places, segment_paths
+from liftlog_sim.draws import Draws
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
@@ -195,7 +194,7 @@ def test_what_a_strike_does_is_what_the_atlas_notes(kind: str) -> None:
         before = {path: machine.disk.content(path) for path in machine.disk.files()}
         fault = Fault(world.kernel.now_us, kind, "1", SECOND, ordinal)
         strike = getattr(world.faults._disks, kind)
-        strike(fault, machine, random.Random(ordinal))
+        strike(fault, machine, Draws("strike", ordinal))
         machine.disk.evict()
         after = {path: machine.disk.content(path) for path in machine.disk.files()}
         changed = {path for path in before if before[path] != after[path]}

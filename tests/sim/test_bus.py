@@ -18,6 +18,7 @@ from liftlog.messages import (
 )
 from liftlog.types import Message, PartitionId
 from liftlog_sim.bus import BusConnection, BusOptions, SimBus, subject_matches
+from liftlog_sim.chances import Chances
 from liftlog_sim.clock import SimClock
 from liftlog_sim.kernel import SECOND, Kernel
 
@@ -28,7 +29,7 @@ OPTIONS = BusOptions(latency_us=100, jitter_us=0, subscribe_us=1000, connect_us=
 class Setup:
     def __init__(self) -> None:
         self.kernel = Kernel()
-        self.bus = SimBus(self.kernel, 1, OPTIONS)
+        self.bus = SimBus(Chances(self.kernel, 1), OPTIONS)
         self.events: list[Event] = []
         self.connection = BusConnection(
             self.bus, self.kernel, 1, SimClock(self.kernel), lambda event: self.events.append(event)

@@ -33,7 +33,7 @@ def test_a_run_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_violation_ends_with_exit_code_1_and_its_replay_command(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     arguments = [
         "sim",
@@ -46,11 +46,12 @@ def test_a_violation_ends_with_exit_code_1_and_its_replay_command(
         "restarted_leader_keeps_epoch",
         "--quiet",
     ]
+    arguments += ["--failures", str(tmp_path)]
     assert main(arguments) == 1
     out = capsys.readouterr().out
     assert "verdict: OneLeaderPerEpoch is violated at" in out
-    command = out.partition("replay with: liftlog ")[2].strip()
-    assert main([*command.split(), "--quiet"]) == 1
+    command = out.partition("replay with: liftlog ")[2].partition("\n")[0]
+    assert main([*command.split(), "--quiet", "--failures", str(tmp_path)]) == 1
     assert capsys.readouterr().out.partition("verdict")[2] == out.partition("verdict")[2]
 
 

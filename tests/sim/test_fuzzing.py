@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from liftlog.messages import intake
 from liftlog.types import LiftlogError, Mutants
 from liftlog_sim import fuzz_node, fuzzing, lies
+from liftlog_sim.draws import Draws
 from liftlog_sim.fuzz_command import _count
 
 Decode = Callable[[Any, bytes | memoryview, str], Any]
@@ -22,7 +22,7 @@ Decode = Callable[[Any, bytes | memoryview, str], Any]
 @pytest.mark.parametrize("target", fuzzing.TARGETS, ids=lambda target: target.name)
 def test_v1_each_target_takes_what_is_good(target: fuzzing.FuzzTarget) -> None:
     for number in range(30):
-        assert fuzzing.tried(target, target.good(random.Random(number))) == (False, "")
+        assert fuzzing.tried(target, target.good(Draws(number))) == (False, "")
 
 
 @pytest.mark.parametrize("target", fuzzing.TARGETS, ids=lambda target: target.name)
@@ -95,7 +95,7 @@ def test_the_node_s_episodes_reach_every_role_and_rule() -> None:
 
 
 def test_mutations_are_near_to_what_they_come_from() -> None:
-    draws = random.Random(1)
+    draws = Draws(1)
     data = bytes(range(50))
     changed = [lies.mutated(data, draws) for _ in range(500)]
     assert sum(one != data for one in changed) > 450

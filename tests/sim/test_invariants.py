@@ -498,6 +498,7 @@ def test_every_evaluation_is_counted() -> None:
         "MetadataReads",
         "NoFalseDamage",
         "NoInputEndsNode",
+        "NothingHeldBack",
         "OneAnswer",
         "ProbationServed",
         "ReadyIsSubscribed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from liftlog_sim.chances import Chances
 from liftlog_sim.clock import SimClock, SimRandom
 from liftlog_sim.kernel import Kernel
 
@@ -70,7 +71,8 @@ def test_a_paused_clock_reaches_nothing_and_catches_up_afterwards() -> None:
 
 
 def test_random_streams_are_independent_and_repeatable() -> None:
-    one, same, other = SimRandom(7, "a"), SimRandom(7, "a"), SimRandom(7, "b")
+    kernel = Kernel()
+    one, same, other = (SimRandom(Chances(kernel, 7).lane(node, "timers")) for node in "aab")
     draws = [one.bits(32) for _ in range(4)]
     assert draws == [same.bits(32) for _ in range(4)]
     assert draws != [other.bits(32) for _ in range(4)]

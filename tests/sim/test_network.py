@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from liftlog.messages import Heartbeat, Received
+from liftlog_sim.chances import Chances
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.network import NetworkOptions, NetworkPort, SimNetwork
 
@@ -11,8 +12,9 @@ class Setup:
     def __init__(self, options: NetworkOptions, seed: int = 1) -> None:
         self.kernel = Kernel()
         self.arrived: list[tuple[int, Received]] = []
+        self.chances = Chances(self.kernel, seed)
         self.network = SimNetwork(
-            self.kernel, seed, options, lambda to, event: self.arrived.append((to, event))
+            self.chances, options, lambda to, event: self.arrived.append((to, event))
         )
 
     def send(self, count: int, sender: int = 1, to: int = 2) -> list[int]:

@@ -148,14 +148,18 @@ def test_a_lookup_by_time_is_judged_by_what_the_copy_can_give(monkeypatch: pytes
     assert len(logs) == len(nodes) and all(log.hw > 1 for log in logs)
     rebuilt = 0
 
-    def request(hub: object, server: int, asked: object, answered: Callable[[object], None], _: int) -> None:
+    def request(
+        hub: object, name: str, server: int, asked: object, answered: Callable[[object], None], _: int
+    ) -> None:
         for _rebuild in range(rebuilt):
             world.account.count("rebuilds")
         answered(OffsetReply(target.partition, 0, 1))
 
     def ask() -> None:
         for _ in range(20):
-            reader._ask_time(target)
+            turn = reader._turns.next()
+            assert turn is not None
+            reader._ask_time(target, turn)
 
     monkeypatch.setattr(ClientHub, "request", request)
     judged = world.account.checks.counts["TimeLookup"]
@@ -231,7 +235,7 @@ def test_a_reset_is_where_a_log_begins_once_storage_has_done_it_and_it_may_go_ba
     key = (machine.number, replica.id)
     world.observer.truth(replica.id).purge_asked = 3
     for number in world.machines:
-        world.clients.request(number, PurgeRequest(replica.id, 3), lambda reply: None, SECOND)
+        world.clients.request("test", number, PurgeRequest(replica.id, 3), lambda reply: None, SECOND)
     world.kernel.run_until(world.kernel.now_us + 3 * SECOND)
     assert world.account.log_starts[key] == replica.log_start == 3
     machine.damaged_run = machine.restarts

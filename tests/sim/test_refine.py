@@ -157,7 +157,7 @@ def test_R16_an_election_that_may_lose_something_is_followed() -> None:
             if chosen not in state.isr and metadata.is_live(chosen):
                 asked.append(chosen)
                 request = ElectLeaderRequest(stream.config.name, 0, chosen, True)
-                world.clients.request(state.leader, request, lambda reply: None, SECOND)
+                world.clients.request("test", state.leader, request, lambda reply: None, SECOND)
             elif chosen not in state.isr:
                 world.kernel.at(world.kernel.now_us + MILLISECOND, elect, chosen)
 

@@ -18,6 +18,7 @@ from liftlog_sim.comparing import compare_copies
 from liftlog_sim.fault_plan import Fault
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.knobs import Knobs
+from liftlog_sim.plan import Plan
 from liftlog_sim.runs import heal, unhealed
 from liftlog_sim.step_gear import StepProcess
 from liftlog_sim.storage import StorageTimes
@@ -74,7 +75,7 @@ def test_a_stream_asked_for_while_the_cluster_starts_gets_a_leader() -> None:
     def ask(first: object, second: object) -> None:
         """Every node, all the time: one of the requests comes when nodes are registered but not yet live."""
         for number in world.machines:
-            world.clients.request(number, request, lambda reply: None, CREATE_TIMEOUT_US)
+            world.clients.request("test", number, request, lambda reply: None, CREATE_TIMEOUT_US)
 
     for at_ms in range(0, 2500, 5):
         world.kernel.at(at_ms * MILLISECOND, ask)
@@ -204,7 +205,7 @@ def test_an_answer_to_an_earlier_run_cuts_nothing() -> None:
 
 def test_a_disk_that_is_set_back_to_a_damaged_copy_of_itself_is_still_damaged() -> None:
     """The copy was taken while a state file was damaged: who forgets that blames storage for it."""
-    world = new_world(9, scrub_bytes_per_s=0, faults=(("rollback", 1),), plan=[])
+    world = new_world(9, scrub_bytes_per_s=0, faults=(("rollback", 1),), plan=Plan(faults=()))
     run(world, 8 * SECOND)
     machine = world.machines[follower(world)]
     partition = partition_of(world)
@@ -230,7 +231,7 @@ def test_a_disk_that_is_set_back_to_a_damaged_copy_of_itself_is_still_damaged() 
 def test_a_folder_that_is_lost_in_the_run_that_made_the_stream_is_not_an_empty_log(emptied: bool) -> None:
     """With one replica nobody else knows: it must not lead again from offset 0 as if nothing had been."""
     stream = StreamConfig("alone", "alone", 1, 1)
-    world = new_world(10, streams=(stream,), faults=(), plan=[])
+    world = new_world(10, streams=(stream,), faults=(), plan=Plan(faults=()))
     run(world, 10 * SECOND)
     newest = world.newest_metadata()
     assert newest is not None
@@ -255,7 +256,7 @@ def test_a_folder_that_is_lost_in_the_run_that_made_the_stream_is_not_an_empty_l
 
 def test_a_full_disk_under_the_metadata_does_not_end_a_node() -> None:
     """D5: it votes for nobody, acknowledges nothing that is not stored, and goes on when there is space."""
-    world = new_world(11, faults=(), plan=[])
+    world = new_world(11, faults=(), plan=Plan(faults=()))
     run(world, 8 * SECOND)
     newest = world.newest_metadata()
     assert newest is not None
@@ -281,14 +282,15 @@ def purge(world: World, before: int) -> None:
     partition = partition_of(world)
     world.observer.truth(partition).purge_asked = before
     for number in world.machines:
-        world.clients.request(number, PurgeRequest(partition, before), lambda reply: None, CREATE_TIMEOUT_US)
+        request = PurgeRequest(partition, before)
+        world.clients.request("test", number, request, lambda reply: None, CREATE_TIMEOUT_US)
 
 
 def test_a_lost_copy_that_was_begun_anew_at_its_leaders_log_start_is_whole() -> None:
     """Disk profile, seed 2316: nobody heard of where the reset made the log begin, and so the offsets below
     it counted as still missing.
     """
-    world = new_world(11, faults=(), plan=[])
+    world = new_world(11, faults=(), plan=Plan(faults=()))
     run(world, 8 * SECOND)
     partition, machine = partition_of(world), world.machines[follower(world)]
     purge(world, world.observer.truth(partition).hw - 3)

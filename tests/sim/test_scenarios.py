@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from liftlog.types import LiftlogError
-from liftlog_sim.scenario import compare, load, names, run_scenario
+from liftlog_sim.directed.form import load, names
+from liftlog_sim.scenario import compare, run_scenario
 
 
 def test_there_are_at_least_twenty_scenarios() -> None:
@@ -31,8 +32,8 @@ def test_I1_M3_a_late_deletion_spares_the_stream_that_was_created_again_under_it
     scenario = load("late_delete")
     mended = run_scenario(scenario, "step")
     assert mended.invariant == "" and mended.unexpected == ()
-    # The name is resolved by nobody then, so that it is cut off a little earlier.
-    requests = [replace(one, at_ms=4999 if one.at_ms == 4997 else one.at_ms) for one in scenario.request]
+    # The name is resolved by nobody then, so that it is on its way sooner: it is asked later.
+    requests = [replace(one, at_ms=5000 if one.at_ms == 4996 else one.at_ms) for one in scenario.request]
     broken = run_scenario(replace(scenario, request=tuple(requests)), "step", mutant="delete_by_name")
     assert "the streams are ['orders'], ['brief', 'orders'] expected" in broken.unexpected
 

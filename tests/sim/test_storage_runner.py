@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 from liftlog.messages import AppendLog, Durable, Event, LogRead, ReadLog, StorageJob
 from liftlog.types import PartitionId, Ticket
+from liftlog_sim.chances import Chances
 from liftlog_sim.disk import SimulatedCrash
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.storage import SLOWEST_US, SimStorageRunner, StorageTimes
@@ -47,7 +47,7 @@ class Setup:
         self.errors: list[Exception] = []
         self.runner = SimStorageRunner(
             self.kernel,
-            random.Random(1),
+            Chances(self.kernel, 1).lane("1>disk", "sync"),
             times,
             self.engine,
             self._take,

@@ -23,6 +23,7 @@ from liftlog.testing import (
     check_random_conformance,
 )
 from liftlog.types import LiftlogError
+from liftlog_sim.chances import Chances
 from liftlog_sim.clock import SimClock, SimRandom
 from liftlog_sim.disk import SimDisk
 from liftlog_sim.kernel import Kernel
@@ -101,7 +102,7 @@ def test_both_clocks_and_both_sources_of_randomness_conform() -> None:
     trio.run(check_real)
     check_clock_conformance(SimClock(Kernel(), rate=1.2, skew_ms=-300))
     check_random_conformance(RealRandom())
-    check_random_conformance(SimRandom(7, "node 1"))
+    check_random_conformance(SimRandom(Chances(Kernel(), 7).lane("node 1", "timers")))
 
 
 def test_the_suite_notices_a_clock_that_runs_backward_and_a_dead_source_of_randomness() -> None:
@@ -119,7 +120,7 @@ def test_the_suite_notices_a_clock_that_runs_backward_and_a_dead_source_of_rando
     with pytest.raises(ConformanceError, match="never goes backward"):
         check_clock_conformance(Backward(Kernel()))
     with pytest.raises(ConformanceError, match="differ"):
-        check_random_conformance(Dead(7, "node 1"))
+        check_random_conformance(Dead(Chances(Kernel(), 7).lane("node 1", "timers")))
 
 
 HOLDER = """

@@ -289,6 +289,8 @@ class PartitionCommands:
         if wanted:
             return self._lead(partition, loads.least_leading(wanted))
         eligible = [node for node in partition.eligible if is_live(node)]
+        if not eligible and self._mutants.any_live_replica_leads:
+            eligible = [node for node in partition.replicas if is_live(node)]
         if eligible:
             return self._lead_from_eligible(partition, loads.least_leading(eligible))
         chosen = greatest_last_known(partition, is_live, self._mark)

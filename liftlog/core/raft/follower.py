@@ -19,6 +19,8 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
     matched = prev_index + len(request.entries)
     if request.entries:
         _merge(state, request.entries)
+        if state.mutants.raft_ack_whole_log:
+            matched = log.last_index
         acknowledged = matched
     else:
         # A heartbeat is answered at once, even while the disk is slow, and claims only what is synced.
@@ -52,3 +54,5 @@ def _merge(state: RaftState, entries: list[Entry]) -> None:
             state.truncate(entry.index - 1)
         state.append(entries[position:])
         return
+    if state.mutants.raft_cuts_what_matches and log.last_index > max(entries[-1].index, state.commit):
+        state.truncate(max(entries[-1].index, state.commit))

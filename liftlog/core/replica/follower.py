@@ -48,7 +48,7 @@ class Follower:
             request=following.request,
             offset=log.leo,
             durable_leo=log.trusted_leo,
-            last_epoch=log.history.last(),
+            last_epoch=0 if ctx.mutants.last_epoch_forgotten and following.verified else log.history.last(),
             max_bytes=ctx.config.fetch_max_bytes,
             log_start=log.log_start,
             clean_point=min(log.clean_point, log.trusted_leo),
@@ -220,6 +220,8 @@ class Follower:
         """R6: cut to the end of the largest common epoch as far as known, then ask again."""
         log = self.log
         self.ctx.mark("R6.diverged")
+        if self.ctx.mutants.hw_before_cut:
+            log.commit(max(log.hw, min(reply.leader_leo, log.leo)))
         target, unknown = self._cut_of(reply)
         consent = unknown or self._group_consents()
         if target < log.log_start and not self.ctx.mutants.end_of_requested_epoch:

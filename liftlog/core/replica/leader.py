@@ -94,6 +94,8 @@ class Leader:
         """N3: nothing in flight is answered."""
         if any(inflight.replies is not None and any(inflight.replies) for inflight in self.inflight):
             self.ctx.mark("N3.unanswered")
+        for inflight in self.inflight if self.ctx.mutants.step_down_acks else ():
+            self._acknowledge(inflight.base, inflight.replies or [], inflight.full)
         self.inflight.clear()
 
     def subscribe(self) -> None:

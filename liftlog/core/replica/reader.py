@@ -160,7 +160,8 @@ class Readers:
         if log.state != READY:
             self.ctx.mark("D5.read")
         end = log.readable
-        batches = log.cached(request.offset, end, request.max_bytes)
+        reach = log.leo if self.ctx.mutants.read_above_hw else end
+        batches = log.cached(request.offset, reach, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
             self._answer(client, request.offset, batches, end, log.dropped_below)

@@ -301,7 +301,8 @@ class Replica:
         log, roles = self.log, self.roles
         if roles is not None and roles.state.epoch == record.epoch:
             roles.state.view(record)
-            roles.isr.advance()
+            if not self.ctx.mutants.hw_not_weighed_again:
+                roles.isr.advance()
             self._settle()
             roles.purges.check()
             return

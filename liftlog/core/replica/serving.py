@@ -110,6 +110,8 @@ class Serving:
         log = self.log
         if self.ctx.mutants.fetch_not_fenced:
             return True
+        if self.ctx.mutants.cut_only_beyond_end:
+            return offset <= log.leo
         if self.ctx.mutants.end_of_requested_epoch:
             return offset <= log.history.floor(last_epoch, log.leo)[1]
         if offset <= log.leo and log.history.epoch_before(offset) == last_epoch:
@@ -120,6 +122,8 @@ class Serving:
         log = self.log
         self.ctx.mark("R6.mismatch")
         epoch, end = log.history.floor(fetch.last_epoch, log.leo)
+        if epoch == 0 and self.ctx.mutants.unknown_epoch_gets_leo:
+            epoch, end = fetch.last_epoch, log.leo
         if epoch == 0 and begins_late(log.history, log.log_start):
             # Our history does not reach back to an epoch that both logs have.
             self._send_below_start(sender, fetch)

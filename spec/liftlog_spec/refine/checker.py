@@ -30,6 +30,7 @@ class Mismatch(Exception):
         place = f"node {step.node}, partition {step.partition}, step {step.number}"
         super().__init__(f"{place} ({event}){before}: {disagreement}")
         self.step = step
+        self.node = step.node
         self.action = disagreement.action
         self.finding = disagreement.finding
 

@@ -1,0 +1,104 @@
+"""`liftlog sim mutants`: plant each known protocol bug and see it caught; or tell what is known of them.
+
+Exit codes: 0 all were caught; 1 one survived; 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from liftlog.types import LiftlogError
+from liftlog_sim.catalogue.history import ORIGINS, WAITING
+from liftlog_sim.catalogue.page import NOT_PLANTED, listing, recorded, switch, table, waiting, with_table
+from liftlog_sim.catching import Caught, catch_all, record
+from liftlog_sim.mutants import MUTANTS, Mutant, mutant_named
+from liftlog_sim.seeds import progress
+from liftlog_sim.sweep import default_jobs
+
+
+def add_mutants(verbs: Any) -> None:
+    """Add the verb `mutants`."""
+    parser = verbs.add_parser("mutants", help="plant each known protocol bug and see it caught")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="one mutant, or several separated by commas"
+    )
+    parser.add_argument(
+        "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
+    )
+    parser.add_argument("--list", action="store_true", help="only list them: a history of the field's bugs")
+    parser.add_argument(
+        "--page", type=Path, default=None, metavar="FILE", help="write the table of docs/mutants.md anew"
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.set_defaults(run=run_mutants)
+
+
+def run_mutants(arguments: argparse.Namespace) -> int:
+    """Exit code 1 if one survived."""
+    names = [name.strip() for name in arguments.only.split(",") if name.strip()]
+    if arguments.record and (names or arguments.list):
+        raise LiftlogError("--record is for all mutants: leave --only and --list out")
+    chosen = [mutant_named(name) for name in names] or list(MUTANTS)
+    if arguments.page is not None:
+        _write_page(arguments.page)
+        return 0
+    if arguments.list:
+        _list(chosen, whole=not names, as_json=arguments.json)
+        return 0
+    with progress(len(chosen), enabled=not arguments.json) as advance:
+        found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
+    if arguments.json:
+        caught = sum(one.caught for one in found)
+        _print_json({"mutants": found, "caught": caught, "survived": len(found) - caught})
+    else:
+        _tell(found)
+    if arguments.record:
+        record(Path(arguments.record), found)
+    return 0 if all(caught.caught for caught in found) else 1
+
+
+def _tell(found: Sequence[Caught]) -> None:
+    for caught in found:
+        how = f"{caught.invariant} in seed {caught.seed} ({caught.profile})" if caught.caught else "SURVIVED"
+        effort = f"{caught.searched} seeds, {caught.simulated_s:,.0f} s simulated, {caught.cpu_s:.1f} s CPU"
+        print(f"{caught.name:<36} {caught.rule:<3} {how}, {effort}")
+        if caught.caught:
+            print(f"    {caught.replay}")
+    print(f"median: {median(caught.searched for caught in found):g} seeds of a mutant's profiles")
+
+
+def _list(chosen: Sequence[Mutant], *, whole: bool, as_json: bool) -> None:
+    known = recorded()
+    if not as_json:
+        print("\n".join(listing(chosen, known) + (waiting() if whole else [])))
+        return
+    rows = [
+        {
+            **msgspec.structs.asdict(mutant),
+            **msgspec.structs.asdict(ORIGINS.get(mutant.name, NOT_PLANTED)),
+            "switch": switch(mutant.name),
+            "record": known.get(mutant.name),
+        }
+        for mutant in chosen
+    ]
+    _print_json({"mutants": rows, "waiting": WAITING if whole else ()})
+
+
+def _write_page(path: Path) -> None:
+    try:
+        path.write_text(with_table(path.read_text(encoding="utf-8"), table(MUTANTS, recorded())), "utf-8")
+    except OSError as error:
+        text = f"cannot write {path}: {error.strerror}; name docs/mutants.md of a checkout"
+        raise LiftlogError(text) from None
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

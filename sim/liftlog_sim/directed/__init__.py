@@ -1,0 +1,1 @@
+"""Directed scenarios: the format of their files, what they tell, their command."""

@@ -1,0 +1,246 @@
+"""Runs a world once more and keeps everything of it: how a failure becomes a bundle.
+
+A run that finds nothing costs nothing: only what has failed is run again, with a witness. Watching changes
+nothing, so that the second run is the first; if it is not, that is said, since then nothing it shows counts.
+The model watches as well, also where the first run was not refined: it often says no long before an invariant
+does, and it names the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liftlog.messages import Effect, Event, Outcome
+from liftlog.types import LiftlogError
+from liftlog.version import VERSION
+from liftlog_sim.explain.bundle import (
+    FORMAT,
+    Bundle,
+    Disagreed,
+    Happening,
+    Settings,
+    TracedStep,
+    Violated,
+)
+from liftlog_sim.explain.origins import Origins, named_node
+from liftlog_sim.explain.rules import rule_of
+from liftlog_sim.explain.states import State, difference, state_of
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.machine import Machine
+from liftlog_sim.plan import DRAWN, Plan
+from liftlog_sim.record import sources_hash
+from liftlog_sim.refining import Refining
+from liftlog_sim.runner import knobs_of, run_world
+from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.trace import plain
+from liftlog_sim.world import World
+
+
+class Witness:
+    """Keeps all steps of one world. `attach` before it starts."""
+
+    world: World
+
+    def __init__(self) -> None:
+        self.trace: list[TracedStep] = []
+        self.changes: list[State] = []
+        self.causes: list[list[int]] = []
+        self.happenings: list[Happening] = []
+        self.disagreed: Disagreed | None = None
+        self.befores: State = {}
+        """What the last step changed, as it was before."""
+        self._origins = Origins()
+        self._states: dict[int, tuple[int, State]] = {}
+        self.plan = DRAWN
+
+    def attach(self, world: World, *, strict: bool) -> None:
+        """`strict`: the model ends the run where it says no, as in a refined run."""
+        self.world = world
+        world.observer.on_step = self._step
+        world.observer.refining = _Model(world, self, strict)
+        told = world.account.on_row
+
+        def row(what: str, detail: str) -> None:
+            if told is not None:
+                told(what, detail)
+            self.happened(what, detail)
+
+        world.account.on_row = row
+
+    def happened(self, what: str, detail: str) -> None:
+        """Something befell the world."""
+        now_us = self.world.kernel.now_us
+        self.happenings.append(Happening(now_us, len(self.trace), what, detail, named_node(detail)))
+
+    def _step(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+        assert machine.node is not None
+        kernel, number = self.world.kernel, machine.number
+        self.trace.append(
+            TracedStep(
+                kernel.now_us,
+                number,
+                None if event is None else plain(event),
+                [plain(effect) for effect in effects],
+                kernel.trace_hash,
+            )
+        )
+        run, before = self._states.get(number, (0, {}))
+        if run != machine.restarts:
+            self._origins.began(number)
+        after = state_of(machine.node)
+        self.befores, changed = difference(before, after)
+        self.changes.append(after if run != machine.restarts else changed)
+        self._states[number] = machine.restarts, after
+        self.causes.append(self._origins.stepped(len(self.trace) - 1, number, event, effects))
+
+    def shown_by(self, finding: str, at_us: int) -> int:
+        """The step that showed a violation: the last one, or who gave a client the answer that did."""
+        if not self.trace:
+            return -1
+        last = self.trace[-1]
+        if last.hash == self.world.kernel.trace_hash:
+            return len(self.trace) - 1
+        node = named_node(finding)
+        replied = self._origins.replies.get(node, -1)
+        if replied >= 0 and at_us - self.trace[replied].at_us < SECOND // 100:
+            return replied
+        return len(self.trace) - 1
+
+
+class _Model(Refining):
+    """The model as a witness: it remembers the first step to which it says no."""
+
+    def __init__(self, world: World, witness: Witness, strict: bool) -> None:
+        super().__init__(world.observer.checks.counts, world.kernel)
+        self._witness = witness
+        self._strict = strict
+        self._places: list[int] = []
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
+        if self._witness.disagreed is None:
+            self._places.append(len(self._witness.trace) - 1)
+            super().stepped(machine, event, outcome)
+
+    def check(self) -> None:
+        if self._witness.disagreed is not None:
+            return
+        places, self._places = self._places, []
+        found = self.first_disagreement()
+        if found is None:
+            return
+        step = places[found.place]
+        self._witness.disagreed = Disagreed(
+            model=found.model,
+            at_us=found.at_us,
+            at_step=step,
+            node=found.node,
+            action=found.action,
+            finding=found.finding,
+        )
+        if self._strict:
+            raise found.violation()
+
+
+def record_world(
+    options: RunOptions,
+    knobs: Knobs,
+    plan: Plan | None,
+    attached: Callable[[World], None] | None = None,
+) -> tuple[Witness, RunResult]:
+    """Run a stated world with a witness."""
+    witness = Witness()
+
+    def watch(world: World) -> None:
+        if attached is not None:
+            attached(world)
+        witness.attach(world, strict=options.refine)
+
+    result = run_world(options, knobs, plan, watch, noting=True)
+    witness.plan = witness.world.drawn()
+    return witness, result
+
+
+def bundle_of(
+    options: RunOptions, knobs: Knobs, plan: Plan | None, expected_hash: str = "", replay: str = ""
+) -> Bundle:
+    """Run a world that fails, and bundle what it shows. `expected_hash`: of the run that failed. Raises
+    LiftlogError if it does not fail, or runs otherwise.
+    """
+    from liftlog_sim.explain.story import tell
+
+    witness, result = record_world(options, knobs, plan)
+    if expected_hash and result.trace_hash != expected_hash:
+        raise LiftlogError(
+            f"seed {options.seed} ran otherwise the second time "
+            f"({result.trace_hash}, before {expected_hash}); "
+            "look for what is not determined with 'liftlog sim replay'"
+        )
+    if result.good:
+        raise LiftlogError("nothing is violated in this world, so there is nothing to bundle")
+    bundle = _bundle(witness, result, options, knobs, replay)
+    return msgspec.structs.replace(bundle, story=tell(bundle))
+
+
+def record_run(options: RunOptions) -> Bundle:
+    """What a bundle holds, of a run that may as well be good."""
+    knobs = knobs_of(options)
+    return _bundle(*record_world(options, knobs, None), options, knobs, "")
+
+
+def _bundle(witness: Witness, result: RunResult, options: RunOptions, knobs: Knobs, replay: str) -> Bundle:
+    return Bundle(
+        format=FORMAT,
+        liftlog=VERSION,
+        sources=sources_hash(),
+        seed=options.seed,
+        settings=Settings(options=options, knobs=knobs),
+        plan=witness.plan,
+        violation=_violated(witness, result),
+        disagreement=witness.disagreed,
+        replay=replay or result.replay,
+        trace_hash=result.trace_hash,
+        story=[],
+        trace=witness.trace,
+        changes=witness.changes,
+        causes=witness.causes,
+        happenings=witness.happenings,
+    )
+
+
+def _violated(witness: Witness, result: RunResult) -> Violated:
+    at_us = round(result.at_s * SECOND)
+    disagreed = witness.disagreed
+    number, sentence = rule_of(result.invariant)
+    if result.invariant == "Refinement" and disagreed is not None:
+        step, node = disagreed.at_step, disagreed.node
+        number, sentence = rule_of("ElectionSafety") if disagreed.model == "raft" else ("", "")
+        before: dict[str, Any] = {}
+        after = witness.changes[step]
+        for earlier in range(step - 1, -1, -1):
+            if witness.trace[earlier].node == node:
+                for name, value in witness.changes[earlier].items():
+                    if name in after:
+                        before.setdefault(name, value)
+                if witness.trace[earlier].event is None:
+                    break
+    else:
+        step = witness.shown_by(result.finding, at_us)
+        node = named_node(result.finding) or (witness.trace[step].node if step >= 0 else 0)
+        is_last = step == len(witness.trace) - 1 and step >= 0
+        before = witness.befores if is_last else {}
+        after = {name: witness.changes[step].get(name) for name in before} if is_last else {}
+    return Violated(
+        invariant=result.invariant,
+        finding=result.finding,
+        rule=number,
+        sentence=sentence,
+        at_us=at_us,
+        at_step=step,
+        node=node,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,112 @@
+"""Which rule of spec/README.md stands behind an invariant, and its sentence, word for word.
+
+The sentences stand here as well, since an installed liftlog has no spec/README.md; a test compares them.
+"""
+
+from __future__ import annotations
+
+_R2 = "The HW is the least durable LEO over the *maximal* ISR: the committed ISR and every addition that may already have been granted; a removal that was only proposed removes nobody."  # noqa: E501
+_M1 = "acknowledgement after the sync, commit by counting of entries of the present term only"
+_N2 = "An answered heartbeat grants a *lease*, counted from when it was sent: a leader whose lease is over unsubscribes, drops what it holds and answers nobody."  # noqa: E501
+_HINT = "That a host refuses connections to a node's port is a *hint* that its process is gone, never a proof: it ends a session once the lease and a margin have passed in silence, and no sooner, so that a false one moves an office from who is cut off, and never lets two serve at once."  # noqa: E501
+_D4 = "A change of several files may be cut short after any call to the disk, by a kill, by a power loss, or by one after the other, and is complete or undone at the next start: segment roll, rebuild, state files, folders."  # noqa: E501
+_C1 = "Compaction keeps the last record of each key below the clean point, all keyless records, all offsets and the end of each batch; it leaves the active segment and everything at or above the HW alone."  # noqa: E501
+_C2 = "A tombstone outlives both its retention time and the slowest replica's compaction past it, so that no deleted key returns."  # noqa: E501
+_R3 = "Readers get only what is below the HW, and their view never goes backward, whichever server answers."
+_R17 = "Neither happens where the ISR would be left below the minimum, or where most are as slow."
+_R6 = "If the record before does not match, the leader names the end of its greatest epoch that is not above the follower's; the follower cuts there and asks again, for as many rounds as it takes."  # noqa: E501
+_D2 = "At a start only a torn tail is cut."
+
+RULES: dict[str, tuple[str, str]] = {
+    "OneLeaderPerEpoch": ("R1", "An epoch belongs to one run of one node."),
+    "LogMatching": ("R6", _R6),
+    "CommittedOnISR": ("R2", _R2),
+    "NoAckedRecordLost": (
+        "R4",
+        "Holds: it is sent once, when the record is committed (policy `all`).",
+    ),
+    "ConsistentRead": ("R3", _R3),
+    "NoSilentGap": (
+        "D2",
+        "All the while other ranges are read and replicated; reads of the range are an error that names file and byte, never a gap.",  # noqa: E501
+    ),
+    "HeadersHeeded": (
+        "L4",
+        "A message whose headers ask for what is not done here (deduplication, a comparison before storing, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501
+    ),
+    "OneAnswer": (
+        "N9",
+        "One message is answered by one stream at most: of streams whose subjects overlap one has `ack_reply`.",  # noqa: E501
+    ),
+    "ReadyIsSubscribed": (
+        "N1",
+        "What NATS refuses, then or later, is no subscription: the group is told in the words of NATS, the creator and `stream info` with it, and the leader tries again.",  # noqa: E501
+    ),
+    "TimeLookup": ("R3", _R3),
+    "NoFalseDamage": ("D4", _D4),
+    "AtomicStateFiles": ("D4", _D4),
+    "FencedInTime": ("N2", _N2),
+    "SilentBeforeReplaced": ("N2", _HINT),
+    "WholeSessions": (
+        "R15",
+        "A session is a whole one from its beginning: what the controller measured of the one before says nothing of it.",  # noqa: E501
+    ),
+    "NoFailoverWithoutCause": ("N2", _HINT),
+    "PromptFailover": ("N2", _HINT),
+    "ReadsBounded": (
+        "L3",
+        "Reads that wait for a disk are bounded for each log and for the node; a follower has one under way, however often it asks.",  # noqa: E501
+    ),
+    "LogStartMonotone": (
+        "C3",
+        "A purge returns when the new log start is durable on the maximal ISR and that is at its minimum; no election brings back what was purged.",  # noqa: E501
+    ),
+    "RetentionKeeps": (
+        "C3",
+        "What is not committed counts for nothing in what is kept, since it may be cut off.",
+    ),
+    "ReaderSawEveryLastValue": (
+        "C4",
+        'A reader that gets from the front to the HW within the tombstones\' retention time sees the last value of each key; a slower one is told "compacted past your start, restart": each answer says below which offset tombstones may be gone, and the reader repeats the first.',  # noqa: E501
+    ),
+    "Subsequence": ("C1", _C1),
+    "FoldPreserved": ("C1", _C1),
+    "CompactionHorizon": ("C1", _C1),
+    "NoResurrection": ("C2", _C2),
+    "TombstoneSafe": ("C2", _C2),
+    "MetadataReads": ("M1", "read-index from leader and followers"),
+    "CommandOnce": (
+        "M3",
+        "A metadata command may reach the log late and more than once; it takes effect at most once, on what its author meant, and all nodes judge that alike from the log alone.",  # noqa: E501
+    ),
+    "CommandAsMeant": ("M3", "A client's command is proposed while its client waits, and no longer;"),
+    "ElectionSafety": ("M1", "votes and terms synced before they are answered"),
+    "RaftLogMatching": ("M1", "log matching, acknowledgement after the sync"),
+    "LeaderCompleteness": ("M1", _M1),
+    "StateMachineSafety": ("M1", _M1),
+    "SlowKeepsMinimum": ("R17", _R17),
+    "SickIsAlone": (
+        "R17",
+        "A leader whose own disk it is asks to be relieved, follows, and leaves in the same way.",
+    ),
+    "ProbationServed": (
+        "R18",
+        "Whoever was removed for being slow comes back when it has kept up for a probation, out of the ISR, by half of what is allowed inside; each removal doubles that, up to a limit.",  # noqa: E501
+    ),
+    "HonestHeard": (
+        "V3",
+        "The sender is asked again, or counts as silent.",
+    ),
+    "NoInputEndsNode": (
+        "V5",
+        "Nothing but a broken invariant of a node's *own* state ends a partition or a process.",
+    ),
+    "DamageRepaired": ("D2", _D2),
+    "ReplicasEqual": ("R6", _R6),
+}
+"""By invariant. Those that are not here (Convergence, NodeError, ...) stand for no single rule."""
+
+
+def rule_of(invariant: str) -> tuple[str, str]:
+    """(number, sentence) of the rule behind an invariant; empty if there is no single one."""
+    return RULES.get(invariant, ("", ""))

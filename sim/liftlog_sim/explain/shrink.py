@@ -1,0 +1,309 @@
+"""Shrinks a world that fails: as little as possible happens in it, and it still fails in the same way.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002) over the
+entries of a plan, in an order in which what is cheap and cuts much comes first: what lies after the
+violation; whole kinds of things (all fates of messages, all faults, one client and then the next); halves and
+then ever smaller parts of what is left; nodes, streams and the other parameters; lengths. What comes out of a
+step is the whole of the next. A violation other than the wanted one is no progress, but it is kept, since it
+is a find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from liftlog.types import LiftlogError
+from liftlog_sim.explain.bundle import Bundle
+from liftlog_sim.explain.candidates import Candidate, Court, drawn_candidate, fingerprint_of
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.knobs import Knobs
+from liftlog_sim.network import NetworkOptions
+from liftlog_sim.plan import Plan, fault_name
+
+Report = Callable[[str], None]
+SLACK_US = 10 * MILLISECOND
+_READY_US = 3 * SECOND
+"""About then streams are there and clients begin."""
+_KEPT = ("profile", "nodes", "streams", "duration_us")
+"""Parameters that are not simply set to what they are by default."""
+
+
+class Shrunk(msgspec.Struct, kw_only=True):
+    """What came of it."""
+
+    candidate: Candidate
+    at_us: int
+    runs: int
+    seconds: float
+    done: bool
+    """False: the budget was spent first."""
+    faults: int
+    operations: int
+    fates: int
+
+
+def counts(plan: Plan) -> tuple[int, int, int]:
+    """Faults (with hunts), operations, fates."""
+    return len(plan.faults or ()) + len(plan.hunts or ()), len(plan.operations or ()), len(plan.fates or ())
+
+
+def many(number: int, what: str) -> str:
+    """`1 node`, `3 nodes`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def sizes(plan: Plan) -> str:
+    """A plan's size in words."""
+    faults, operations, fates = counts(plan)
+    return f"{many(faults, 'fault')}, {many(operations, 'operation')}, {many(fates, 'message fate')}"
+
+
+def say(candidate: Candidate, at_us: int) -> str:
+    """A candidate's size in words."""
+    nodes, streams = candidate.knobs.nodes, len(candidate.knobs.streams)
+    return (
+        f"{sizes(candidate.plan)}; {many(nodes, 'node')}, {many(streams, 'stream')}; {at_us / SECOND:.3f} s"
+    )
+
+
+class Shrinker:
+    """See the module. `report` is told of each progress."""
+
+    def __init__(self, bundle: Bundle, seconds: float, report: Report) -> None:
+        settings = bundle.settings
+        self._report = report
+        options = settings.options
+        whole, result = drawn_candidate(options, settings.knobs, bundle.plan)
+        if result.good:
+            raise LiftlogError(
+                f"this world does not fail any more; the bundle shows {bundle.violation.invariant}. "
+                "See 'liftlog sim replay' whether the code is another one"
+            )
+        self.court = Court(options, fingerprint_of(result), seconds)
+        self.best, self.at_us = whole, round(result.at_s * SECOND)
+        if result.invariant != bundle.violation.invariant:
+            raise LiftlogError(
+                f"this world violates {result.invariant} now; the bundle shows {bundle.violation.invariant}"
+            )
+        self.court.expect_by(self.at_us)
+        self._stage = ""
+
+    def run(self) -> Shrunk:
+        """Shrink until nothing helps any more or the budget is spent."""
+        self._report(f"whole: {say(self.best, self.at_us)}")
+        before = None
+        while before != self.best and not self.court.over:
+            before = self.best
+            for stage, act in (
+                ("time", self._cut_time),
+                ("kinds", self._without_kinds),
+                ("late start", self._start_late),
+                ("clients", self._without_clients),
+                ("parts", self._without_parts),
+                ("nodes and streams", self._fewer_nodes),
+                ("parameters", self._simpler_knobs),
+                ("lengths", self._simpler_values),
+            ):
+                self._stage = stage
+                size = self.best
+                act()
+                if self.best != size:
+                    told = f"{self.court.spent_s:6.1f} s {self.court.runs:5} runs, {stage}: "
+                    self._report(told + say(self.best, self.at_us))
+        faults, operations, fates = counts(self.best.plan)
+        return Shrunk(
+            candidate=self.best,
+            at_us=self.at_us,
+            runs=self.court.runs,
+            seconds=self.court.spent_s,
+            done=not self.court.over,
+            faults=faults,
+            operations=operations,
+            fates=fates,
+        )
+
+    # -- trying --------------------------------------------------------------------------------------------
+
+    def _try(self, candidate: Candidate) -> bool:
+        """Whether a candidate fails as wanted; it is the best one then."""
+        if candidate == self.best:
+            return False
+        at_us = self.court.fails(candidate)
+        if at_us < 0:
+            return False
+        if candidate.knobs != self.best.knobs and not self.court.is_clean(candidate):
+            return False  # It would fail without the mutant as well.
+        self.best, self.at_us = candidate, at_us
+        self.court.expect_by(at_us)
+        return True
+
+    def _try_plan(self, plan: Plan) -> bool:
+        return self._try(Candidate(self.best.knobs, plan))
+
+    def _try_knobs(self, **changes: Any) -> bool:
+        return self._try(Candidate(msgspec.structs.replace(self.best.knobs, **changes), self.best.plan))
+
+    # -- stages --------------------------------------------------------------------------------------------
+
+    def _cut_time(self) -> None:
+        """What comes after the violation, and the time itself."""
+        plan, end_us = self.best.plan, self.at_us
+        early = Plan(
+            faults=_before(plan.faults, lambda fault: fault.at_us, end_us),
+            operations=_before(plan.operations, lambda one: one.at_us, end_us),
+            hunts=plan.hunts,
+            fates=_before(plan.fates, lambda fate: fate.second * SECOND, end_us),
+        )
+        self._try_plan(early)
+        if end_us + SLACK_US < self.best.knobs.duration_us:
+            self._try_knobs(duration_us=end_us + SLACK_US)
+
+    def _without_kinds(self) -> None:
+        """All of one kind at once: what is mostly noise first."""
+        for kind in ("fates", "hunts", "faults", "operations"):
+            if getattr(self.best.plan, kind):
+                self._try_plan(msgspec.structs.replace(self.best.plan, **{kind: ()}))
+
+    def _start_late(self) -> None:
+        """Nothing happens but shortly before the violation; then all of it sooner."""
+        for window_us in (SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND, 32 * SECOND):
+            first_us = self.at_us - window_us
+            if first_us < _READY_US or self._try_plan(_since(self.best.plan, first_us)):
+                break
+        first_s = min((time_us // SECOND for time_us in _times(self.best.plan)), default=0)
+        sooner_s = first_s - _READY_US // SECOND
+        while sooner_s > 0:
+            if self._try_plan(_sooner(self.best.plan, sooner_s)):
+                self._cut_time()
+            sooner_s //= 2
+
+    def _without_clients(self) -> None:
+        """One client after the other, and one link's fates after the other."""
+        plan = self.best.plan
+        for client in sorted({one.client for one in plan.operations or ()}):
+            rest = tuple(one for one in self.best.plan.operations or () if one.client != client)
+            self._try_plan(msgspec.structs.replace(self.best.plan, operations=rest))
+        for kind in sorted({fate.kind for fate in plan.fates or ()}):
+            left = tuple(fate for fate in self.best.plan.fates or () if fate.kind != kind)
+            self._try_plan(msgspec.structs.replace(self.best.plan, fates=left))
+
+    def _without_parts(self) -> None:
+        """Halves, then quarters, and so on, of each list."""
+        for names in (
+            lambda plan: [fault_name(fault) for fault in plan.faults or ()],
+            lambda plan: [one.name for one in plan.operations or ()],
+            lambda plan: [hunt.name for hunt in plan.hunts or ()],
+            lambda plan: [fate.name for fate in plan.fates or ()],
+        ):
+            self._minimize(names)
+
+    def _minimize(self, names: Callable[[Plan], list[str]]) -> None:
+        """Take parts of a list away while that fails, the latest first, ever smaller ones."""
+        size = len(names(self.best.plan))
+        part = max(1, (size + 1) // 2)
+        while size and not self.court.over:
+            helped = False
+            end = size
+            while end > 0:
+                listed = names(self.best.plan)
+                gone = listed[max(0, end - part) : end]
+                if self._try_plan(self.best.plan.without(gone)):
+                    helped = True
+                    # Whatever the violation now comes before is gone at once.
+                    self._cut_time()
+                end = min(end - part, len(names(self.best.plan)))
+            size = len(names(self.best.plan))
+            if part == 1 and not helped:
+                return
+            part = max(1, min(part // 2 if not helped or part > 1 else 1, size))
+
+    def _fewer_nodes(self) -> None:
+        knobs = self.best.knobs
+        for nodes in range(1 if knobs.nodes <= 3 else 3, knobs.nodes):
+            streams = tuple(
+                msgspec.structs.replace(stream, replication_factor=min(stream.replication_factor, nodes))
+                for stream in self.best.knobs.streams
+            )
+            if self._try_knobs(nodes=nodes, streams=streams):
+                break
+        for place in range(len(self.best.knobs.streams) - 1, -1, -1):
+            streams = self.best.knobs.streams
+            if len(streams) > 1:
+                self._try_knobs(streams=streams[:place] + streams[place + 1 :])
+
+    def _simpler_knobs(self) -> None:
+        """All parameters to what they are by default; where that is too much, in halves."""
+        default = Knobs()
+        fields = [
+            name
+            for name in Knobs.__struct_fields__
+            if name not in _KEPT and getattr(self.best.knobs, name) != getattr(default, name)
+        ]
+        self._set(fields, default)
+        network, plain = self.best.knobs.network, NetworkOptions()
+        for name in NetworkOptions.__struct_fields__:
+            simple = msgspec.structs.replace(network, **{name: getattr(plain, name)})
+            if simple != network and self._try_knobs(network=simple):
+                network = simple
+
+    def _set(self, fields: Sequence[str], default: Knobs) -> None:
+        if not fields or self.court.over:
+            return
+        if self._try_knobs(**{name: getattr(default, name) for name in fields}) or len(fields) == 1:
+            return
+        half = len(fields) // 2
+        self._set(fields[:half], default)
+        self._set(fields[half:], default)
+
+    def _simpler_values(self) -> None:
+        """Faults that last a round time, bursts of one message."""
+        for place, fault in enumerate(self.best.plan.faults or ()):
+            for duration_us in (100 * MILLISECOND, SECOND, 3 * SECOND):
+                if fault.duration_us > duration_us and self._replace(
+                    "faults", place, duration_us=duration_us
+                ):
+                    break
+        for place, one in enumerate(self.best.plan.operations or ()):
+            if one.count > 1:
+                self._replace("operations", place, count=1)
+
+    def _replace(self, kind: str, place: int, **changes: Any) -> bool:
+        entries = list(getattr(self.best.plan, kind))
+        entries[place] = msgspec.structs.replace(entries[place], **changes)
+        return self._try_plan(msgspec.structs.replace(self.best.plan, **{kind: tuple(entries)}))
+
+
+def _since(plan: Plan, first_us: int) -> Plan:
+    """What happens from a time on. Hunts strike when they do."""
+    return Plan(
+        faults=tuple(fault for fault in plan.faults or () if fault.at_us >= first_us),
+        operations=tuple(one for one in plan.operations or () if one.at_us >= first_us),
+        hunts=plan.hunts,
+        fates=tuple(fate for fate in plan.fates or () if fate.second * SECOND >= first_us - SECOND),
+    )
+
+
+def _times(plan: Plan) -> list[int]:
+    return [
+        *(fault.at_us for fault in plan.faults or ()),
+        *(one.at_us for one in plan.operations or ()),
+        *(fate.second * SECOND for fate in plan.fates or ()),
+    ]
+
+
+def _sooner(plan: Plan, seconds: int) -> Plan:
+    """All of it so many seconds earlier."""
+    replace, less_us = msgspec.structs.replace, seconds * SECOND
+    return Plan(
+        faults=tuple(replace(fault, at_us=fault.at_us - less_us) for fault in plan.faults or ()),
+        operations=tuple(replace(one, at_us=one.at_us - less_us) for one in plan.operations or ()),
+        hunts=plan.hunts,
+        fates=tuple(replace(fate, second=fate.second - seconds) for fate in plan.fates or ()),
+    )
+
+
+def _before(entries: Any, at_us: Callable[[Any], int], end_us: int) -> Any:
+    return None if entries is None else tuple(entry for entry in entries if at_us(entry) <= end_us)

@@ -1,0 +1,270 @@
+"""The story of a step: what caused it, in words, causes first, at most a screen.
+
+Of the causal cone (`cone.py`) most is routine. What is told is chosen by weight: what is grave in general (an
+election, a cut, a process that remembers less than it knew), what touches the very offsets, terms and nodes
+of which the violation speaks, and what happened late. The faults that struck the nodes concerned are told
+among it, and the first step to which the model said no.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+import msgspec
+
+from liftlog.types import LiftlogError
+from liftlog_sim.explain.bundle import Bundle, Disagreed, Happening
+from liftlog_sim.explain.cone import GROUP, Cone, partition_in
+from liftlog_sim.explain.words import Fact, Narrator
+from liftlog_sim.kernel import SECOND
+
+WIDTH = 100
+LINES = 24
+_ROUTINE = ("controller", "leader", "isr", "truncate", "reset", "rebuild", "damage", "repair", "heal")
+"""Rows of the world that steps tell better themselves."""
+_HISTORY = re.compile(r"\[([^\[\]]*?)\.\. (\d+)\]")
+
+
+_NUMBER = re.compile(r"\d+")
+_EMPHASIS = {
+    "FencedInTime": "hears from the controller",
+    "SilentBeforeReplaced": "hears from the controller",
+    "WholeSessions": "hears from the controller",
+    "ReadsBounded": "asks its disk",
+    "MetadataReads": "client",
+    "HeadersHeeded": "stores",
+    "OneAnswer": "acknowledges",
+    "ReadyIsSubscribed": "subscription",
+    "AtomicStateFiles": "remembered on its disk",
+    "CommandAsMeant": "is asked by a client",
+}
+"""What is routine elsewhere, and of the essence for an invariant."""
+
+
+class Focus(msgspec.Struct):
+    """What a violation speaks of."""
+
+    partitions: list[str]
+    nodes: list[int]
+    offsets: list[tuple[int, int]]
+    """Offsets of a partition or indexes of the group's log, end excluded."""
+    numbers: list[int]
+    """Terms and epochs."""
+    emphasis: str = ""
+
+    def touches(self, fact: Fact) -> float:
+        """How much a fact is about it."""
+        found = 0.0
+        start, end = fact.span
+        if end > start and any(start < high and low < end for low, high in self.offsets):
+            found += 4.0
+        if any(number in self.numbers for number in fact.numbers):
+            found += 1.5
+        if fact.node in self.nodes:
+            found += 1.0
+        if self.emphasis and self.emphasis in fact.text:
+            found += 5.0
+        return found
+
+
+def focus_of(finding: str) -> Focus:
+    """Read a finding."""
+    offsets = [
+        (int(low), int(high or low) + 1)
+        for low, high in re.findall(r"\b(?:offsets?|index|entry) (\d+)(?:\.\.(\d+))?", finding)
+    ]
+    offsets += [(int(low), int(high)) for low, high in re.findall(r"\[(\d+), (\d+)\)", finding)]
+    histories = [_history(*found) for found in _HISTORY.findall(finding)]
+    if len(histories) >= 2:
+        offsets.append(_differ(histories[0], histories[1]))
+    return Focus(
+        partitions=list(dict.fromkeys(re.findall(r"\b(\d+/\d+)\b", finding))),
+        nodes=list(dict.fromkeys(map(int, re.findall(r"\b(?:node|of) (\d+)\b(?!/)", finding)))),
+        offsets=offsets,
+        numbers=list(dict.fromkeys(map(int, re.findall(r"\b(?:term|epoch) (\d+)", finding)))),
+    )
+
+
+def _history(starts: str, end: str) -> list[tuple[int, int]]:
+    """(epoch, start) of a history as findings show it, with its end as the last."""
+    found = [(int(epoch), int(start)) for epoch, start in re.findall(r"(\d+)@(\d+)", starts)]
+    return [*found, (0, int(end))]
+
+
+def _differ(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> tuple[int, int]:
+    """The first offset of which two histories say different things."""
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            first = min(mine[1], theirs[1])
+            return first, first + 1
+    return 0, 0
+
+
+# -- choosing ------------------------------------------------------------------------------------------------
+
+
+def _ranked(
+    bundle: Bundle, target: int, subjects: Sequence[str], focus: Focus, disagreed: Disagreed | None
+) -> list[Fact | Happening]:
+    """What could be told, what matters most first."""
+    cone = Cone(bundle)
+    roots = [target] + ([disagreed.at_step] if disagreed is not None else [])
+    steps = cone.of(roots, subjects)
+    told = Narrator(bundle).facts
+    wanted = {*subjects, *(focus.partitions or [GROUP]), GROUP}
+    if focus.emphasis and not focus.partitions:
+        wanted |= {fact.subject for fact in told if focus.emphasis in fact.text}
+    about_partition = any("/" in subject for subject in wanted)
+    facts: dict[str, Fact] = {}
+    for fact in told:
+        emphasised = bool(focus.emphasis) and focus.emphasis in fact.text
+        if (
+            (fact.at_step not in steps and not emphasised)
+            or fact.at_step > target
+            or fact.subject not in wanted
+        ):
+            continue
+        routine = fact.weight <= 3 and focus.touches(fact) < 4
+        # Of what was said before, or of what is routine but for its numbers, the last time counts.
+        facts[_NUMBER.sub("#", fact.text) + f" {fact.node}" if routine else fact.text] = fact
+    nodes = {fact.node for fact in facts.values()}
+    ranked: list[tuple[float, int, Fact | Happening]] = []
+
+    def rank(weight: float, step: int, told: Fact | Happening) -> None:
+        late = step / max(1, target)
+        ranked.append((weight + 3.0 * late + 2.0 * (target - step < 60), step, told))
+
+    for fact in facts.values():
+        weight = fact.weight + focus.touches(fact)
+        if about_partition and fact.subject == GROUP and fact.weight < 5:
+            weight -= 2
+        if disagreed is not None and abs(fact.at_step - disagreed.at_step) < 1:
+            weight += 20
+        if fact.at_step == target:
+            weight += 8
+        rank(weight, fact.at_step, fact)
+    for happening in bundle.happenings:
+        if happening.before_step > target + (target == len(bundle.trace) - 1) or happening.what in _ROUTINE:
+            continue
+        if happening.node and happening.node not in nodes:
+            continue
+        weight = 4.0 + (happening.node in focus.nodes) - 1.5 * (happening.what in ("start", "stop"))
+        rank(weight, happening.before_step, happening)
+    ranked.sort(key=lambda each: (-each[0], -each[1]))
+    return [told for _, _, told in ranked]
+
+
+def _place(told: Fact | Happening) -> tuple[int, int]:
+    """Order in time: what happened to the world before a step stands before it."""
+    return (told.at_step, 1) if isinstance(told, Fact) else (told.before_step, 0)
+
+
+# -- telling -------------------------------------------------------------------------------------------------
+
+
+def _wrapped(text: str, first: str, most: int = 3) -> list[str]:
+    """One paragraph in at most `most` lines."""
+    text = " ".join(text.split())
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * 18)
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = lines[-1][: WIDTH - 4] + " ..."
+    return lines
+
+
+def _line(bundle: Bundle, told: Fact | Happening, disagreed: Disagreed | None) -> list[str]:
+    if isinstance(told, Happening):
+        return _wrapped(told.detail, f"{told.at_us / SECOND:9.4f}         ", 2)
+    at_s = bundle.trace[told.at_step].at_us / SECOND
+    lines = _wrapped(told.text, f"{at_s:9.4f} #{told.at_step:<6} ", 2)
+    if disagreed is not None and told.at_step == disagreed.at_step:
+        lines += _says_no(disagreed)
+    return lines
+
+
+def _says_no(disagreed: Disagreed) -> list[str]:
+    action = f"{disagreed.action}: " if disagreed.action and disagreed.action not in disagreed.finding else ""
+    return _wrapped(f"^ here the model says no: {action}{disagreed.finding}", " " * 18, 3)
+
+
+def _told(
+    bundle: Bundle,
+    target: int,
+    subjects: Sequence[str],
+    focus: Focus,
+    end: list[str],
+    disagreed: Disagreed | None,
+) -> list[str]:
+    """As many of the chosen as there is room for, and the end."""
+    room = LINES - len(end)
+    ranked = _ranked(bundle, target, subjects, focus, disagreed)
+    for most in range(room, 0, -1):
+        lines: list[str] = []
+        named = False
+        for told in sorted(ranked[:most], key=_place):
+            here = disagreed is not None and isinstance(told, Fact) and told.at_step == disagreed.at_step
+            if disagreed is not None and not named and _place(told) > (disagreed.at_step, 1):
+                lines += _silent(bundle, disagreed)
+                named = True
+            lines += _line(bundle, told, None if named else disagreed)
+            named = named or here
+        if disagreed is not None and not named:
+            lines += _silent(bundle, disagreed)
+        if len(lines) <= room:
+            return lines + end
+    return end
+
+
+def _silent(bundle: Bundle, disagreed: Disagreed) -> list[str]:
+    """The step to which the model says no, where nothing else is to be told of it."""
+    step = bundle.trace[disagreed.at_step]
+    what = "starts" if step.event is None else f"takes {_kind(step.event)}"
+    first = f"{step.at_us / SECOND:9.4f} #{disagreed.at_step:<6} "
+    return [*_wrapped(f"node {step.node} {what}", first, 1), *_says_no(disagreed)]
+
+
+def _kind(event: list[object]) -> str:
+    name, fields = event
+    assert isinstance(fields, dict)
+    if name == "Received":
+        return f"{fields['message'][0]} from node {fields['sender']}"
+    where = partition_in(fields)
+    return f"{name} of {where}" if where else f"{name}"
+
+
+def tell(bundle: Bundle) -> list[str]:
+    """The story of a bundle's violation."""
+    violation = bundle.violation
+    finding = violation.finding
+    if "Traceback" in finding:
+        finding = f"{finding.partition(':')[0]}: {finding.strip().splitlines()[-1].strip()}"
+    focus = focus_of(finding)
+    focus.emphasis = _EMPHASIS.get(violation.invariant, "")
+    end = _wrapped(f"{violation.invariant} is violated: {finding}", f"{violation.at_us / SECOND:9.4f} => ", 4)
+    if violation.rule:
+        end += _wrapped(f"{violation.rule}: {violation.sentence}", " " * 13, 3)
+    if violation.at_step < 0:
+        return end
+    subjects = focus.partitions or [GROUP]
+    return _told(bundle, violation.at_step, subjects, focus, end, bundle.disagreement)
+
+
+def why(bundle: Bundle, step: int) -> list[str]:
+    """The story of any step. Raises LiftlogError if there is none of that number."""
+    if not 0 <= step < len(bundle.trace):
+        raise LiftlogError(f"there is no step {step}; choose 0 to {len(bundle.trace) - 1}")
+    traced = bundle.trace[step]
+    facts = [fact for fact in Narrator(bundle).facts if fact.at_step == step]
+    what = "; ".join(fact.text for fact in facts)
+    if not what:
+        what = f"node {traced.node} " + ("starts" if traced.event is None else f"takes {_kind(traced.event)}")
+    changed = ", ".join(f"{name} = {value}" for name, value in list(bundle.changes[step].items())[:6])
+    end = _wrapped(what, f"{traced.at_us / SECOND:9.4f} => ", 3)
+    end += _wrapped(f"changed: {changed or 'nothing'}", " " * 13, 2)
+    about = partition_in(traced.event[1]) if traced.event is not None else ""
+    spans = [fact.span for fact in facts if fact.span[1]]
+    numbers = [number for fact in facts for number in fact.numbers]
+    focus = Focus([about] if about else [], [traced.node], spans, numbers)
+    return _told(bundle, step, [about or GROUP], focus, end, None)

@@ -1,0 +1,445 @@
+"""What happened in a step, in words: who did what to what, and what about it is worth saying.
+
+One pass over the trace, since much can only be said by who remembers: whose votes elected somebody, what a
+node held before its process died.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from liftlog_sim.explain.bundle import Bundle, TracedStep
+from liftlog_sim.explain.cone import GROUP, partition_in
+from liftlog_sim.explain.states import State
+
+BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One thing that happened. `weight`: how much it matters in general, 0 to 10."""
+
+    at_step: int
+    node: int
+    weight: float
+    subject: str
+    text: str
+    span: tuple[int, int] = (0, 0)
+    """Of offsets or indexes, end excluded, that it is about."""
+    numbers: tuple[int, ...] = ()
+    """Terms or epochs that it is about."""
+
+
+class Narrator:
+    """Says what each step of a bundle was. `facts` in the order of the steps."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._state: dict[int, State] = {}
+        self._former: dict[int, State] = {}
+        self._votes: dict[tuple[int, int], list[int]] = {}
+        self._opened: dict[tuple[int, str], int] = {}
+        self._step = 0
+        self._node = 0
+        self.facts: list[Fact] = []
+        self._events: dict[str, Callable[[Any], None]] = {
+            "StorageFailed": self._storage_failed,
+            "LogOpened": self._log_opened,
+            "Compacted": self._compacted,
+            "LogStartMoved": self._start_moved,
+            "SubscriptionRefused": self._refused_by_nats,
+            "Subscribed": self._subscribed,
+            "BusDown": lambda fields: self._say(4, GROUP, "loses its connection to NATS"),
+            "PeerLost": lambda fields: self._say(
+                6, GROUP, f"is told that nobody listens where node {fields['peer']} was"
+            ),
+            "StopRequested": lambda fields: self._say(4, GROUP, "is asked to stop"),
+            "ClientRequest": self._client_asks,
+            "LogRepaired": lambda fields: self._say(
+                3, partition_in(fields), f"puts refetched records of {partition_in(fields)} in place"
+            ),
+            "Scrubbed": self._scrubbed,
+        }
+        for step in range(len(bundle.trace)):
+            self._tell(step)
+
+    # -- one step ------------------------------------------------------------------------------------------
+
+    def _say(
+        self,
+        weight: float,
+        subject: str,
+        text: str,
+        span: tuple[int, int] = (0, 0),
+        numbers: tuple[int, ...] = (),
+    ) -> None:
+        self.facts.append(
+            Fact(self._step, self._node, weight, subject, f"node {self._node} {text}", span, numbers)
+        )
+
+    def _tell(self, step: int) -> None:
+        traced = self._bundle.trace[step]
+        changed = self._bundle.changes[step]
+        self._step, self._node = step, traced.node
+        if traced.event is None:
+            self._former[traced.node] = self._state.get(traced.node, {})
+            self._state[traced.node] = {}
+            self._started(changed)
+        before = self._state.setdefault(traced.node, {})
+        after = {**before, **changed}
+        if traced.event is not None:
+            self._group(traced, before, after, changed)
+            for partition in sorted({key.partition(" ")[0] for key in changed if "/" in key}):
+                self._partition(traced, partition, before, after, changed)
+            told = self._events.get(traced.event[0])
+            if told is not None:
+                told(traced.event[1])
+        self._effects(traced, before, after)
+        self._state[traced.node] = after
+
+    def _started(self, state: State) -> None:
+        former = self._former[self._node]
+        if not former:
+            self._say(1, GROUP, "starts for the first time")
+            return
+        now, then = _memory(state), _memory(former)
+        if now == then:
+            self._say(3, GROUP, f"starts again and remembers {now}")
+        else:
+            self._say(6, GROUP, f"starts again and remembers {now}; before its process ended it had {then}")
+
+    def _group(self, traced: TracedStep, before: State, after: State, changed: State) -> None:
+        event, fields = traced.event
+        term = after.get("raft term", 0)
+        sender = fields.get("sender", 0)
+        message, letter = fields["message"] if event == "Received" else ("", {})
+        if message == "VoteReply" and letter.get("granted") and not letter.get("pre_vote"):
+            self._votes.setdefault((self._node, letter["term"]), []).append(sender)
+        if message == "HeartbeatReply":
+            self._say(1.5, GROUP, f"hears from the controller, node {sender}: its session lives on")
+        if "raft role" in changed:
+            role, was = after["raft role"], before.get("raft role")
+            if role == "leader":
+                votes = sorted(set(self._votes.get((self._node, term), [])) | {self._node})
+                last = after.get("raft last")
+                text = f"becomes controller of term {term} with the votes of {_nodes(votes)}"
+                self._say(8, GROUP, f"{text}; its log ends at index {last}", numbers=(term,))
+            elif was == "leader":
+                self._say(4, GROUP, f"is controller no more (term {term})", numbers=(term,))
+            elif role == "candidate":
+                self._say(3, GROUP, f"stands for election in term {term}", numbers=(term,))
+        vote = after.get("raft vote", 0)
+        voted = "raft vote" in changed or ("raft term" in changed and vote)
+        if voted and vote not in (0, self._node) and message == "VoteRequest":
+            early = _leaves_early(traced, "VoteReply", "SaveHardState")
+            also = "; its answer leaves before that is synced" if early else ""
+            also += (
+                f" (candidate's log: {letter['last_index']} entries, the last of term {letter['last_term']})"
+            )
+            text = f"gives node {vote} its vote in term {term}{also}"
+            self._say(6 + early, GROUP, text, numbers=(term,))
+        elif message == "VoteRequest" and not letter["pre_vote"] and _grants(traced):
+            text = f"says yes to node {sender} in term {letter['term']}"
+            self._say(6, GROUP, text, numbers=(letter["term"],))
+        last, was_last = after.get("raft last", 0), before.get("raft last", 0)
+        if last < was_last:
+            text = f"cuts the group's log from {was_last} entries to {last} (node {sender} leads)"
+            self._say(6, GROUP, text, (last + 1, was_last + 1), (term,))
+        elif last > was_last and message == "AppendRequest":
+            early = _leaves_early(traced, "AppendReply", "AppendLog")
+            also = "; its ack leaves before they are synced" if early else ""
+            text = f"takes {_entries(was_last + 1, last + 1)} of the group's log from node {sender}{also}"
+            self._say(1.5 + early, GROUP, text, (was_last + 1, last + 1), (letter["term"],))
+        elif last > was_last:
+            text = f"as controller of term {term} proposes {_entries(was_last + 1, last + 1)}"
+            self._say(2, GROUP, text, (was_last + 1, last + 1), (term,))
+        commit, was_commit = after.get("raft commit", 0), before.get("raft commit", 0)
+        if commit > was_commit:
+            how = f"as node {sender} says" if message else "by its own synced copy"
+            if message == "AppendReply":
+                how = f"with the answer of node {sender}"
+            text = f"takes {_entries(was_commit + 1, commit + 1)} for committed, {how}"
+            self._say(2.5, GROUP, text, (was_commit + 1, commit + 1), (term,))
+        if changed.get("incarnation"):
+            self._say(3, GROUP, f"is registered as incarnation {changed['incarnation']}")
+
+    def _partition(
+        self, traced: TracedStep, partition: str, before: State, after: State, changed: State
+    ) -> None:
+        def get(name: str, state: State = after) -> Any:
+            return state.get(f"{partition} {name}")
+
+        def moved(name: str) -> bool:
+            return f"{partition} {name}" in changed
+
+        epoch, role = get("epoch"), get("role")
+        if (moved("role") or moved("epoch")) and role == "leader":
+            text = f"becomes leader of {partition} in epoch {epoch}; its log ends at {get('LEO')}"
+            self._say(8, partition, text, (get("LEO") or 0, (get("LEO") or 0) + 1), (epoch,))
+        elif (moved("role") or moved("epoch")) and role == "follower":
+            text = f"follows node {get('leader')} in {partition}, epoch {epoch}, from offset {get('LEO')}"
+            self._say(3, partition, text, numbers=(epoch,))
+        elif moved("role") and get("role", before) == "leader":
+            self._say(5, partition, f"leads {partition} no more (epoch {epoch})", numbers=(epoch,))
+        if moved("ISR") and get("ISR", before) is not None:
+            text = f"applies the ISR of {partition}: {get('ISR', before)} -> {get('ISR')}"
+            self._say(5, partition, text)
+        if moved("ready") and get("ready") and get("leader") == self._node:
+            self._say(3, partition, f"is taken for ready to lead {partition}, as the group knows now")
+        if (
+            moved("HW")
+            and get("HW", before) is not None
+            and role == "leader"
+            and get("HW") > get("HW", before)
+        ):
+            low, high = get("HW", before), get("HW")
+            text = f"commits {partition} up to {high} with the ISR {get('ISR')}"
+            who = _durable_of(traced)
+            self._say(3, partition, text + who, (low, high), (epoch,))
+        if moved("state") and get("state") == "failed":
+            self._say(6, partition, f"stops its copy of {partition}: it can no longer trust it")
+        if moved("damaged") and get("damaged"):
+            self._say(6, partition, f"notes that {', '.join(get('damaged'))} of {partition} are damaged")
+
+    # -- effects -------------------------------------------------------------------------------------------
+
+    def _effects(self, traced: TracedStep, before: State, after: State) -> None:
+        for name, fields in traced.effects:
+            partition = partition_in(fields)
+            if name == "AppendLog" and partition:
+                self._append(traced, partition, fields, after)
+            elif name == "TruncateLog" and partition:
+                self._truncate(traced, partition, fields, before)
+            elif name == "AckPublishes":
+                self._ack(partition, fields, after)
+            elif name == "RefusePublishes":
+                self._say(2, partition, f"refuses messages to {partition}: {fields['description']}")
+            elif name == "ResetLog":
+                text = f"forgets all of {partition} and begins anew at {fields['start']}"
+                self._say(6, partition, text, (0, before.get(f"{partition} LEO") or 0))
+            elif name == "RebuildLog":
+                self._say(6, partition, f"rebuilds {partition} from what lies below {fields['keep_below']}")
+            elif name == "OpenLog" and fields["fresh"]:
+                self._say(5, partition, f"begins its copy of {partition} empty")
+            elif name == "MoveLogStart":
+                self._say(4, partition, f"lets go of {partition} below {fields['offset']}")
+            elif name == "RetainLog":
+                self._say(2, partition, f"lets {partition} go below {fields['limit']} as retention allows")
+            elif name == "CompactLog":
+                below = f"compacts {partition} below {fields['below']}"
+                self._say(2, partition, f"{below}, tombstones below {fields['tombstones_below']}")
+            elif name == "Subscribe":
+                self._say(3, partition, f"asks NATS for its subscription to {partition}")
+            elif name == "ReplyClient":
+                self._reply(fields)
+            elif name == "ReadLog":
+                self._say(1, partition, f"asks its disk for {partition} from {fields['offset']}")
+            elif name == "Send" and fields["message"][0] == "FetchReply":
+                self._fetch_reply(fields["message"][1], fields["to"])
+            elif name == "CheckpointHw":
+                text = f"has the HW {fields['hw']} of {partition} remembered on its disk"
+                self._say(1, partition, text)
+            elif name == "StopNode":
+                self._say(8, GROUP, f"ends its process: {fields['reason']}")
+
+    def _append(self, traced: TracedStep, partition: str, fields: Any, after: State) -> None:
+        for start, end, epoch in _batches(fields["batches"]):
+            span = f"{_offsets(start, end)} of {partition}"
+            event = traced.event
+            if event is not None and event[0] == "Published":
+                values = [_value(message) for message in event[1]["messages"]]
+                text = f"as leader in epoch {epoch} stores {_few(values)} at {span}"
+                self._say(2, partition, text, (start, end), (epoch,))
+            elif event is not None and event[0] == "Received":
+                text = f"copies {span}, epoch {epoch}, from node {event[1]['sender']}"
+                self._say(2, partition, text, (start, end), (epoch,))
+            else:
+                self._say(2, partition, f"writes {span}, epoch {epoch}", (start, end), (epoch,))
+
+    def _truncate(self, traced: TracedStep, partition: str, fields: Any, before: State) -> None:
+        offset = fields["offset"]
+        was = before.get(f"{partition} LEO") or self._opened.get((self._node, partition), 0)
+        event = traced.event
+        why = ""
+        if event is not None and event[0] == "Received" and event[1]["message"][0] == "FetchReply":
+            reply = event[1]["message"][1]
+            where = f"epoch {reply['end_epoch']} ends at {reply['end_offset']}"
+            why = f", since node {event[1]['sender']} says that {where}"
+        elif (before.get(f"{partition} HW") or 0) == offset:
+            why = ", where its HW is, without asking anybody"
+        text = (
+            f"cuts its copy of {partition} from {was} to {offset}{why}"
+            if was > offset
+            else f"cuts {partition} to {offset}{why}"
+        )
+        self._say(
+            7, partition, text, (offset, max(was, offset + 1)), (before.get(f"{partition} epoch") or 0,)
+        )
+
+    def _ack(self, partition: str, fields: Any, after: State) -> None:
+        start = fields["offsets_from"]
+        end = start + len(fields["replies"])
+        hw = after.get(f"{partition} HW") or 0
+        also = f", but has committed only what lies below {hw}" if hw < end else ""
+        text = f"acknowledges {_offsets(start, end)} of {partition} in epoch {fields['epoch']}{also}"
+        self._say(7 if also else 2, partition, text, (start, end), (fields["epoch"],))
+
+    def _reply(self, fields: Any) -> None:
+        name, reply = fields["reply"] if isinstance(fields["reply"], list) else ("", {})
+        if name == "StreamInfoReply":
+            streams = [each[1]["config"][1]["name"] for each in reply["streams"]]
+            told = ", ".join(streams) or "there are none"
+            self._say(2, GROUP, f"tells a client of streams, as of index {self._applied()}: {told}")
+        elif name == "ErrorReply":
+            self._say(2, GROUP, f"answers a client with {reply.get('code')}")
+        elif name in ("ReadReply", "LatestReply", "OffsetReply", "TimeReply"):
+            self._say(2, partition_in(reply), f"answers a client's read with {name}")
+        elif name:
+            self._say(2, partition_in(reply) or GROUP, f"answers a client with {name}")
+
+    def _applied(self) -> int:
+        return int(self._state.get(self._node, {}).get("applied") or 0)
+
+    def _fetch_reply(self, reply: Any, to: int) -> None:
+        if reply["status"] == 1:
+            partition = partition_in({"partition": reply["partition"]})
+            epoch, end = reply["end_epoch"], reply["end_offset"]
+            text = f"tells node {to} that epoch {epoch} of {partition} ends at {end}"
+            self._say(5, partition, text, (end, end + 1), (epoch,))
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _client_asks(self, fields: Any) -> None:
+        name, request = fields["request"]
+        if name in ("CreateStreamRequest", "DeleteStreamRequest", "PurgeRequest", "ElectLeaderRequest"):
+            what = request.get("stream") or request.get("name") or partition_in(request) or ""
+            if name == "CreateStreamRequest":
+                what = request["config"][1]["name"]
+            verb = {"C": "create", "D": "delete", "P": "purge", "E": "elect a leader of"}[name[0]]
+            self._say(3, GROUP, f"is asked by a client to {verb} {what}")
+        elif name == "StreamInfoRequest":
+            self._say(2, GROUP, "is asked by a client what streams there are")
+        elif name == "TransferControllerRequest":
+            self._say(3, GROUP, "is asked to hand the controller's office over")
+
+    def _storage_failed(self, fields: Any) -> None:
+        what = "a sync" if fields["sync"] else "a write"
+        partition = partition_in(fields)
+        self._say(7, partition or GROUP, f"is told that {what} of {partition or 'the group log'} failed")
+
+    def _log_opened(self, fields: Any) -> None:
+        summary = fields["summary"][1]
+        partition = partition_in(summary)
+        if not partition:
+            return
+        leo = self._opened[self._node, partition] = summary["leo"]
+        former = self._former.get(self._node, {}).get(f"{partition} durable LEO")
+        if former is not None and former > leo:
+            text = f"opens {partition} up to {leo}; before its process ended {former} was durable"
+            self._say(7, partition, text, (leo, former))
+        else:
+            self._say(2, partition, f"opens {partition} up to {leo}")
+
+    def _scrubbed(self, fields: Any) -> None:
+        if fields["damage"]:
+            self._say(6, partition_in(fields), f"finds damage in {partition_in(fields)}, by a scrub")
+
+    def _compacted(self, fields: Any) -> None:
+        partition = partition_in(fields)
+        if fields["error"]:
+            self._say(3, partition, f"cannot compact {partition}: {fields['error']}")
+            return
+        point, dropped = fields["clean_point"], fields["dropped_below"]
+        text = f"has compacted {partition} up to {point}, tombstones below {dropped} may be gone"
+        self._say(4, partition, text, (0, point))
+
+    def _start_moved(self, fields: Any) -> None:
+        partition = partition_in(fields)
+        was = self._state.get(self._node, {}).get(f"{partition} log start") or 0
+        if fields["log_start"] > was:
+            text = f"has let {_offsets(was, fields['log_start'])} of {partition} go"
+            self._say(4, partition, text, (was, fields["log_start"]))
+
+    def _refused_by_nats(self, fields: Any) -> None:
+        partition = partition_in(fields)
+        self._say(7, partition, f"is refused its subscription to {partition} by NATS")
+
+    def _subscribed(self, fields: Any) -> None:
+        self._say(
+            3, partition_in(fields), f"has its subscription to {partition_in(fields)} confirmed by NATS"
+        )
+
+
+# -- parts of sentences --------------------------------------------------------------------------------------
+
+
+def _memory(state: State) -> str:
+    vote = state.get("raft vote") or 0
+    voted = f"its vote for node {vote}" if vote else "no vote"
+    return f"term {state.get('raft term', 0)}, {voted}, {state.get('raft last', 0)} entries"
+
+
+def _nodes(nodes: list[int]) -> str:
+    return ("node " if len(nodes) == 1 else "nodes ") + ", ".join(map(str, nodes))
+
+
+def _entries(start: int, end: int) -> str:
+    return f"index {start}" if end == start + 1 else f"indexes {start}..{end - 1}"
+
+
+def _offsets(start: int, end: int) -> str:
+    return f"offset {start}" if end == start + 1 else f"offsets {start}..{end - 1}"
+
+
+def _batches(batches: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """(start, end, epoch) of what neighbours together."""
+    joined: list[tuple[int, int, int]] = []
+    for batch in batches:
+        found = BATCH.match(batch) if isinstance(batch, str) else None
+        if found is None:
+            continue
+        start, count, epoch = map(int, found.groups())
+        if joined and joined[-1][1] == start and joined[-1][2] == epoch:
+            joined[-1] = (joined[-1][0], start + count, epoch)
+        else:
+            joined.append((start, start + count, epoch))
+    return iter(joined)
+
+
+def _value(message: Any) -> str:
+    return str(message["value"]).rstrip(".")[:16]
+
+
+def _few(values: list[str]) -> str:
+    return ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
+
+
+def _grants(traced: TracedStep) -> bool:
+    return any(
+        name == "Send" and fields["message"][0] == "VoteReply" and fields["message"][1]["granted"]
+        for name, fields in traced.effects
+    )
+
+
+def _leaves_early(traced: TracedStep, reply: str, write: str) -> bool:
+    """Whether a step lets a positive answer go at once although it asks for a write that it rests on."""
+    writes = any(name == write for name, _ in traced.effects)
+    return writes and any(
+        name == "Send"
+        and fields["message"][0] == reply
+        and not fields["after"]
+        and (fields["message"][1].get("granted") or fields["message"][1].get("success"))
+        for name, fields in traced.effects
+    )
+
+
+def _durable_of(traced: TracedStep) -> str:
+    """Whose word moved the HW."""
+    event, fields = traced.event
+    if event != "Received" or fields["message"][0] not in ("Fetch", "FetchProgress"):
+        return ""
+    durable = fields["message"][1]["durable_leo"]
+    return f", since node {fields['sender']} is durable up to {durable}"

@@ -1,0 +1,187 @@
+"""Events and effects in words, from the plain data of a trace (`liftlog_sim/trace.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
+
+TOLD = {
+    "term": "term",
+    "epoch": "epoch",
+    "candidate": "candidate",
+    "offset": "offset",
+    "durable_leo": "durable",
+    "prev_index": "after index",
+    "commit": "commit",
+    "match": "match",
+    "hw": "HW",
+    "leader_leo": "LEO of the leader",
+    "end_offset": "ends at",
+    "last_epoch": "after epoch",
+    "incarnation": "incarnation",
+    "applied": "applied",
+    "index": "index",
+}
+"""Fields of messages that are told, and how."""
+STATUS = ("OK", "DIVERGED", "FENCED", "UNKNOWN", "DAMAGED", "BELOW_START")
+KINDS = {
+    "Received": MESSAGE,
+    "PeerLost": MESSAGE,
+    "PeerBack": MESSAGE,
+    "TimerFired": TIMER,
+    "ClientRequest": CLIENT,
+    "ClientGone": CLIENT,
+    **dict.fromkeys(("BusUp", "BusDown", "Subscribed", "SubscriptionRefused", "Drained", "Published"), BUS),
+    **dict.fromkeys(
+        ("Durable", "StorageFailed", "MetadataStalled", "LogOpened", "LogRead", "TimeFound"), DISK
+    ),
+    **dict.fromkeys(("LogStartMoved", "Compacted", "Scrubbed", "LogRepaired"), DISK),
+}
+BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
+LONGEST = 160
+
+
+def kind_of(event: Any) -> int:
+    return START if event is None else KINDS.get(event[0], OTHER)
+
+
+def named(log: str, logs: dict[str, str]) -> str:
+    """A log's name for people."""
+    return logs.get(log) or log
+
+
+def message_words(message: Any) -> str:
+    """A message between nodes: its name, and the few of its fields that matter."""
+    name, fields = message
+    told = []
+    if "status" in fields:
+        told.append(STATUS[fields["status"]])
+    told += [f"{words} {fields[key]}" for key, words in TOLD.items() if fields.get(key)]
+    for key, yes, no in (("granted", "granted", "not granted"), ("success", "accepted", "refused")):
+        if key in fields:
+            told.append(yes if fields[key] else no)
+    if fields.get("pre_vote"):
+        told.append("pre-vote")
+    for key in ("entries", "batches"):
+        if fields.get(key):
+            told.append(_count(len(fields[key]), "entry" if key == "entries" else "batch"))
+    return f"{name} ({', '.join(told)})" if told else name
+
+
+def event_words(event: Any, logs: dict[str, str]) -> str:
+    """What a step takes in, as a sentence without its subject."""
+    if event is None:
+        return "starts"
+    name, fields = event
+    log = named(log_key(fields["log"]), logs) if "log" in fields else ""
+    log = log or (named(log_key(fields["partition"]), logs) if "partition" in fields else "")
+    match name:
+        case "Received":
+            return f"receives {message_words(fields['message'])} from node {fields['sender']}"
+        case "TimerFired":
+            return "its clock ticks" if fields["kind"] == "tick" else f"its {fields['kind']} timer fires"
+        case "Durable":
+            return f"hears that ticket {fields['ticket']} is durable"
+        case "StorageFailed":
+            what = "a sync" if fields["sync"] else "a write"
+            return f"hears that {what} of {log} failed: {fields['error']}"
+        case "Published":
+            count = _count(len(fields["messages"]), "message")
+            return f"takes {count} from NATS for {log} in epoch {fields['epoch']}"
+        case "ClientRequest":
+            return f"is asked by client {_client(fields)}: {_request(fields['request'])}"
+        case "PeerLost":
+            return f"hears that nobody listens at node {fields['peer']}"
+        case "PeerBack":
+            return f"is connected to node {fields['peer']} again"
+        case "BusUp" | "BusDown":
+            return "is connected to NATS" if name == "BusUp" else "loses NATS"
+        case "StopRequested":
+            return "is asked to stop"
+        case "LogOpened":
+            summary = _fields(fields["summary"])
+            name = named(log_key(summary["log"]), logs)
+            return f"has opened {name}, which ends at {summary.get('leo', '?')}"
+    return clipped(f"hears {name}{f' of {log}' if log else ''}{_scalars(fields)}")
+
+
+def effect_words(effect: Any, logs: dict[str, str]) -> str:
+    """What a step asks for."""
+    name, fields = effect
+    where = fields.get("log") or fields.get("partition")
+    log = named(log_key(where), logs) if where else ""
+    match name:
+        case "Send":
+            held = f", once ticket {fields['after']} is durable" if fields["after"] else ""
+            return f"sends {message_words(fields['message'])} to node {fields['to']}{held}"
+        case "SetTimer":
+            return f"sets its {fields['kind']} timer to {fields['min_ms']} to {fields['max_ms']} ms"
+        case "AppendLog":
+            return f"appends {appended(fields['batches'])} to {log} (ticket {fields['ticket']})"
+        case "TruncateLog":
+            return f"cuts {log} to {fields['offset']} (ticket {fields['ticket']})"
+        case "AckPublishes":
+            replies = fields["replies"]
+            count = _count(len(replies), "message")
+            return f"acknowledges {count} of {log} from offset {fields['offsets_from']}"
+        case "RefusePublishes":
+            return clipped(f"refuses {_count(len(fields['replies']), 'message')} of {log}: {fields['code']}")
+        case "ReplyClient":
+            return clipped(f"answers client {_client(fields)}: {_request(fields['reply'])}")
+        case "CheckpointHw":
+            return f"remembers HW {fields['hw']} of {log} on disk"
+        case "Subscribe":
+            return f"subscribes to {fields['subject']} for {log} in epoch {fields['epoch']}"
+    return clipped(f"{name}{f' of {log}' if log else ''}{_scalars(fields)}")
+
+
+def appended(batches: list[str]) -> str:
+    """Which offsets batches hold."""
+    found = [BATCH.match(batch) for batch in batches]
+    if not found or found[0] is None or found[-1] is None:
+        return _count(len(batches), "batch")
+    first, last = int(found[0][1]), int(found[-1][1]) + int(found[-1][2]) - 1
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    return f"{offsets} of epoch {found[-1][3]}"
+
+
+def end_of(batches: list[str]) -> tuple[int, int] | None:
+    """Where batches end, and the epoch of the last one."""
+    found = BATCH.match(batches[-1]) if batches else None
+    return (int(found[1]) + int(found[2]), int(found[3])) if found else None
+
+
+def clipped(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _count(number: int, noun: str) -> str:
+    plural = {"entry": "entries", "batch": "batches"}.get(noun, noun + "s")
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def _fields(raw: Any) -> dict[str, Any]:
+    found: dict[str, Any] = raw[1] if isinstance(raw, list) else raw
+    return found
+
+
+def _client(fields: dict[str, Any]) -> Any:
+    return fields["client"]
+
+
+def _request(raw: Any) -> str:
+    if not isinstance(raw, list) or len(raw) != 2 or not isinstance(raw[0], str):
+        return "an answer"
+    return raw[0] + (_scalars(raw[1]) if isinstance(raw[1], dict) else "")
+
+
+def _scalars(fields: dict[str, Any]) -> str:
+    told = [
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in fields.items()
+        if isinstance(value, (int, str)) and not isinstance(value, bool) and value not in ("", 0)
+        if key != "monotonic_ms"
+    ]
+    return f" ({', '.join(told[:5])})" if told else ""

@@ -1,0 +1,239 @@
+"""Failures explain themselves: the bundle, the story of its causes, and the smallest world that still fails.
+
+The worlds in `explained/` were shrunk by `liftlog sim shrink`, each with a planted bug of another kind: they
+are stated, so that they stay what they are when draws change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from liftlog.__main__ import main
+from liftlog.types import LiftlogError
+from liftlog_sim.explain.again import knobs_from, run_again, stated
+from liftlog_sim.explain.bundle import Bundle, read, write
+from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint
+from liftlog_sim.explain.failures import keep_some, replay, verdict_of
+from liftlog_sim.explain.recording import bundle_of, record_world
+from liftlog_sim.explain.rules import RULES, rule_of
+from liftlog_sim.explain.shrink import Shrinker, counts
+from liftlog_sim.explain.story import LINES, WIDTH, why
+from liftlog_sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
+from liftlog_sim.plan import decode
+from liftlog_sim.runner import knobs_of, run_seed
+from liftlog_sim.runs import RunOptions
+
+EXPLAINED = Path(__file__).parent / "explained"
+WRONG = {
+    "R10.live": r"node 1 takes Fetch from node 3 \^ here the model says no: ProposeAddition",
+    "ack_at_append": r"node 3 acknowledges offset 0 of 6/0 .*, but has committed only what lies below 0",
+    "header_ignored": r"node 1 as leader in epoch 1 stores 1-2-0, 1-2-1 .*partition 4/0 acknowledged 1-2-1",
+    "hw_checkpoint_in_place": r"node 1 has the HW 1 of 6/0 remembered on its disk .*node 1 loses power",
+    "metadata_read_at_once": r"node 1 tells a client of streams, as of index 8: s0 .*index 9 was committed",
+    "never_fenced": r"node 2 is cut from its peers .*node 2 acknowledges offset 0 of 5/0 in epoch 5",
+    "overlap_answered": r"node 1 acknowledges offset 0 of 4/0 .*node 1 acknowledges offset 0 of 6/0",
+    "raft_commit_unclamped": r"node 2 takes index 4 for committed, as node 1 says",
+    "raft_quorum_half": r"node 3 becomes controller of term 2 with the votes of node 3;",
+    "restarted_leader_keeps_epoch": r"node 1 starts again .*node 1 becomes leader of 4/0 in epoch 1;",
+    "truncate_to_hw": r"node 2 cuts its copy of 4/0 from 1 to 0, where its HW is, without asking anybody",
+}
+"""By mutant: how the story names the node and the event where the planted bug did wrong."""
+OPTIONS = RunOptions(seed=13, profile="terms", duration_s=10, mutant="raft_quorum_half")
+
+
+class World(msgspec.Struct):
+    """A world in `explained/`."""
+
+    seed: int
+    mutant: str
+    refine: bool
+    invariant: str
+    world: dict[str, object]
+    plan: msgspec.Raw
+
+    @property
+    def stated_plan(self) -> str:
+        return bytes(self.plan).decode()
+
+    def bundle(self) -> Bundle:
+        options = RunOptions(seed=self.seed, mutant=self.mutant, refine=self.refine)
+        return bundle_of(options, knobs_from(self.world), decode(self.stated_plan.encode()))
+
+
+def world_of(mutant: str) -> World:
+    return msgspec.json.decode((EXPLAINED / f"{mutant}.json").read_bytes(), type=World)
+
+
+@pytest.fixture(scope="module")
+def failed() -> Bundle:
+    return bundle_of(OPTIONS, knobs_of(OPTIONS), None, run_seed(OPTIONS).trace_hash)
+
+
+# -- the story -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mutant", sorted(WRONG))
+def test_the_story_names_the_node_and_the_event_where_the_mutant_did_wrong(mutant: str) -> None:
+    world = world_of(mutant)
+    bundle = world.bundle()
+    assert bundle.violation.invariant == world.invariant
+    told = re.sub(r"\s+", " ", " ".join(bundle.story))
+    assert re.search(WRONG[mutant], told), "\n".join(bundle.story)
+    assert len(bundle.story) <= LINES and max(map(len, bundle.story)) <= WIDTH
+    assert f"=> {world.invariant} is violated" in told
+
+
+@pytest.mark.parametrize("mutant", sorted(WRONG))
+def test_a_shrunk_world_is_clean_without_its_mutant(mutant: str) -> None:
+    world = world_of(mutant)
+    found = run_again(world.seed, world.world, world.stated_plan, refine=world.refine)
+    assert found.good, found.finding
+
+
+def test_causes_come_first_and_any_step_can_be_asked_for(failed: Bundle) -> None:
+    times = [float(found) for line in failed.story if (found := line[:10].strip())]
+    assert times == sorted(times)
+    led = next(step for step, changed in enumerate(failed.changes) if changed.get("raft role") == "leader")
+    story = why(failed, led)
+    assert len(story) <= LINES and "becomes controller" in story[-2] + story[-3]
+    with pytest.raises(LiftlogError, match=f"there is no step 99999; choose 0 to {len(failed.trace) - 1}"):
+        why(failed, 99999)
+
+
+def test_why_is_asked_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sim", "run", "--seed", "3", "--duration", "2", "--why"]
+    assert main([*command, "5"]) == 0
+    assert "#5" not in capsys.readouterr().out  # A step is told at the end, after its causes.
+    assert main([*command, "5000000"]) == 2
+    assert "there is no step 5000000" in capsys.readouterr().err
+
+
+# -- the bundle ----------------------------------------------------------------------------------------------
+
+
+def test_watching_changes_nothing_and_the_model_says_where_it_disagrees(failed: Bundle) -> None:
+    for seed in (1, 5):
+        options = RunOptions(seed=seed, duration_s=8)
+        _, result = record_world(options, knobs_of(options), None)
+        assert result.trace_hash == run_seed(options).trace_hash
+    assert failed.disagreement is not None and failed.disagreement.model == "raft"
+    assert "BecomeLeader" in failed.disagreement.finding
+    assert failed.disagreement.at_step <= failed.violation.at_step
+    assert len(failed.trace) == len(failed.changes) == len(failed.causes)
+
+
+def test_a_bundle_holds_only_what_changed_before_and_after(failed: Bundle) -> None:
+    violation = failed.violation
+    assert violation.before.keys() == violation.after.keys()
+    assert violation.before and all(
+        violation.before[name] != violation.after[name] for name in violation.after
+    )
+    assert (violation.rule, violation.sentence) == rule_of(violation.invariant)
+
+
+def test_a_bundle_is_written_read_and_replayed(failed: Bundle, tmp_path: Path) -> None:
+    for name in ("one.json", "one.json.gz"):
+        write(failed, tmp_path / name)
+        assert msgspec.to_builtins(read(tmp_path / name)) == msgspec.to_builtins(failed)
+    bundle, replayed = replay(tmp_path / "one.json.gz")
+    assert replayed.same and "replayed: the same" in verdict_of(bundle, replayed)[0]
+    assert main(["sim", "replay", str(tmp_path / "one.json.gz")]) == 0
+
+
+def test_a_replay_with_another_code_says_so(failed: Bundle, tmp_path: Path) -> None:
+    other = msgspec.structs.replace(failed, sources="0" * 64, trace_hash="0" * 16)
+    write(other, tmp_path / "one.json")
+    text = "\n".join(verdict_of(*replay(tmp_path / "one.json")))
+    assert "NOT the same" in text and "this code is another one than the bundle's" in text
+    assert main(["sim", "replay", str(tmp_path / "one.json")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("one.txt", b"", "its name must end in .json or .json.gz"),
+        ("one.json", b"{}", "is not a bundle"),
+        ("one.json", b'{"format": 99}', "has format 99, this liftlog reads format 1 only"),
+        ("one.json.gz", b"zzz", "is not a bundle"),
+        ("", b"", "cannot read the bundle"),
+    ],
+)
+def test_what_is_no_bundle_is_refused(name: str, content: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / (name or "missing.json")
+    if name:
+        path.write_bytes(content)
+    with pytest.raises(LiftlogError, match=re.escape(problem)):
+        read(path)
+
+
+def test_a_sweep_bundles_each_invariant_before_two_of_any(tmp_path: Path) -> None:
+    options = [
+        RunOptions(seed=seed, profile="kills", mutant="ack_at_append", duration_s=15) for seed in range(6)
+    ]
+    failed = [result for result in map(run_seed, options) if not result.good]
+    paths = keep_some(options, failed, tmp_path, 2)
+    assert len(failed) > 2 and len(paths) == len(list(tmp_path.iterdir())) == 2
+    kinds = {read(path).violation.invariant for path in paths}
+    assert len(kinds) == min(2, len({result.invariant for result in failed}))
+
+
+def test_each_rule_says_what_the_page_of_rules_says() -> None:
+    page = (Path(__file__).parents[2] / "spec" / "README.md").read_text(encoding="utf-8")
+    rules = dict(re.findall(r"^- \*\*([A-Z]\d+)\*\* (.*?)(?=^- \*\*|^#|\Z)", page, re.DOTALL | re.MULTILINE))
+    for invariant, (number, sentence) in RULES.items():
+        assert sentence in re.sub(r"\s+", " ", rules[number]), f"{invariant}: {number}"
+    known = {*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS}
+    assert known - {*RULES} == {"Refinement", "Convergence"}
+
+
+# -- shrinking -----------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_is_shrunk_to_a_test_that_fails_with_the_mutant_only(
+    failed: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(failed, tmp_path / "one.json.gz")
+    assert main(["sim", "shrink", str(tmp_path / "one.json.gz"), "--seconds", "600"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing smaller fails" in out and "replay with: liftlog sim replay" in out
+    small = read(tmp_path / "one.shrunk.json.gz")
+    faults, operations, _ = counts(small.plan)
+    assert faults + operations <= 12
+    assert small.violation.invariant == failed.violation.invariant
+    assert main(["sim", "replay", str(tmp_path / "one.shrunk.json.gz")]) == 0
+    written: dict[str, object] = {}
+    exec((tmp_path / "test_one.py").read_text(encoding="utf-8"), written)
+    tests = [test for name, test in written.items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for test in tests:
+        assert callable(test)
+        test()
+
+
+def test_verdicts_are_kept_by_plan_and_a_budget_ends_it(failed: Bundle) -> None:
+    settings = failed.settings
+    court = Court(settings.options, Fingerprint("LeaderCompleteness", "M1"), 600)
+    candidate = Candidate(settings.knobs, failed.plan)
+    first = court.fails(candidate)
+    assert court.fails(candidate) == first and (court.runs, court.cached) == (1, 1)
+    spent = Shrinker(failed, 0, lambda line: None)
+    found = spent.run()
+    assert not found.done and found.candidate.plan == failed.plan
+
+
+def test_another_violation_is_no_progress_but_a_find(failed: Bundle) -> None:
+    settings = failed.settings
+    court = Court(settings.options, Fingerprint("ConsistentRead", "R3"), 600)
+    assert court.fails(Candidate(settings.knobs, failed.plan)) == -1
+    assert [found.invariant for found in court.finds] == [failed.violation.invariant]
+
+
+def test_a_world_is_stated_by_what_is_unusual_in_it() -> None:
+    for seed in range(40):
+        knobs = knobs_of(RunOptions(seed=seed))
+        assert knobs_from(json.loads(json.dumps(stated(knobs)))) == knobs
