@@ -21,10 +21,8 @@ RULES: dict[str, tuple[str, str]] = {
     "OneLeaderPerEpoch": ("R1", "An epoch belongs to one run of one node."),
     "LogMatching": ("R6", _R6),
     "CommittedOnISR": ("R2", _R2),
-    "NoAckedRecordLost": (
-        "R4",
-        "Holds: it is sent once, when the record is committed (policy `all`).",
-    ),
+    "NothingHeldBack": ("R2", _R2),
+    "NoAckedRecordLost": ("R4", "an ack is sent once, when the record is committed (policy `all`)"),
     "ConsistentRead": ("R3", _R3),
     "NoSilentGap": (
         "D2",
@@ -108,5 +106,6 @@ RULES: dict[str, tuple[str, str]] = {
 
 
 def rule_of(invariant: str) -> tuple[str, str]:
-    """(number, sentence) of the rule behind an invariant; empty if there is no single one."""
-    return RULES.get(invariant, ("", ""))
+    """(number, sentence without emphasis) of an invariant's rule; empty if there is no single one."""
+    number, sentence = RULES.get(invariant, ("", ""))
+    return number, sentence.replace("*", "")
