@@ -4,8 +4,10 @@ in his place (N2).
 A leader may take messages and answer publishers until, by its own clock, the lease has passed since it *sent*
 the last heartbeat that was answered. Here that is measured from what goes over the wire, not from what the
 node believes. The controller sends itself no heartbeats: it is in contact as of the round of appends that a
-quorum of voters has answered. A process has nothing to lose before it is confirmed, so its time begins when
-its incarnation is durable. Nobody ends its session before that time is over, whatever the hints say.
+quorum of voters has answered, once an entry of its term is committed: before, it has not applied what earlier
+controllers wanted, perhaps the end of its own session, and grants nothing to anybody. A process has nothing
+to lose before it is confirmed, so its time begins when its incarnation is durable. Nobody ends its session
+before that time is over, whatever the hints say.
 
 A session that was never confirmed is another matter. Its registration has ended what the run before led (R1),
 only confirmed nodes are elected and join, and no heartbeat of it is answered: nothing was granted, and nobody
@@ -58,6 +60,7 @@ class ProcessContact:
 
     def sent(self, message: PeerMessage) -> None:
         """Something has left the node."""
+        self._settle()
         if type(message) is Heartbeat:
             self._note(self._heartbeats, message.sequence)
         elif type(message) is AppendRequest:
@@ -75,6 +78,7 @@ class ProcessContact:
 
     def heard(self, sender: int, message: PeerMessage) -> None:
         """Something has reached the node."""
+        self._settle()
         if type(message) is HeartbeatReply:
             node = self._machine.node
             if node is not None and message.incarnation == node.incarnation:
@@ -83,12 +87,20 @@ class ProcessContact:
             at_ms = self._rounds.get(message.round, 0.0)
             if at_ms > self._answered.get(sender, 0.0):
                 self._answered[sender] = at_ms
-                self._since_ms = max(self._since_ms, self._as_controller())
+
+    def _settle(self) -> None:
+        """What voters have answered counts for a controller in office."""
+        node = self._machine.node
+        if node is None or node.raft.term != self._term or node.raft.leadership is None:
+            return
+        if node.raft.leadership.in_office:
+            self._since_ms = max(self._since_ms, self._as_controller())
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""
         machine, config = self._machine, self._machine.knobs.node_config(self._machine.number)
         self._checks.counts["FencedInTime"] += 1
+        self._settle()
         now_ms = machine.clock.monotonic_ms()
         silent_ms = 0.0 if machine.knobs.nodes == 1 else now_ms - self._since_ms
         limit_ms = config.lease_ms

@@ -6,11 +6,12 @@ each; `R6.progress-mismatch` is decided by what broken peers send only.
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import ChangeIsr, RegisterNode, Resign, encode_command
 from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
-from liftlog.types import Entry
+from liftlog.types import Entry, OffsetRange
 from tests.core.metadata_harness import Cluster
 from tests.core.test_replication import others, ready
 
@@ -91,6 +92,26 @@ def test_R6_committed_a_follower_gives_up_nothing_that_it_knows_to_be_committed(
     world.step(follower, Received(world.leader(partition), reply))
     assert replica.leo == 3
     assert world.nodes[follower].marks["R6.committed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("damaged", "kept"), [(OffsetRange(1, 3), 1), (OffsetRange(1, 2), 3), (OffsetRange(2, 3), 3)]
+)
+def test_R6_damaged_end_what_cannot_be_read_up_to_the_end_may_be_cut(damaged: OffsetRange, kept: int) -> None:
+    """The copy would ask for ever: it does not know the epochs of what it has lost.
+
+    Seed 0 of the profile `failures`, in tests/sim/test_seeds.py, found it.
+    """
+    world, partition = ready()
+    follower = others(world, partition)[0]
+    replica = world.replica(follower, partition)
+    assert world.run_until(lambda: replica.hw == 3)
+    replica.log.damage.add(damaged)
+    incarnation, request = world.nodes[follower].incarnation, replica.following.request
+    reply = FetchReply(partition, replica.epoch, incarnation, request, FETCH_DIVERGED, 0, 0, 3, 1, 1, [])
+    world.step(follower, Received(world.leader(partition), reply))
+    assert (replica.leo, replica.hw) == (kept, kept)
+    assert world.run_until(lambda: world.replica(follower, partition).hw == 3)
 
 
 def test_R9_leader_a_change_of_the_isr_by_another_than_the_leader_takes_no_effect() -> None:

@@ -32,6 +32,10 @@ class Damage:
         """The first damaged offset, None if the log is whole."""
         return self.ranges[0].start if self.ranges else None
 
+    def reaches_end(self, offset: int, leo: int) -> bool:
+        """Whether nothing from `offset` to the end of the log can be read."""
+        return bool(self.ranges) and self.ranges[-1].start <= offset and self.ranges[-1].end == leo
+
     # -- moves ------------------------------------------------------------------------------------
 
     def begin(self, ranges: Sequence[OffsetRange], late: Sequence[int]) -> None:

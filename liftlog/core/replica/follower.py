@@ -143,10 +143,15 @@ class Follower:
         """What is known committed and would go with everything from `offset` on (R6); empty if nothing.
 
         An unclean election excuses what its epoch has lost: records that were committed before it. What was
-        committed in that epoch or later was its leader's own, and nobody may cut it.
+        committed in that epoch or later was its leader's own, and nobody may cut it. What is damaged up to
+        the end of the log is not here any more: to cut it gives up nothing, and to keep it would make this
+        copy ask for ever for what comes after epochs that it does not know (D2).
         """
         log = self.log
         if offset >= log.hw or excused or self._group_consents():
+            return ""
+        if log.damage.reaches_end(offset, log.leo):
+            self.ctx.mark("R6.damaged-end")
             return ""
         self.ctx.mark("R6.committed")
         return f"partition {log.id} would be cut to {offset}, below the committed offset {log.hw}"
@@ -223,7 +228,7 @@ class Follower:
         if self.ctx.mutants.hw_before_cut:
             log.commit(max(log.hw, min(reply.leader_leo, log.leo)))
         target, unknown = self._cut_of(reply)
-        consent = unknown or self._group_consents()
+        consent = unknown or log.damage.reaches_end(target, log.leo) or self._group_consents()
         if target < log.log_start and not self.ctx.mutants.end_of_requested_epoch:
             log.reset(0, (), consent)
         elif target < log.leo:
