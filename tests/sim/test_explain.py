@@ -176,7 +176,8 @@ def test_a_sweep_bundles_each_invariant_before_two_of_any(tmp_path: Path) -> Non
         RunOptions(seed=seed, profile="kills", mutant="ack_at_append", duration_s=15) for seed in range(6)
     ]
     failed = [result for result in map(run_seed, options) if not result.good]
-    paths = keep_some(options, failed, tmp_path, 2)
+    paths, problems = keep_some(options, failed, tmp_path, 2)
+    assert problems == []
     assert len(failed) > 2 and len(paths) == len(list(tmp_path.iterdir())) == 2
     kinds = {read(path).violation.invariant for path in paths}
     assert len(kinds) == min(2, len({result.invariant for result in failed}))

@@ -53,17 +53,20 @@ def explain_run(options: RunOptions, result: RunResult, folder: Path, *, quiet: 
 
 def explain_sweep(
     options: Sequence[RunOptions], failed: Sequence[RunResult], arguments: argparse.Namespace
-) -> list[Path]:
-    """Bundle some failures of a sweep. Raises LiftlogError."""
-    return keep_some(options, failed, arguments.failures, arguments.bundles) if failed else []
+) -> tuple[list[Path], list[str]]:
+    """Bundle some failures of a sweep; the bundles, and why some could not be made."""
+    return keep_some(options, failed, arguments.failures, arguments.bundles)
 
 
-def print_bundles(paths: Sequence[Path], failed: int) -> None:
-    """Say where they are."""
+def print_bundles(paths: Sequence[Path], problems: Sequence[str], failed: int) -> None:
+    """Say where they are, and which are missing."""
     for path in paths:
         print(f"bundle: {path}")
-    if len(paths) < failed:
-        print(f"{failed - len(paths)} of {failed} failures have no bundle (--bundles {len(paths)})")
+    for problem in problems:
+        print(f"no bundle of {problem}")
+    tried = len(paths) + len(problems)
+    if tried < failed:
+        print(f"{failed - tried} of {failed} failures have no bundle (--bundles {tried})")
 
 
 def why_of(options: RunOptions, step: int) -> list[str]:
