@@ -244,7 +244,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _print_verdict(result)
     bundle = ""
     if not result.good:
-        bundle = str(explain_run(options, result, arguments.failures, quiet=arguments.json))
+        bundle = explain_run(options, result, arguments.failures, quiet=arguments.json)
     if arguments.json:
         _print_json({**msgspec.to_builtins(result), "bundle": bundle})
     return 0 if result.good else 1

@@ -183,6 +183,21 @@ def test_a_sweep_bundles_each_invariant_before_two_of_any(tmp_path: Path) -> Non
     assert len(kinds) == min(2, len({result.invariant for result in failed}))
 
 
+def test_a_run_gives_its_verdict_where_it_cannot_be_bundled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parted(*parts: object) -> Bundle:
+        raise LiftlogError("seed 13 ran otherwise the second time")
+
+    monkeypatch.setattr("liftlog_sim.explain.failures.bundle_of", parted)
+    world = ["--seed", "13", "--profile", "terms", "--duration", "10", "--mutant", "raft_quorum_half"]
+    assert main(["sim", "run", *world, "--json", "--failures", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert found["invariant"] and found["bundle"] == ""
+    assert told.err.endswith(f"no bundle of {found['invariant']}: seed 13 ran otherwise the second time\n")
+
+
 def test_each_rule_says_what_the_page_of_rules_says() -> None:
     page = (Path(__file__).parents[2] / "spec" / "README.md").read_text(encoding="utf-8")
     rules = dict(re.findall(r"^- \*\*([A-Z]\d+)\*\* (.*?)(?=^- \*\*|^#|\Z)", page, re.DOTALL | re.MULTILINE))

@@ -41,14 +41,18 @@ def check_failures(arguments: argparse.Namespace) -> None:
         raise LiftlogError(f"--bundles {arguments.bundles} is out of range; choose 0 or more")
 
 
-def explain_run(options: RunOptions, result: RunResult, folder: Path, *, quiet: bool) -> Path:
-    """Bundle a failed run and tell its story. Raises LiftlogError."""
-    bundle, path = keep(options, result, folder)
+def explain_run(options: RunOptions, result: RunResult, folder: Path, *, quiet: bool) -> str:
+    """Bundle a failed run and tell its story; where the bundle is, empty if none can be made."""
+    try:
+        bundle, path = keep(options, result, folder)
+    except LiftlogError as error:
+        print(f"no bundle of {result.invariant}: {error}", file=sys.stderr)
+        return ""
     if not quiet:
         print(f"\nwhat caused it ({len(bundle.trace)} steps; ask for any of them with --why STEP):")
         print("\n".join(bundle.story))
         print(f"bundle: {path}\nshrink it with: liftlog sim shrink {path}")
-    return path
+    return str(path)
 
 
 def explain_sweep(
