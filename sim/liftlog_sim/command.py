@@ -244,7 +244,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _print_verdict(result)
     bundle = ""
     if not result.good:
-        bundle = str(explain_run(options, result, arguments.failures, quiet=arguments.json))
+        bundle = explain_run(options, result, arguments.failures, quiet=arguments.json)
     if arguments.json:
         _print_json({**msgspec.to_builtins(result), "bundle": bundle})
     return 0 if result.good else 1
@@ -321,17 +321,18 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
         result = run_sweep(options, jobs, step, canary=True)
     parted = list(partings(again, jobs))
-    bundles = explain_sweep(options, result.failed, arguments)
+    bundles, unbundled = explain_sweep(options, result.failed, arguments)
     audited = _audited(result) if arguments.audit else None
     if arguments.json:
         twice = {"seeds": len(again), "parted": msgspec.to_builtins(parted)}
-        found = {**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles], "twice": twice}
+        found = {**msgspec.to_builtins(result), "bundles": [str(path) for path in bundles]}
+        found |= {"unbundled": unbundled, "twice": twice}
         found |= {} if audited is None else {"audit": audited}
         _print_json({**found, "good": result.good and not parted})
     else:
         _print_twice(len(again), parted)
         _print_sweep(result)
-        print_bundles(bundles, len(result.failed))
+        print_bundles(bundles, unbundled, len(result.failed))
         if arguments.coverage:
             print("\n".join(table(result.marks)))
         if audited is not None:

@@ -50,7 +50,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
                          who is slow does not come and go, see `liftlog_sim/paces.py` (R17, R18)
     SickIsAlone          one sick node is not everybody's latency, see `liftlog_sim/sickness.py` (R17, R18)
     HonestHeard          what a working peer sends is not refused (V1 to V4)
-    NoInputEndsNode      what a stranger or a broken peer sends ends no node (V5)
+    NoInputEndsNode      what a stranger or a broken peer sends ends no node, now or at its next start (V5)
     NodeInvariant        no node finds a condition of its own violated
     NodeError            no node raises anything else
 

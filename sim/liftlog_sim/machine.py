@@ -31,7 +31,7 @@ from liftlog.messages import (
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import Sealer
-from liftlog.types import Mutants, Recovered
+from liftlog.types import LiftlogError, Mutants, Recovered
 from liftlog_sim.bus import BusConnection, SimBus
 from liftlog_sim.chances import Chances
 from liftlog_sim.clock import SimClock, SimRandom
@@ -79,6 +79,11 @@ class MachineHooks(Protocol):
 
     def refused(self, machine: Machine, error: Exception) -> None:
         """It cannot start; it is gone already."""
+        ...
+
+    def rejected(self, machine: Machine, error: LiftlogError) -> None:
+        """Its node does not start on what the disk holds, though all of that is whole; it is gone already.
+        Raises Violation."""
         ...
 
     def created(self, machine: Machine) -> None:
@@ -272,6 +277,14 @@ class Machine:
         self.engine = engine
         self.recovered = recovered
         hooks.recovered(self, recovered)
+        applied = partial(hooks.applied, self)
+        try:
+            self.node = Node(knobs.node_config(self.number), recovered, around.mutants, applied)
+        except LiftlogError as error:
+            self.engine = None
+            self.disk.kill()
+            hooks.rejected(self, error)
+            return
         self.network = NetworkPort(around.network, self.number)
         self.clients = ClientPort(hooks.reply, self._died_inside)
         self.bus = BusConnection(around.bus, self.kernel, self.number, self.clock, self.post)
@@ -285,8 +298,6 @@ class Machine:
             partial(self.raised, None),
             knobs.tune,
         )
-        applied = partial(hooks.applied, self)
-        self.node = Node(knobs.node_config(self.number), recovered, around.mutants, applied)
         hooks.created(self)
         self.process = around.gear(self)
         around.network.started(self.number)

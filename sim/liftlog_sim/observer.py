@@ -239,8 +239,9 @@ class Observer:
                 return summary.epochs, summary.leo, summary.log_start
         return (), 0, 0
 
-    def cannot_start(self, machine: Machine, error: Exception) -> None:
-        self.fail(Violation("NodeError", f"node {machine.number} cannot start: {error}"))
+    def cannot_start(self, machine: Machine, error: Exception, name: str) -> None:
+        self.checks.counts[name] += 1
+        self.fail(Violation(name, f"node {machine.number} cannot start: {error}"))
 
     def stopped(self, machine: Machine, reason: str) -> None:
         self.count("stops")

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants
+from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.account import Account
 from liftlog_sim.atlas import Atlas
 from liftlog_sim.chances import Chances
@@ -89,9 +89,14 @@ class Wiring:
             faults.replace_disk(machine)
             return
         if not isinstance(error.__cause__, DiskError):
-            observer.cannot_start(machine, error)
+            observer.cannot_start(machine, error, "NodeError")
         observer.start_refused(machine, error)
         faults.start_refused(machine)
+
+    def rejected(self, machine: Machine, error: LiftlogError) -> None:
+        """No node writes what it does not start on, unless it was told so: it has believed a lie."""
+        name = "NoInputEndsNode" if self._faults.liars.any_taken else "NodeError"
+        self._observer.cannot_start(machine, error, name)
 
     def failed(self, machine: Machine, error: Exception, event: Event | None) -> None:
         """An invariant of the node's own, or a bug; what a liar says must not do it."""

@@ -137,6 +137,55 @@ def heartbeat_to_an_old_leader(group: Group) -> None:
     group.deliver(AppendRequest, to=1)
 
 
+def compared_less_than_it_has(group: Group) -> None:
+    """A leader that was cut off has an entry of its own behind all that its successor compares."""
+    group.elect(1)
+    group.propose(1, b"with nodes 1 and 3")
+    group.deliver(AppendRequest, to=3)
+    group.sync(1)
+    group.sync(3)
+    group.network.clear()
+    group.propose(1, b"with node 1")
+    group.sync(1)
+    group.network.clear()
+    group.forget_leader(2, 3)
+    group.fire(3)
+    group.settle_votes(3, (2,))
+    leader = group.raft(3)
+    assert leader.is_leader
+    group.sync(3)
+    group.network.clear()
+    # Their last entries are of equal index: the leader's no-op here, what was never committed there.
+    assert (group.terms(1), group.terms(3)) == ([1, 1, 1], [1, 1, leader.term])
+    compared = AppendRequest(leader.term, 1, 1, 1, 1, 0, leader.log[1:2])
+    group.arrive(Packet(3, 1, compared))
+    group.sync(1)
+    assert group.deliver(AppendReply, to=3)
+    group.network.clear()
+    group.crash(3)
+    group.elect(1)
+
+
+def late_request(group: Group) -> None:
+    """A request arrives once more, after the one behind it was acknowledged and counted."""
+    group.elect(1)
+    group.propose(1, b"x")
+    requests = [packet for packet in group.network if isinstance(packet.message, AppendRequest)]
+    late = next(packet for packet in requests if packet.to == 2)
+    group.propose(1, b"y")
+    group.deliver(AppendRequest, to=2)
+    group.sync(1)
+    group.sync(2)
+    group.deliver(AppendReply, to=1)
+    assert group.raft(1).commit == 3 > group.raft(2).commit
+    group.network.clear()
+    group.arrive(late)
+    group.sync(2)
+    group.network.clear()
+    group.crash(1)
+    group.elect(2)
+
+
 Schedule = Callable[[Group], None]
 
 TABLE: list[tuple[Mutants, int, Schedule, str]] = [
@@ -144,6 +193,8 @@ TABLE: list[tuple[Mutants, int, Schedule, str]] = [
     (Mutants(raft_ack_before_sync=True), 3, acknowledge_then_power_loss, "LeaderCompleteness"),
     (Mutants(raft_commit_old_term=True), 5, figure_8, "LeaderCompleteness"),
     (Mutants(raft_quorum_half=True), 3, two_alone, "ElectionSafety"),
+    (Mutants(raft_ack_whole_log=True), 3, compared_less_than_it_has, "LeaderCompleteness"),
+    (Mutants(raft_cuts_what_matches=True), 3, late_request, "LeaderCompleteness"),
     (Mutants(raft_commit_unclamped=True), 3, heartbeat_to_an_old_leader, "StateMachineSafety"),
     (Mutants(raft_length_before_term=True), 3, long_but_old, "LeaderCompleteness"),
     (Mutants(raft_vote_forgotten=True), 3, two_ask_one, "ElectionSafety"),

@@ -176,10 +176,26 @@ def test_a_sweep_bundles_each_invariant_before_two_of_any(tmp_path: Path) -> Non
         RunOptions(seed=seed, profile="kills", mutant="ack_at_append", duration_s=15) for seed in range(6)
     ]
     failed = [result for result in map(run_seed, options) if not result.good]
-    paths = keep_some(options, failed, tmp_path, 2)
+    paths, problems = keep_some(options, failed, tmp_path, 2)
+    assert problems == []
     assert len(failed) > 2 and len(paths) == len(list(tmp_path.iterdir())) == 2
     kinds = {read(path).violation.invariant for path in paths}
     assert len(kinds) == min(2, len({result.invariant for result in failed}))
+
+
+def test_a_run_gives_its_verdict_where_it_cannot_be_bundled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parted(*parts: object) -> Bundle:
+        raise LiftlogError("seed 13 ran otherwise the second time")
+
+    monkeypatch.setattr("liftlog_sim.explain.failures.bundle_of", parted)
+    world = ["--seed", "13", "--profile", "terms", "--duration", "10", "--mutant", "raft_quorum_half"]
+    assert main(["sim", "run", *world, "--json", "--failures", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert found["invariant"] and found["bundle"] == ""
+    assert told.err.endswith(f"no bundle of {found['invariant']}: seed 13 ran otherwise the second time\n")
 
 
 def test_each_rule_says_what_the_page_of_rules_says() -> None:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from liftlog.core.metadata.commands import UNSENT, ExpireNode
 from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.state import FAILED, READY
-from liftlog.messages import TIMER_TICK, OffsetReply, PurgeRequest, Scrubbed, TimerFired
-from liftlog.types import Entry, OffsetRange
+from liftlog.messages import (
+    TIMER_TICK,
+    AppendRequest,
+    OffsetReply,
+    PurgeRequest,
+    Received,
+    Scrubbed,
+    TimerFired,
+)
+from liftlog.types import NUMBER_MAX, Entry, OffsetRange
 from liftlog_sim.clients import ClientHub
 from liftlog_sim.invariants import Violation
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.knobs import Knobs
 from liftlog_sim.machine import Machine
+from liftlog_sim.runner import run_seed
+from liftlog_sim.runs import RunOptions
 from liftlog_sim.step_gear import StepProcess
 from liftlog_sim.world import World
 
@@ -246,3 +257,38 @@ def test_a_reset_is_where_a_log_begins_once_storage_has_done_it_and_it_may_go_ba
         while replica.pending:
             world.kernel.run_until(world.kernel.now_us + 10)
         assert world.account.log_starts[key] == asked
+
+
+RESTARTS: dict[str, Callable[[Machine], None]] = {
+    "kill": Machine.kill,
+    "power": Machine.lose_power,
+    "stop": Machine.terminate,
+    "its own end": lambda machine: machine.stop("a test says so"),
+}
+
+
+@pytest.mark.parametrize("gear", ["step", "trio"])
+@pytest.mark.parametrize("how", RESTARTS)
+@pytest.mark.parametrize("lied", [True, False], ids=["a lie", "no lie"])
+def test_a_node_that_does_not_start_on_what_it_was_told_fires(gear: str, how: str, lied: bool) -> None:
+    """It believes in a term that no group gets to, writes it down, and finds it at its next start (V4)."""
+
+    def watch(world: World) -> None:
+        machine = world.machines[1]
+
+        def tell(first: object, second: object) -> None:
+            event = Received(2, AppendRequest(NUMBER_MAX - 1000, 2, 0, 0, 0, 0, []))
+            if lied:
+                world.faults.liars.told(event)
+            machine.post(event)
+
+        world.kernel.at(5 * SECOND, tell)
+        world.kernel.at(6 * SECOND, lambda first, second: RESTARTS[how](machine))
+        world.kernel.at(12 * SECOND, lambda first, second: machine.start())
+
+    options = RunOptions(seed=1, nodes=3, duration_s=20, faults="none", gear=gear)
+    result = run_seed(msgspec.structs.replace(options, mutant="term_jump_believed"), watch)
+    assert result.invariant == ("NoInputEndsNode" if lied else "NodeError")
+    assert "node 1 cannot start: node 1: its disk holds term" in result.finding
+    sound = run_seed(options, watch)
+    assert sound.invariant == ("" if lied else "HonestHeard"), sound.finding

@@ -63,6 +63,8 @@ def test_a_clean_sweep_writes_a_record(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_sweep_that_fails_writes_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Nor does it keep its verdict to itself because a failure does not come again, to be bundled."""
+
     def fails(options: object) -> object:
         result = run_seed(options)  # type: ignore[arg-type]
         result.invariant, result.finding = "LogMatching", "planted by a test"
@@ -71,7 +73,9 @@ def test_a_sweep_that_fails_writes_no_record(
     monkeypatch.setattr("liftlog_sim.sweep.run_seed", fails)
     path = tmp_path / "sweep.json"
     assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 1
-    assert "verdict: FAILED" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "verdict: FAILED" in out
+    assert "no bundle of seed 0, LogMatching: seed 0 ran through the same steps a second time" in out
     assert not path.exists()
 
 

@@ -41,29 +41,36 @@ def check_failures(arguments: argparse.Namespace) -> None:
         raise LiftlogError(f"--bundles {arguments.bundles} is out of range; choose 0 or more")
 
 
-def explain_run(options: RunOptions, result: RunResult, folder: Path, *, quiet: bool) -> Path:
-    """Bundle a failed run and tell its story. Raises LiftlogError."""
-    bundle, path = keep(options, result, folder)
+def explain_run(options: RunOptions, result: RunResult, folder: Path, *, quiet: bool) -> str:
+    """Bundle a failed run and tell its story; where the bundle is, empty if none can be made."""
+    try:
+        bundle, path = keep(options, result, folder)
+    except LiftlogError as error:
+        print(f"no bundle of {result.invariant}: {error}", file=sys.stderr)
+        return ""
     if not quiet:
         print(f"\nwhat caused it ({len(bundle.trace)} steps; ask for any of them with --why STEP):")
         print("\n".join(bundle.story))
         print(f"bundle: {path}\nshrink it with: liftlog sim shrink {path}")
-    return path
+    return str(path)
 
 
 def explain_sweep(
     options: Sequence[RunOptions], failed: Sequence[RunResult], arguments: argparse.Namespace
-) -> list[Path]:
-    """Bundle some failures of a sweep. Raises LiftlogError."""
-    return keep_some(options, failed, arguments.failures, arguments.bundles) if failed else []
+) -> tuple[list[Path], list[str]]:
+    """Bundle some failures of a sweep; the bundles, and why some could not be made."""
+    return keep_some(options, failed, arguments.failures, arguments.bundles)
 
 
-def print_bundles(paths: Sequence[Path], failed: int) -> None:
-    """Say where they are."""
+def print_bundles(paths: Sequence[Path], problems: Sequence[str], failed: int) -> None:
+    """Say where they are, and which are missing."""
     for path in paths:
         print(f"bundle: {path}")
-    if len(paths) < failed:
-        print(f"{failed - len(paths)} of {failed} failures have no bundle (--bundles {len(paths)})")
+    for problem in problems:
+        print(f"no bundle of {problem}")
+    tried = len(paths) + len(problems)
+    if tried < failed:
+        print(f"{failed - tried} of {failed} failures have no bundle (--bundles {tried})")
 
 
 def why_of(options: RunOptions, step: int) -> list[str]:

@@ -42,8 +42,10 @@ def keep(options: RunOptions, result: RunResult, folder: Path) -> tuple[Bundle, 
 
 def keep_some(
     options: Sequence[RunOptions], failed: Sequence[RunResult], folder: Path, most: int
-) -> list[Path]:
-    """Bundles of a sweep's first failures, one of each invariant before two of any. Raises LiftlogError."""
+) -> tuple[list[Path], list[str]]:
+    """Bundles of a sweep's first failures, one of each invariant before two of any; and why some of these
+    have none, since a sweep's verdict does not depend on them.
+    """
     by_seed = {each.seed: each for each in options}
     ranks: list[tuple[int, int]] = []
     seen: dict[str, int] = {}
@@ -51,7 +53,15 @@ def keep_some(
         seen[result.invariant] = seen.get(result.invariant, 0) + 1
         ranks.append((seen[result.invariant], place))
     chosen = sorted(place for _, place in sorted(ranks)[:most])
-    return [keep(by_seed[failed[place].seed], failed[place], folder)[1] for place in chosen]
+    paths: list[Path] = []
+    problems: list[str] = []
+    for place in chosen:
+        result = failed[place]
+        try:
+            paths.append(keep(by_seed[result.seed], result, folder)[1])
+        except LiftlogError as error:
+            problems.append(f"seed {result.seed}, {result.invariant}: {error}")
+    return paths, problems
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):

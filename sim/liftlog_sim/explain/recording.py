@@ -179,6 +179,11 @@ def bundle_of(
             f"({result.trace_hash}, before {expected_hash}); "
             "look for what is not determined with 'liftlog sim replay'"
         )
+    if result.good and expected_hash:
+        raise LiftlogError(
+            f"seed {options.seed} ran through the same steps a second time, but violated nothing in them: "
+            "its verdict is not determined by the seed"
+        )
     if result.good:
         raise LiftlogError("nothing is violated in this world, so there is nothing to bundle")
     bundle = _bundle(witness, result, options, knobs, replay)
