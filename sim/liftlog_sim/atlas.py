@@ -15,7 +15,9 @@ the log that they hold. Before anything is damaged the atlas is asked, and says 
 The last good copy of anything is therefore never destroyed, and any loss is a bug of liftlog. Damage counts
 until its bytes are overwritten, cut or gone with their file *and* the copy is again what the metadata group
 takes it for: its node has registered since, or the copy was repaired and is back in the ISR. What was cut or
-left out has to be fetched again before it counts as repaired.
+left out has to be fetched again before it counts as repaired. Until then a copy may be less than its place in
+the ISR promises, with one exception: a log that is gone altogether no start can overlook, so that its copy
+must not be counted on once its node is registered (M4).
 
 In the last segment of a log damage reaches from its first byte to the end of the log, since recovery cuts
 there. Damage to files that are derived (an index, a checkpoint, the clean-stop marker) is no damage to a copy
@@ -163,6 +165,12 @@ class Atlas:
     def metadata_damaged(self, machine: Machine) -> bool:
         """Whether this disk holds damaged metadata, so that its node must refuse to start."""
         return any(is_metadata(path) for path, _, _ in machine.disk.harmed())
+
+    def gone(self, machine: Machine) -> list[PartitionId]:
+        """Logs that are gone from this disk altogether and not copied anew. No start overlooks that: other
+        damage may lie where nobody has read yet, but this the group knows once the node is registered (M4).
+        """
+        return [harm.log for harm in self.harms(machine) if harm.path and harm.start == harm.end]
 
     def registered(self, machine: Machine) -> bool:
         """A process began after the damage and is registered: what it lost at its start is known.

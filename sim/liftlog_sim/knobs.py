@@ -43,6 +43,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     suspicion_ticks: int = 3
     session_ticks: int = 15
     lease_ticks: int = 8
+    hw_checkpoint_ticks: int = 20
     margin_ticks: int = 2
     fetch_wait_ticks: int = 6
     lag_ticks: int = 16
@@ -178,7 +179,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             disk_reads_max=self.disk_reads_max,
             log_reads_max=self.log_reads_max,
             request_timeout_ms=40 * tick,
-            hw_checkpoint_ms=20 * tick,
+            hw_checkpoint_ms=self.hw_checkpoint_ticks * tick,
             tail_cache_bytes=self.tail_cache_bytes,
             inflight_max_bytes=self.inflight_max_bytes,
             parked_reads_max=self.parked_reads_max,

@@ -202,7 +202,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("R17.minimum", "sick"),
     ("R18.probation", "sick shrinking"),
     ("N2.expiring", "kills mixed partitions"),
-    ("M1.late-vote", "terms elections reorder"),
+    ("M1.late-vote", "elections"),
     ("M1.late-reply", "terms elections reorder"),
 )
 # fmt: on

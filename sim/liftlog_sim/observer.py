@@ -8,7 +8,7 @@ replica that has compacted or repaired something is read from its disk and judge
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -190,7 +190,7 @@ class Observer:
         machine.recovered = recovered
         try:
             if not self._exempt(machine):
-                self._check_recovered(machine)
+                self._check_recovered(machine, self.partitions)
             for summary in recovered.logs:
                 self._summary(machine, summary)
                 if summary.tail in (TailState.DAMAGED, TailState.LOST):
@@ -226,9 +226,10 @@ class Observer:
         self._log_starts.opened(machine, summary, self._exempt(machine))
         self._clean_point(machine, summary.log, summary.clean_point)
 
-    def _check_recovered(self, machine: Machine) -> None:
-        """What a process found on its disk, where the metadata group counts on this node."""
-        for partition, truth in self.partitions.items():
+    def _check_recovered(self, machine: Machine, partitions: Iterable[PartitionId]) -> None:
+        """What a process found of these on its disk, where the metadata group counts on this node."""
+        for partition in partitions:
+            truth = self.truth(partition)
             if machine.number in truth.isr and truth.hw:
                 truth.on_isr_member(machine.number, *self._recovered_log(machine, partition))
 
@@ -441,9 +442,12 @@ class Observer:
         """
         view.registered = True
         self._contacts.of(machine).begin()
-        if 0 <= machine.damaged_run < machine.restarts and self._atlas.registered(machine):
-            self._faults.repaired(machine)
-            self._check_recovered(machine)
+        if 0 <= machine.damaged_run < machine.restarts:
+            if self._atlas.registered(machine):
+                self._faults.repaired(machine)
+                self._check_recovered(machine, self.partitions)
+            else:
+                self._check_recovered(machine, self._atlas.gone(machine))
 
     def _apply(self, metadata: Any) -> None:
         """Somebody applied a newer metadata entry than anybody before: this is the committed ISR now."""

@@ -401,6 +401,8 @@ def _disk(draws: Draws) -> Knobs:
         fault_interval_us=1200 * MILLISECOND,
         fault_duration_us=draws.choice((500, 2000)) * MILLISECOND,
         ask_time=0.05,
+        # Seldom written, so that what else a disk remembers has to tell that a log is gone (M4).
+        hw_checkpoint_ticks=draws.part("checkpoint").choice((20, 400)),
         publish_interval_us=draws.choice((250, 500)) * MILLISECOND,
         **storing(draws),
     )
@@ -522,7 +524,7 @@ def _commands(draws: Draws) -> Knobs:
         streams=draw_streams(draws, 3, 1),
         names=draws.choice((1, 2, 3)),
         proposals_max=draws.choice((2, 3, 1024)),
-        proposal_span=draws.choice((12, 40, 4096)),
+        proposal_span=draws.choice((12, 12, 40, 4096)),
         network=NetworkOptions(
             *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.03)), draws.choice((0.05, 0.2))),
             *(draws.choice((0.03, 0.15)), draws.choice((1, 4)) * SECOND),
