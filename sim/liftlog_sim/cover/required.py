@@ -43,6 +43,7 @@ REQUIRED_MARKS = (
     "R4.ack",
     "R5.failed",
     "R5.failed-sync",
+    "R6.damaged-end",
     "R6.diverged",
     "R6.duplicate-answer",
     "R6.fenced",
