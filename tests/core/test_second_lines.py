@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import ChangeIsr, RegisterNode, Resign, encode_command
-from liftlog.messages import FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
+from liftlog.messages import FETCH_BELOW_START, FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
 from liftlog.types import Entry, OffsetRange
 from tests.core.metadata_harness import Cluster
 from tests.core.test_replication import others, ready
@@ -112,6 +112,21 @@ def test_R6_damaged_end_what_cannot_be_read_up_to_the_end_may_be_cut(damaged: Of
     world.step(follower, Received(world.leader(partition), reply))
     assert (replica.leo, replica.hw) == (kept, kept)
     assert world.run_until(lambda: world.replica(follower, partition).hw == 3)
+
+
+def test_R6_damaged_end_a_copy_that_has_lost_all_it_had_begins_at_the_leaders_log_start() -> None:
+    """What may be told may be done: the reset needs the same consent as the answer that asks for it."""
+    world, partition = ready()
+    follower = others(world, partition)[0]
+    replica = world.replica(follower, partition)
+    assert world.run_until(lambda: replica.hw == 3)
+    replica.log.damage.add(OffsetRange(0, 3))
+    incarnation, request = world.nodes[follower].incarnation, replica.following.request
+    reply = FetchReply(partition, replica.epoch, incarnation, request, FETCH_BELOW_START, 0, 1, 3, 1, 1, [])
+    world.step(follower, Received(world.leader(partition), reply))
+    assert not replica.log.broken
+    assert (replica.log_start, replica.leo) == (1, 1)
+    assert world.run_until(lambda: replica.hw == 3)
 
 
 def test_R9_leader_a_change_of_the_isr_by_another_than_the_leader_takes_no_effect() -> None:

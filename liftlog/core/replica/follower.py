@@ -143,22 +143,24 @@ class Follower:
         """What is known committed and would go with everything from `offset` on (R6); empty if nothing.
 
         An unclean election excuses what its epoch has lost: records that were committed before it. What was
-        committed in that epoch or later was its leader's own, and nobody may cut it. What is damaged up to
-        the end of the log is not here any more: to cut it gives up nothing, and to keep it would make this
-        copy ask for ever for what comes after epochs that it does not know (D2).
+        committed in that epoch or later was its leader's own, and nobody may cut it.
         """
         log = self.log
-        if offset >= log.hw or excused or self._group_consents():
-            return ""
-        if log.damage.reaches_end(offset, log.leo):
-            self.ctx.mark("R6.damaged-end")
+        if offset >= log.hw or excused or self._may_lose(offset):
             return ""
         self.ctx.mark("R6.committed")
         return f"partition {log.id} would be cut to {offset}, below the committed offset {log.hw}"
 
-    def _group_consents(self) -> bool:
-        """Whether an unclean election may have lost what we know to be committed."""
+    def _may_lose(self, offset: int) -> bool:
+        """Whether what we know to be committed may go from `offset` on: an unclean election may have lost it,
+        or we have. What is damaged up to the end of the log is not here any more: to cut it gives up nothing,
+        and to keep it would make this copy ask for ever for what comes after epochs that it does not know
+        (D2).
+        """
         record, hw_epoch = self.log.record, self.log.hw_epoch
+        if self.log.damage.reaches_end(offset, self.log.leo):
+            self.ctx.mark("R6.damaged-end")
+            return True
         return record is not None and any(epoch > hw_epoch for epoch in record.unclean_epochs)
 
     def _accept(self, reply: FetchReply) -> bool:
@@ -228,7 +230,7 @@ class Follower:
         if self.ctx.mutants.hw_before_cut:
             log.commit(max(log.hw, min(reply.leader_leo, log.leo)))
         target, unknown = self._cut_of(reply)
-        consent = unknown or log.damage.reaches_end(target, log.leo) or self._group_consents()
+        consent = unknown or self._may_lose(target)
         if target < log.log_start and not self.ctx.mutants.end_of_requested_epoch:
             log.reset(0, (), consent)
         elif target < log.leo:
@@ -242,7 +244,7 @@ class Follower:
         log = self.log
         known = reply.end_epoch > 0 and reply.end_offset < reply.log_start
         epochs = (EpochStart(reply.end_epoch, reply.end_offset),) if known else ()
-        log.reset(reply.log_start, epochs, self._group_consents())
+        log.reset(reply.log_start, epochs, self._may_lose(reply.log_start))
 
     def tick(self) -> None:
         """Repeat what got lost, and suspect a leader that is silent for too long (R15)."""
