@@ -12,6 +12,7 @@ position only.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,6 +25,7 @@ from liftlog_sim.world import World
 
 _encode = msgspec.json.Encoder().encode
 LONGEST_BYTES = 120
+_BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
 
 
 class WorldTraceWriter:
@@ -59,6 +61,15 @@ class WorldTraceWriter:
         }
         self._file.write(_encode(line).decode())
         self._file.write("\n")
+
+
+def read_batch(text: Any) -> tuple[int, int, int] | None:
+    """(first offset, end, epoch) of a batch as `plain` writes it; None if this is none."""
+    found = _BATCH.match(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    start, count, epoch = map(int, found.groups())
+    return start, start + count, epoch
 
 
 def plain(value: Any) -> Any:

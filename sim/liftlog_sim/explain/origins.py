@@ -11,6 +11,7 @@ import re
 import msgspec
 
 from liftlog.messages import (
+    AckPublishes,
     Compacted,
     CompactLog,
     Drain,
@@ -28,6 +29,7 @@ from liftlog.messages import (
     ReadLog,
     RebuildLog,
     Received,
+    RefusePublishes,
     RepairLog,
     ReplyClient,
     RetainLog,
@@ -82,8 +84,7 @@ class Origins:
         found = self._asked.get(_cause(node, event)) if event is not None else self._last.get(node)
         self._last[node] = step
         for effect in effects:
-            kind = type(effect)
-            if isinstance(effect, ReplyClient) or kind.__name__ in ("AckPublishes", "RefusePublishes"):
+            if isinstance(effect, (ReplyClient, AckPublishes, RefusePublishes)):
                 self.replies[node] = step
                 continue
             key = _asks(node, effect)

@@ -9,7 +9,6 @@ does, and it names the step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -96,6 +95,14 @@ class Witness:
         self.changes.append(after if run != machine.restarts else changed)
         self._states[number] = machine.restarts, after
         self.causes.append(self._origins.stepped(len(self.trace) - 1, number, event, effects))
+
+    def state_before(self, step: int, node: int) -> State:
+        """What is known of a node's state before a step."""
+        state: State = {}
+        for traced, changed in zip(self.trace[:step], self.changes, strict=False):
+            if traced.node == node:
+                state = changed if traced.event is None else {**state, **changed}
+        return state
 
     def shown_by(self, finding: str, at_us: int) -> int:
         """The step that showed a violation: the last one, or who gave a client the answer that did."""
@@ -223,15 +230,9 @@ def _violated(witness: Witness, result: RunResult) -> Violated:
     if result.invariant == "Refinement" and disagreed is not None:
         step, node = disagreed.at_step, disagreed.node
         number, sentence = rule_of("ElectionSafety") if disagreed.model == "raft" else ("", "")
-        before: dict[str, Any] = {}
         after = witness.changes[step]
-        for earlier in range(step - 1, -1, -1):
-            if witness.trace[earlier].node == node:
-                for name, value in witness.changes[earlier].items():
-                    if name in after:
-                        before.setdefault(name, value)
-                if witness.trace[earlier].event is None:
-                    break
+        earlier = witness.state_before(step, node)
+        before = {name: earlier[name] for name in earlier if name in after}
     else:
         step = witness.shown_by(result.finding, at_us)
         node = named_node(result.finding) or (witness.trace[step].node if step >= 0 else 0)

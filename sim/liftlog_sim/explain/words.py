@@ -6,7 +6,6 @@ node held before its process died.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +14,7 @@ import msgspec
 from liftlog_sim.explain.bundle import Bundle, TracedStep
 from liftlog_sim.explain.cone import GROUP, partition_in
 from liftlog_sim.explain.states import State
-
-BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
+from liftlog_sim.trace import read_batch
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -398,14 +396,14 @@ def _batches(batches: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(start, end, epoch) of what neighbours together."""
     joined: list[tuple[int, int, int]] = []
     for batch in batches:
-        found = BATCH.match(batch) if isinstance(batch, str) else None
+        found = read_batch(batch)
         if found is None:
             continue
-        start, count, epoch = map(int, found.groups())
+        start, end, epoch = found
         if joined and joined[-1][1] == start and joined[-1][2] == epoch:
-            joined[-1] = (joined[-1][0], start + count, epoch)
+            joined[-1] = (joined[-1][0], end, epoch)
         else:
-            joined.append((start, start + count, epoch))
+            joined.append(found)
     return iter(joined)
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from liftlog.messages import (
+    FETCH_BELOW_START,
+    FETCH_DAMAGED,
+    FETCH_DIVERGED,
+    FETCH_FENCED,
+    FETCH_OK,
+    FETCH_UNKNOWN,
+)
 from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
+from liftlog_sim.trace import read_batch
 
 TOLD = {
     "term": "term",
@@ -25,7 +33,14 @@ TOLD = {
     "index": "index",
 }
 """Fields of messages that are told, and how."""
-STATUS = ("OK", "DIVERGED", "FENCED", "UNKNOWN", "DAMAGED", "BELOW_START")
+STATUS = {
+    FETCH_OK: "OK",
+    FETCH_DIVERGED: "DIVERGED",
+    FETCH_FENCED: "FENCED",
+    FETCH_UNKNOWN: "UNKNOWN",
+    FETCH_DAMAGED: "DAMAGED",
+    FETCH_BELOW_START: "BELOW_START",
+}
 KINDS = {
     "Received": MESSAGE,
     "PeerLost": MESSAGE,
@@ -39,7 +54,6 @@ KINDS = {
     ),
     **dict.fromkeys(("LogStartMoved", "Compacted", "Scrubbed", "LogRepaired"), DISK),
 }
-BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
 LONGEST = 160
 
 
@@ -91,7 +105,7 @@ def event_words(event: Any, logs: dict[str, str]) -> str:
             count = _count(len(fields["messages"]), "message")
             return f"takes {count} from NATS for {log} in epoch {fields['epoch']}"
         case "ClientRequest":
-            return f"is asked by client {_client(fields)}: {_request(fields['request'])}"
+            return f"is asked by client {fields['client']}: {_request(fields['request'])}"
         case "PeerLost":
             return f"hears that nobody listens at node {fields['peer']}"
         case "PeerBack":
@@ -129,7 +143,7 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
         case "RefusePublishes":
             return clipped(f"refuses {_count(len(fields['replies']), 'message')} of {log}: {fields['code']}")
         case "ReplyClient":
-            return clipped(f"answers client {_client(fields)}: {_request(fields['reply'])}")
+            return clipped(f"answers client {fields['client']}: {_request(fields['reply'])}")
         case "CheckpointHw":
             return f"remembers HW {fields['hw']} of {log} on disk"
         case "Subscribe":
@@ -139,18 +153,18 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
 
 def appended(batches: list[str]) -> str:
     """Which offsets batches hold."""
-    found = [BATCH.match(batch) for batch in batches]
-    if not found or found[0] is None or found[-1] is None:
+    first, last = (read_batch(batches[0]), read_batch(batches[-1])) if batches else (None, None)
+    if first is None or last is None:
         return _count(len(batches), "batch")
-    first, last = int(found[0][1]), int(found[-1][1]) + int(found[-1][2]) - 1
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-    return f"{offsets} of epoch {found[-1][3]}"
+    start, (_, end, epoch) = first[0], last
+    offsets = f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
+    return f"{offsets} of epoch {epoch}"
 
 
 def end_of(batches: list[str]) -> tuple[int, int] | None:
     """Where batches end, and the epoch of the last one."""
-    found = BATCH.match(batches[-1]) if batches else None
-    return (int(found[1]) + int(found[2]), int(found[3])) if found else None
+    found = read_batch(batches[-1]) if batches else None
+    return found[1:] if found is not None else None
 
 
 def clipped(text: str) -> str:
@@ -165,10 +179,6 @@ def _count(number: int, noun: str) -> str:
 def _fields(raw: Any) -> dict[str, Any]:
     found: dict[str, Any] = raw[1] if isinstance(raw, list) else raw
     return found
-
-
-def _client(fields: dict[str, Any]) -> Any:
-    return fields["client"]
 
 
 def _request(raw: Any) -> str:
