@@ -12,7 +12,7 @@ from typing import Any
 
 
 def room_module(name: str) -> Any:
-    """Import `name`, such as ``"liftlog_sim.sweep"``.
+    """Import `name`, such as ``"liftlog_sim.sweeps.sweep"``.
 
     The result is untyped: `liftlog` must not depend on those rooms, not even for types.
     """

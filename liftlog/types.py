@@ -381,7 +381,7 @@ class Mutants(msgspec.Struct, frozen=True):
     """Planted protocol bugs, each behind a switch that is off. The simulator must catch every one.
 
     Numbers are those by which tests and decisions name them; else it is the rule that is broken. What each
-    does stands in `liftlog_sim/mutants.py`.
+    does stands in `liftlog_sim/profiles/mutants.py`.
     """
 
     without: str = ""

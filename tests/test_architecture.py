@@ -298,6 +298,30 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "liftlog.core.replica": ("liftlog.core.context", "liftlog.core.metadata"),
 }
 
+# The rooms of the simulator, lowest first, and what each is for: it may import of those before it only. What
+# lies beside them may import all.
+SIM_LAYERS: dict[str, str] = {
+    "kernel": "the heap of things to do, ordered by simulated time",
+    "chance": "numbers by name, and plans that state them",
+    "devices": "what a node runs on: clock, network, NATS, disk, storage thread, machine",
+    "truth": "what is known of a run for sure, and what must always hold of it",
+    "workload": "clients, and what they did",
+    "faults": "what goes wrong, when and to whom; the atlas of damage; strangers and broken peers",
+    "watching": "invariants that watch every step",
+    "world": "all of this around one heap",
+    "profiles": "which worlds there are: what a seed draws; the planted bugs",
+    "refine": "every step of a running world, held against the models",
+    "runs": "one run: its gears, its phases, its verdict, its trace",
+    "audit": "what a sweep has reached, and what it never did",
+    "sweeps": "many seeds: on several processes, twice, and the record of the last whole sweep",
+    "catalogue": "the planted bugs as a history of the field",
+    "directed": "scenarios: small stories with fixed latencies",
+    "explain": "failure bundles, stories of what caused them, and shrinking",
+    "page": "a run as one page for a browser",
+    "cover": "paths through a model's states, played on real nodes",
+    "fuzz": "anything, to all that faces a network",
+}
+
 # Names that two classes may bear, and why. All others are borne by one class in all folders together, but for
 # what a module keeps to itself, with an underscore before its name.
 NAMES_THAT_MAY_REPEAT: dict[str, tuple[str, ...]] = {
@@ -442,6 +466,22 @@ def project_imports(modules: dict[str, ast.Module]) -> Imports:
             if imported not in ("", module):
                 known.setdefault(imported, line)
     return graph
+
+
+def layer_violations(graph: Imports, package: str, layers: Iterable[str]) -> list[str]:
+    """Modules that import of a layer above their own."""
+    heights = {f"{package}.{layer}": number for number, layer in enumerate(layers)}
+
+    def height(module: str) -> int:
+        return heights.get(".".join(module.split(".")[:2]), len(heights))
+
+    return [
+        f"{module}:{line} imports {target}, which lies above it"
+        for module, targets in graph.items()
+        for target, line in targets.items()
+        if inside(module, package) and target != package and inside(target, package)
+        if height(module) < height(target)
+    ]
 
 
 def circles(graph: Imports) -> list[tuple[str, ...]]:
@@ -844,6 +884,14 @@ def test_the_table_has_every_room_and_no_other(modules: dict[str, ast.Module]) -
     report(f"{room} is in the table, but not there" for room in sorted(ALLOWED.keys() - rooms))
 
 
+def test_the_rooms_of_the_simulator_lie_in_layers(modules: dict[str, ast.Module]) -> None:
+    report(layer_violations(project_imports(modules), "liftlog_sim", list(SIM_LAYERS)))
+    rooms = {path.parent.name for path in PACKAGES["liftlog_sim"].glob("*/*.py")}
+    assert rooms == SIM_LAYERS.keys() - {"kernel", "world"}
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert "".join(f"| `{room}` | {what} |\n" for room, what in SIM_LAYERS.items()) in page
+
+
 def test_nothing_is_allowed_that_nobody_does(modules: dict[str, ast.Module]) -> None:
     used: dict[str, set[str]] = {room: set() for room in ALLOWED}
     for module, tree in modules.items():
@@ -962,7 +1010,7 @@ def test_there_are_no_packages_under_tests() -> None:
 # --- the checker catches what it should -------------------------------------------------------------------
 
 BAD_IMPORTS = [
-    ("liftlog.cli", "import liftlog_sim.runner", "liftlog must not import liftlog_sim"),
+    ("liftlog.cli", "import liftlog_sim.runs.runner", "liftlog must not import liftlog_sim"),
     (
         "liftlog.commands.demo",
         "def f():\n    from liftlog_jepsen import history",
@@ -1043,7 +1091,7 @@ GOOD_IMPORTS = [
     ("liftlog_spec.proofs.isr", "from liftlog_spec.lang import *"),
     ("liftlog_jepsen.spark_checks", "from pyspark.sql import DataFrame"),
     (
-        "liftlog_sim.trio_gear",
+        "liftlog_sim.runs.trio_gear",
         "import trio\nfrom liftlog.driver.loop import Driver\nimport liftlog.storage.engine",
     ),
 ]
@@ -1052,6 +1100,12 @@ GOOD_IMPORTS = [
 @pytest.mark.parametrize(("module", "source"), GOOD_IMPORTS)
 def test_an_allowed_import_is_not_found(module: str, source: str) -> None:
     assert import_violations(module, ast.parse(source)) == []
+
+
+def test_an_import_of_a_layer_above_is_found() -> None:
+    graph = graph_of({"p.a.low": "", "p.b.high": "import p.a.low", "p": "import p.b.high"})
+    assert layer_violations(graph, "p", ["a", "b"]) == []
+    assert layer_violations(graph, "p", ["b", "a"]) == ["p.b.high:1 imports p.a.low, which lies above it"]
 
 
 STEPPING = [

@@ -151,7 +151,7 @@ def test_only_the_module_of_the_named_group_is_imported() -> None:
             "needs the Python package numpy: run `make venv`, or `pip install 'liftlog[spark]'`",
         ),
         ("z3", "needs the Python package z3: run `make venv`, or `pip install 'liftlog[spec]'`"),
-        ("liftlog_sim.sweep", "liftlog_sim is not installed beside liftlog: install liftlog anew"),
+        ("liftlog_sim.sweeps.sweep", "liftlog_sim is not installed beside liftlog: install liftlog anew"),
     ],
 )
 def test_a_library_that_is_not_installed_is_one_line_with_the_remedy(

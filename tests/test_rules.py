@@ -15,7 +15,7 @@ import pytest
 
 from liftlog.core.guards import GUARDS, REMOVABLE, Guards
 from liftlog.types import Mutants
-from liftlog_sim.coverage import EXPLAINED
+from liftlog_sim.audit.coverage import EXPLAINED
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "spec" / "README.md"

@@ -42,7 +42,7 @@ class PlantedResult(msgspec.Struct):
 
 def sweep(seeds: int, jobs: int, display: Display) -> SimulationResult:
     """Simulate `seeds` clusters, with a progress bar; tell which invariants were checked how often."""
-    runs, sweeper = room_module("liftlog_sim.runs"), room_module("liftlog_sim.sweep")
+    runs, sweeper = room_module("liftlog_sim.runs.runs"), room_module("liftlog_sim.sweeps.sweep")
     options = [runs.RunOptions(seed=seed, refine=True) for seed in range(seeds)]
     with display.bar("clusters simulated", seeds) as bar:
         done: Any = sweeper.run_sweep(options, jobs, lambda number, total, result: bar.update(number))
@@ -86,7 +86,7 @@ def _count(result: SimulationResult, name: str) -> str:
 
 def catch_planted_bug(display: Display) -> PlantedResult:
     """Switch the bug on and simulate seed after seed until an invariant fails; then once without it."""
-    runner, runs = room_module("liftlog_sim.runner"), room_module("liftlog_sim.runs")
+    runner, runs = room_module("liftlog_sim.runs.runner"), room_module("liftlog_sim.runs.runs")
     with display.busy(f"looking for a seed that shows '{PLANTED}'"):
         for seed in range(PLANTED_SEEDS_MAX):
             found = runner.run_seed(runs.RunOptions(seed=seed, mutant=PLANTED))

@@ -1,4 +1,4 @@
-"""The operating system's disk behind the `Disk` port. Mirrors `liftlog_sim/disk.py`.
+"""The operating system's disk behind the `Disk` port. Mirrors `liftlog_sim/devices/disk.py`.
 
 One folder is the root; every path is below it. Files are opened for reading and appending; a sync is
 `fdatasync`, which covers data and size.

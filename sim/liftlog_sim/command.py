@@ -16,12 +16,10 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.audit import audit
+from liftlog_sim.audit.coverage import table
 from liftlog_sim.catalogue.command import add_mutants
-from liftlog_sim.cost_command import add_cost
-from liftlog_sim.cover import audit
-from liftlog_sim.cover.canary import told
-from liftlog_sim.coverage import table
-from liftlog_sim.covering_command import add_cover
+from liftlog_sim.cover.command import add_cover
 from liftlog_sim.directed.command import add_scenario
 from liftlog_sim.explain.commands import (
     add_failures,
@@ -33,15 +31,17 @@ from liftlog_sim.explain.commands import (
     replay_bundle,
     why_of,
 )
-from liftlog_sim.fuzz_command import add_fuzz
+from liftlog_sim.fuzz.command import add_fuzz
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.mutants import planted
 from liftlog_sim.page.command import add_report
-from liftlog_sim.refining import summary
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions, RunResult
-from liftlog_sim.seeds import parse_seeds, progress
-from liftlog_sim.sweep import SweepResult, default_jobs, run_sweep
+from liftlog_sim.profiles.mutants import planted
+from liftlog_sim.refine.replicas import summary
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.sweeps.canary import told
+from liftlog_sim.sweeps.cost_command import add_cost
+from liftlog_sim.sweeps.seeds import parse_seeds, progress
+from liftlog_sim.sweeps.sweep import SweepResult, default_jobs, run_sweep
 from liftlog_sim.world import World
 
 ROW_WIDTH = 62
@@ -192,8 +192,8 @@ class _Rows:
 
 def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
-    from liftlog_sim.history import FaultLog, check_writable, history_of, write
-    from liftlog_sim.trace import WorldTraceWriter
+    from liftlog_sim.runs.history import FaultLog, check_writable, history_of, write
+    from liftlog_sim.runs.trace import WorldTraceWriter
 
     if arguments.history is not None:
         check_writable(arguments.history)
@@ -216,7 +216,7 @@ def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool)
 
 @contextlib.contextmanager
 def _trace(path: Path | None) -> Iterator[object]:
-    from liftlog_sim.trace import WorldTraceWriter
+    from liftlog_sim.runs.trace import WorldTraceWriter
 
     if path is None:
         yield None
@@ -298,8 +298,8 @@ def _print_verdict(result: RunResult) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from liftlog_sim.record import check_place, sources_hash, write_record
-    from liftlog_sim.twice import chosen, partings
+    from liftlog_sim.sweeps.record import check_place, sources_hash, write_record
+    from liftlog_sim.sweeps.twice import chosen, partings
 
     check_failures(arguments)
     sources = sources_hash()

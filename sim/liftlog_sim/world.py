@@ -13,8 +13,8 @@ Each part knows those below it and is handed them; only the world knows all, and
     Encounters               which operation came under which fault, in which state
     Cluster, Machine         what runs; a machine tells its life to hooks
 
-Everything random is drawn by name (`liftlog_sim/draws.py`), so that what one draws never disturbs another; a
-plan may state what can be taken away one by one (`liftlog_sim/plan.py`).
+Everything random is drawn by name (`chance/draws.py`), so that what one draws never disturbs another; a
+plan may state what can be taken away one by one (`chance/plan.py`).
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
 from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
-from liftlog_sim.account import Account
-from liftlog_sim.atlas import Atlas
-from liftlog_sim.chances import Chances
-from liftlog_sim.clients import Clientele, ClientHub
-from liftlog_sim.cluster import Cluster
-from liftlog_sim.connections import Connections
-from liftlog_sim.cover.encounters import Encounters
-from liftlog_sim.fault_drawing import draw_plan
-from liftlog_sim.fault_plan import Fault
-from liftlog_sim.faults import Faults
-from liftlog_sim.hunter import Hunter
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.chance.fault_plan import Fault
+from liftlog_sim.chance.plan import DRAWN, Plan
+from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.devices.connections import Connections
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.machine import Machine, MachineSite, Process
+from liftlog_sim.faults.atlas import Atlas
+from liftlog_sim.faults.drawing import draw_plan
+from liftlog_sim.faults.faults import Faults
+from liftlog_sim.faults.hunter import Hunter
+from liftlog_sim.faults.liars import Liars
+from liftlog_sim.faults.strikes import Strikes
 from liftlog_sim.kernel import MILLISECOND, Kernel
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.liars import Liars
-from liftlog_sim.machine import Machine, MachineSite, Process
-from liftlog_sim.observer import Observer
-from liftlog_sim.plan import DRAWN, Plan
-from liftlog_sim.strikes import Strikes
-from liftlog_sim.workload import Workload
+from liftlog_sim.truth.account import Account
+from liftlog_sim.watching.encounters import Encounters
+from liftlog_sim.watching.observer import Observer
+from liftlog_sim.workload.clients import Clientele, ClientHub
+from liftlog_sim.workload.workload import Workload
 
 Gear = Callable[[Machine], Process]
 

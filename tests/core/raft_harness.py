@@ -34,7 +34,7 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.types import NO_MUTANTS, Entry, HardState, Mutants, NodeConfig
-from liftlog_sim.raft_alone import Do, RaftDisk, RaftProcess
+from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 
 SETTLE_ROUNDS_MAX = 400
 

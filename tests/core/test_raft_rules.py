@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from liftlog_sim.invariants import COMPACTION_INVARIANTS, STEP_INVARIANTS
+from liftlog_sim.truth.invariants import COMPACTION_INVARIANTS, STEP_INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "spec" / "README.md").read_text()

@@ -1,7 +1,7 @@
 """Guards that no honest world makes decide, or hardly one, each reached directly: second lines of defence.
 
-`liftlog_sim/coverage.py` says of each why no world needs it, and `tests/test_rules.py` asks for a test of
-each; `R6.progress-mismatch` is decided by what broken peers send only.
+`liftlog_sim/audit/coverage.py` says of each why no world needs it, and `tests/test_rules.py` asks for a test
+of each; `R6.progress-mismatch` is decided by what broken peers send only.
 """
 
 from __future__ import annotations

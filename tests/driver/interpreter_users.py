@@ -16,9 +16,9 @@ from unittest import mock
 import trio
 import trio.testing
 
-import liftlog_sim.fuzz_node
-import liftlog_sim.manual_node
-import liftlog_sim.raft_alone
+import liftlog_sim.cover.manual_node
+import liftlog_sim.cover.raft_alone
+import liftlog_sim.fuzz.node
 import tests.core.node_harness
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
@@ -44,12 +44,12 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.types import NO_MUTANTS, NodeConfig
-from liftlog_sim.clock import STANDSTILL_MS, SimClock
-from liftlog_sim.covering_raft import Voter
+from liftlog_sim.cover.manual_node import ManualNode, ScenarioRefused
+from liftlog_sim.cover.raft import Voter
+from liftlog_sim.devices.clock import STANDSTILL_MS, SimClock
 from liftlog_sim.kernel import Kernel
-from liftlog_sim.manual_node import ManualNode, ScenarioRefused
-from liftlog_sim.step_gear import StepProcess
-from liftlog_sim.trio_gear import TrioProcess
+from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.runs.trio_gear import TrioProcess
 from tests.core.raft_harness import Group
 
 UNIT_MS = 15.625
@@ -303,7 +303,7 @@ class Machine:
         self.process.end()
 
     def happen(self, event: Event | None) -> None:
-        """As `liftlog_sim.machine.Machine` has it."""
+        """As `liftlog_sim.devices.machine.Machine` has it."""
         if event is not None and self.paused:
             self._waiting.append(event)
         elif event is not None:
@@ -447,31 +447,31 @@ def manual_node(script: Script) -> Calls:
     # It brings BusUp by itself, with which every script begins.
     script = before_a_write_fails(script)
     script = script._replace(happenings=script.happenings[1:])
-    with node.behind(liftlog_sim.manual_node):
+    with node.behind(liftlog_sim.cover.manual_node):
         return _fed(node, script, lambda: manual.start(NodeConfig(1, (1,)), None), manual.take)
 
 
 def fuzzed_node(script: Script) -> Calls:
     node = Scripted(script)
-    with node.behind(liftlog_sim.fuzz_node):
-        episode = liftlog_sim.fuzz_node.Episode("1")
+    with node.behind(liftlog_sim.fuzz.node):
+        episode = liftlog_sim.fuzz.node.Episode("1")
         return _fed(node, script, lambda: episode._drive(episode._interpreter.start), episode._step)
 
 
 def raft_harness(script: Script) -> Calls:
     node, group = Scripted(script), Group(0)
     group.nodes = [1]
-    group.configs[1], group.disks[1] = NodeConfig(1, (1,)), liftlog_sim.raft_alone.RaftDisk("disk-1")
-    with node.behind(liftlog_sim.raft_alone):
+    group.configs[1], group.disks[1] = NodeConfig(1, (1,)), liftlog_sim.cover.raft_alone.RaftDisk("disk-1")
+    with node.behind(liftlog_sim.cover.raft_alone):
         return _fed(node, script, lambda: group.restart(1), lambda event: group.take_in(1, event))
 
 
 def covering_raft(script: Script) -> Calls:
     node = Scripted(Script([], [[]]))
-    with node.behind(liftlog_sim.raft_alone):
+    with node.behind(liftlog_sim.cover.raft_alone):
         voter = Voter(1, 1, NO_MUTANTS)
     node = Scripted(script)
-    with node.behind(liftlog_sim.raft_alone):
+    with node.behind(liftlog_sim.cover.raft_alone):
         return _fed(node, script, voter.start, voter.take)
 
 

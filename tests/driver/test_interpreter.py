@@ -37,9 +37,9 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.types import ClientRef, HardState, InvariantViolation, PartitionId, Ticket
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.still import STILL, StillWorld
+from liftlog_sim.devices.still import STILL, StillWorld
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 from tests.driver.interpreter_users import (
     STILL_USERS,
     TIMED_USERS,

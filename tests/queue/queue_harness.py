@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from liftlog.queue import BigQueue, QueueOptions
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 
 SMALL = QueueOptions(segment_bytes=600)
 """A few items fill a back file."""

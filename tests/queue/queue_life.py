@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from liftlog.queue import BigQueue, QueueOptions
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.queue.queue_harness import HandClock, numbered, open_on
 
 

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from liftlog.queue import BigQueue, QueueOptions
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.queue.queue_harness import numbered, open_on, reopen
 from tests.queue.queue_life import CRASHES, Life, goes_on, life_at
 

@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.queue import InternalError, QueueOptions, ResultCode
 from liftlog.types import TailState
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.queue.queue_harness import SMALL, back_files, new_disk, numbered, open_on, reopen
 
 

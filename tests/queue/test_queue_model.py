@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from liftlog.queue import IndexOutOfBounds, QueueOptions
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.queue.queue_harness import HandClock, open_on
 
 GROUPS = st.sampled_from(["", "a", "b"])

@@ -9,9 +9,9 @@ from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.explain.recording import bundle_of
 from liftlog_sim.page.chart import MESSAGE, START, Arrival, Chart, ChartStep
 from liftlog_sim.page.from_trace import chart_of_bundle
-from liftlog_sim.runner import knobs_of, run_seed
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.trace import WorldTraceWriter
+from liftlog_sim.runs.runner import knobs_of, run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.runs.trace import WorldTraceWriter
 
 MUTANTS = {"truncate_to_hw": 1, "ack_at_append": 1, "raft_quorum_half": 1}
 """Three planted bugs, each with the seed from which on one looks for a run that shows it."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from liftlog.types import OffsetRange, PartitionId, StreamConfig
-from liftlog_sim.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
-from liftlog_sim.copies import Place, copy_of, places, segment_paths
-from liftlog_sim.draws import Draws
-from liftlog_sim.fault_plan import Fault
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.chance.fault_plan import Fault
+from liftlog_sim.devices.copies import Place, copy_of, places, segment_paths
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.machine import Machine
+from liftlog_sim.faults.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.machine import Machine
-from liftlog_sim.runs import damaged
-from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.runs.runs import damaged
+from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.world import World
 
 pytestmark = pytest.mark.slow

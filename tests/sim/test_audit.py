@@ -11,9 +11,7 @@ import pytest
 
 from liftlog.core.guards import GUARDS
 from liftlog.types import LiftlogError
-from liftlog_sim.catching import catch
-from liftlog_sim.cover import canary
-from liftlog_sim.cover.audit import (
+from liftlog_sim.audit.audit import (
     DUE,
     FAMILY_OF,
     TRIPLE,
@@ -24,14 +22,16 @@ from liftlog_sim.cover.audit import (
     reasons,
     told,
 )
-from liftlog_sim.cover.encounters import BETWEEN, GROUP_OPERATIONS, NO_FAULT, PARTITION_OPERATIONS, STRIKE
-from liftlog_sim.cover.required import MARKS
-from liftlog_sim.cover.states import GROUP_STATES, IN_SYNC, PARTITION_STATES
-from liftlog_sim.fault_plan import KINDS
-from liftlog_sim.mutants import MUTANTS, mutant_named
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.sweep import run_sweep
+from liftlog_sim.audit.required import MARKS
+from liftlog_sim.chance.fault_plan import KINDS
+from liftlog_sim.profiles.mutants import MUTANTS, mutant_named
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.sweeps import canary
+from liftlog_sim.sweeps.catching import catch
+from liftlog_sim.sweeps.sweep import run_sweep
+from liftlog_sim.watching.encounters import BETWEEN, GROUP_OPERATIONS, NO_FAULT, PARTITION_OPERATIONS, STRIKE
+from liftlog_sim.watching.states import GROUP_STATES, IN_SYNC, PARTITION_STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(r'mark\(\s*"([A-Z][A-Z0-9]*\.[a-z0-9-]+)"')
@@ -52,7 +52,7 @@ def test_an_encounter_is_an_operation_under_a_fault_in_a_state() -> None:
 
 
 def test_counting_changes_nothing_and_ends_with_the_fault_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    from liftlog_sim.cover.encounters import Encounters
+    from liftlog_sim.watching.encounters import Encounters
 
     counted = run_seed(RunOptions(seed=2, duration_s=10))
     assert sum(counted.encounters.values()) > 0

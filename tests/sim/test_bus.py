@@ -17,9 +17,9 @@ from liftlog.messages import (
     SubscriptionRefused,
 )
 from liftlog.types import Message, PartitionId
-from liftlog_sim.bus import BusConnection, BusOptions, SimBus, subject_matches
-from liftlog_sim.chances import Chances
-from liftlog_sim.clock import SimClock
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.devices.bus import BusConnection, BusOptions, SimBus, subject_matches
+from liftlog_sim.devices.clock import SimClock
 from liftlog_sim.kernel import SECOND, Kernel
 
 PARTITION = PartitionId(5, 0)

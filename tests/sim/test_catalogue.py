@@ -14,8 +14,8 @@ from liftlog.cli import main
 from liftlog.types import LiftlogError, Mutants
 from liftlog_sim.catalogue.history import ORIGINS, WAITING
 from liftlog_sim.catalogue.page import BEGIN, COMMAND, listing, recorded, switch, table, with_table
-from liftlog_sim.catching import KnownCatch
-from liftlog_sim.mutants import MUTANTS, planted
+from liftlog_sim.profiles.mutants import MUTANTS, planted
+from liftlog_sim.sweeps.catching import KnownCatch
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"

@@ -9,10 +9,10 @@ import pytest
 
 from liftlog.cli import main
 from liftlog_jepsen.jsonl import read_jsonl
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.seeds import parse_seeds
-from liftlog_sim.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.sweeps.seeds import parse_seeds
+from liftlog_sim.sweeps.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -132,10 +132,10 @@ def test_a_sweep_with_a_violation_fails_and_names_it() -> None:
 
 
 def test_a_sweep_that_never_reaches_a_required_case_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    import liftlog_sim.sweep
+    import liftlog_sim.sweeps.sweep
 
-    monkeypatch.setattr(liftlog_sim.sweep, "BASIC_SEEDS", 2)
-    calm = [seed for seed in range(400) if liftlog_sim.profiles.profile_of(seed) == "calm"][:2]
+    monkeypatch.setattr(liftlog_sim.sweeps.sweep, "BASIC_SEEDS", 2)
+    calm = [seed for seed in range(400) if liftlog_sim.profiles.profiles.profile_of(seed) == "calm"][:2]
     result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
     assert result.failed == [] and not result.good
     assert "fault kill" in result.unreached and "truncations" in result.unreached

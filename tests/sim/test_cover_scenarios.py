@@ -10,8 +10,8 @@ import pytest
 
 from liftlog.cli import main
 from liftlog.types import LiftlogError, Mutants
-from liftlog_sim.covering import FOLDER, STAGES, files_of, play, play_file
-from liftlog_sim.covering_isr import ELECTIONS
+from liftlog_sim.cover.isr import ELECTIONS
+from liftlog_sim.cover.plays import FOLDER, STAGES, files_of, play, play_file
 from liftlog_spec.cover.plans import LIMITS
 from liftlog_spec.cover.scenario import CoverScenario, ScenarioStep, load
 from liftlog_spec.cover.wander import wander

@@ -13,8 +13,8 @@ import pytest
 from liftlog.cli import main
 from liftlog.types import LiftlogError
 from liftlog_sim.directed.form import Scenario, line_of, load, names, schema
+from liftlog_sim.directed.scenario import run_scenario
 from liftlog_sim.directed.telling import told
-from liftlog_sim.scenario import run_scenario
 
 PITFALLS = [name for name in names() if load(name).fails_with]
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from liftlog.ports import DiskError
-from liftlog_sim.disk import SimDisk, SimFile
+from liftlog_sim.devices.disk import SimDisk, SimFile
 
 CONTENT = bytes(range(256)) * 8
 

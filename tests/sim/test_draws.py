@@ -11,15 +11,15 @@ import pytest
 
 import liftlog_sim
 from liftlog.messages import Heartbeat, Received
-from liftlog_sim.chances import ChanceLane, Chances
-from liftlog_sim.draws import SPREAD, Draws, Eight, eight
+from liftlog_sim.chance.chances import ChanceLane, Chances
+from liftlog_sim.chance.draws import SPREAD, Draws, Eight, eight
+from liftlog_sim.chance.plan import Fate, Plan, decode, encode
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.network import NetworkOptions, SimNetwork
 from liftlog_sim.kernel import SECOND, Kernel
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.network import NetworkOptions, SimNetwork
-from liftlog_sim.plan import Fate, Plan, decode, encode
-from liftlog_sim.profiles import draw_knobs
-from liftlog_sim.runner import run_world
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.profiles.profiles import draw_knobs
+from liftlog_sim.runs.runner import run_world
+from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.world import World
 
 SOURCES = sorted(Path(liftlog_sim.__file__ or "").parent.rglob("*.py"))
@@ -72,7 +72,7 @@ def test_choices_are_fair_and_stay_in_bounds() -> None:
 
 
 def test_nothing_in_the_simulator_draws_from_a_sequence_that_others_share() -> None:
-    """Whoever needs chance asks `liftlog_sim/draws.py`, by a name of its own."""
+    """Whoever needs chance asks `liftlog_sim/chance/draws.py`, by a name of its own."""
     guilty = [
         f"{path.name}:{node.lineno}"
         for path in SOURCES

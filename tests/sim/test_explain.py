@@ -15,6 +15,7 @@ import pytest
 
 from liftlog.__main__ import main
 from liftlog.types import LiftlogError
+from liftlog_sim.chance.plan import decode
 from liftlog_sim.explain.again import knobs_from, run_again, stated
 from liftlog_sim.explain.bundle import Bundle, read, write
 from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint
@@ -23,10 +24,9 @@ from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RULES, rule_of
 from liftlog_sim.explain.shrink import Shrinker, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
-from liftlog_sim.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
-from liftlog_sim.plan import decode
-from liftlog_sim.runner import knobs_of, run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.runs.runner import knobs_of, run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.truth.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 
 EXPLAINED = Path(__file__).parent / "explained"
 WRONG = {

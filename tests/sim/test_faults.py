@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from liftlog.types import LiftlogError, StreamConfig
-from liftlog_sim.fault_drawing import draw_plan
-from liftlog_sim.fault_plan import DISK_KINDS, FIRST_DECAY, FIRST_LIE, KINDS, Fault
+from liftlog_sim.chance.fault_plan import DISK_KINDS, FIRST_DECAY, FIRST_LIE, KINDS, Fault
+from liftlog_sim.chance.plan import Plan
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.faults.drawing import draw_plan
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.plan import Plan
-from liftlog_sim.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
-from liftlog_sim.runs import unhealed
-from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.profiles.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
+from liftlog_sim.runs.runs import unhealed
+from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.world import World
 
 pytestmark = pytest.mark.slow

@@ -8,13 +8,13 @@ import pytest
 
 from liftlog.format import encode_records
 from liftlog.types import PartitionId, Record
-from liftlog_sim.comparing import _compare_values, compare_copies
-from liftlog_sim.copies import segment_paths
-from liftlog_sim.invariants import Violation
+from liftlog_sim.devices.copies import segment_paths
+from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.runs import damaged, heal, phases, unhealed
-from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.runs.comparing import _compare_values, compare_copies
+from liftlog_sim.runs.runs import damaged, heal, phases, unhealed
+from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
 
 

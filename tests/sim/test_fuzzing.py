@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from liftlog.messages import intake
 from liftlog.types import LiftlogError, Mutants
-from liftlog_sim import fuzz_node, fuzzing, lies
-from liftlog_sim.draws import Draws
-from liftlog_sim.fuzz_command import _count
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.faults import lies
+from liftlog_sim.fuzz import node as fuzz_node
+from liftlog_sim.fuzz import parsers as fuzzing
+from liftlog_sim.fuzz.command import _count
 
 Decode = Callable[[Any, bytes | memoryview, str], Any]
 

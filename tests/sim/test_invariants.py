@@ -16,9 +16,9 @@ from liftlog.types import (
     Record,
     RetentionPolicy,
 )
-from liftlog_sim.contents import fold
-from liftlog_sim.copies import DiskCopy
-from liftlog_sim.invariants import (
+from liftlog_sim.devices.copies import DiskCopy
+from liftlog_sim.truth.contents import fold
+from liftlog_sim.truth.invariants import (
     COMPACTION_INVARIANTS,
     STEP_INVARIANTS,
     Checks,
@@ -28,7 +28,7 @@ from liftlog_sim.invariants import (
     epoch_at,
     prefix_of,
 )
-from liftlog_sim.raft_truth import RaftTruth
+from liftlog_sim.truth.raft import RaftTruth
 
 PARTITION = PartitionId(5, 0)
 HISTORY = [EpochStart(1, 0), EpochStart(3, 10)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog_sim.chances import Chances
-from liftlog_sim.clock import SimClock, SimRandom
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.devices.clock import SimClock, SimRandom
 from liftlog_sim.kernel import Kernel
 
 

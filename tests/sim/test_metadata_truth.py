@@ -14,7 +14,7 @@ from liftlog.core.metadata.commands import (
 )
 from liftlog.messages import StreamInfo
 from liftlog.types import Entry, StreamConfig
-from liftlog_sim.metadata_truth import MetadataTruth
+from liftlog_sim.truth.metadata import MetadataTruth
 
 
 class _Group:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from liftlog.messages import Heartbeat, Received
-from liftlog_sim.chances import Chances
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.devices.network import NetworkOptions, NetworkPort, SimNetwork
 from liftlog_sim.kernel import SECOND, Kernel
-from liftlog_sim.network import NetworkOptions, NetworkPort, SimNetwork
 
 
 class Setup:

@@ -20,14 +20,14 @@ from liftlog.messages import (
     TimerFired,
 )
 from liftlog.types import NUMBER_MAX, Entry, OffsetRange
-from liftlog_sim.clients import ClientHub
-from liftlog_sim.invariants import Violation
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.machine import Machine
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.step_gear import StepProcess
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.clients import ClientHub
 from liftlog_sim.world import World
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from liftlog.types import LiftlogError
-from liftlog_sim.fault_plan import Fault
-from liftlog_sim.plan import Fate, Hunt, Plan, PlannedOperation, decode, encode, read
+from liftlog_sim.chance.fault_plan import Fault
+from liftlog_sim.chance.plan import Fate, Hunt, Plan, PlannedOperation, decode, encode, read
 
 PLAN = Plan(
     faults=(Fault(2_000_000, "kill", "1", 500_000, 0), Fault(3_000_000, "isolate", "leader", 700_000, 4)),

@@ -9,8 +9,8 @@ import pytest
 
 from liftlog.cli import main
 from liftlog.types import LiftlogError
-from liftlog_sim.record import COMMAND, RECORD, read_record, sources_hash
-from liftlog_sim.runner import run_seed
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.sweeps.record import COMMAND, RECORD, read_record, sources_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +70,7 @@ def test_a_sweep_that_fails_writes_no_record(
         result.invariant, result.finding = "LogMatching", "planted by a test"
         return result
 
-    monkeypatch.setattr("liftlog_sim.sweep.run_seed", fails)
+    monkeypatch.setattr("liftlog_sim.sweeps.sweep.run_seed", fails)
     path = tmp_path / "sweep.json"
     assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 1
     out = capsys.readouterr().out
@@ -84,7 +84,7 @@ def test_code_that_changes_during_a_sweep_gets_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hashes = iter(("before", "after"))
-    monkeypatch.setattr("liftlog_sim.record.sources_hash", lambda: next(hashes))
+    monkeypatch.setattr("liftlog_sim.sweeps.record.sources_hash", lambda: next(hashes))
     path = tmp_path / "sweep.json"
     assert main(["sim", "sweep", "--seeds", "0", "--duration", "2", "--record", str(path)]) == 2
     assert "the code was changed during the sweep" in capsys.readouterr().err

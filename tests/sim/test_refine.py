@@ -13,9 +13,9 @@ from liftlog.messages import Effect, ElectLeaderRequest, Event, Outcome
 from liftlog.trace.replica_lines import Step
 from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.refining import BASIC_ACTIONS, required_actions, summary
-from liftlog_sim.runner import knobs_of, run_seed, run_world
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.refine.replicas import BASIC_ACTIONS, required_actions, summary
+from liftlog_sim.runs.runner import knobs_of, run_seed, run_world
+from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.world import World
 from liftlog_spec.refine.checker import Refinement
 
@@ -126,7 +126,7 @@ def test_what_is_noted_is_checked_in_order_and_by_the_end(
     """However many steps are checked together, the same one is found, at the same time."""
     options = RunOptions(seed=unseen.seed, mutant="commit_below_minimum", refine=True)
     for at_once in (1, 37, 10**9):
-        monkeypatch.setattr("liftlog_sim.refining.AT_ONCE", at_once)
+        monkeypatch.setattr("liftlog_sim.refine.replicas.AT_ONCE", at_once)
         result = run_seed(options)
         assert (result.finding, result.at_s) == (unseen.finding, unseen.at_s)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def test_a_step_with_the_echo_of_another_needs_no_line_of_its_own(monkeypatch: p
     """Whoever makes every line must count the same actions, steps and stutters."""
     options = RunOptions(seed=5, profile="elections", duration_s=30, refine=True)
     by_echo = run_seed(options)
-    monkeypatch.setattr("liftlog_sim.refining_raft.echo_of", lambda event, effects: None)
+    monkeypatch.setattr("liftlog_sim.refine.raft.echo_of", lambda event, effects: None)
     by_line = run_seed(options)
     assert by_echo.good
     assert by_echo.refined["Raft Accept"] > 100

@@ -13,16 +13,16 @@ from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequ
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId, StreamConfig
-from liftlog_sim.atlas import WHOLE, Harm
-from liftlog_sim.comparing import compare_copies
-from liftlog_sim.fault_plan import Fault
+from liftlog_sim.chance.fault_plan import Fault
+from liftlog_sim.chance.plan import Plan
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.faults.atlas import WHOLE, Harm
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.plan import Plan
-from liftlog_sim.runs import heal, unhealed
-from liftlog_sim.step_gear import StepProcess
-from liftlog_sim.storage import StorageTimes
-from liftlog_sim.workload import CREATE_TIMEOUT_US
+from liftlog_sim.runs.comparing import compare_copies
+from liftlog_sim.runs.runs import heal, unhealed
+from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.workload.workload import CREATE_TIMEOUT_US
 from liftlog_sim.world import World
 
 

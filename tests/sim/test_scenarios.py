@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from liftlog.types import LiftlogError
 from liftlog_sim.directed.form import load, names
-from liftlog_sim.scenario import compare, run_scenario
+from liftlog_sim.directed.scenario import compare, run_scenario
 
 
 def test_there_are_at_least_twenty_scenarios() -> None:

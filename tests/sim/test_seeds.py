@@ -11,11 +11,11 @@ from statistics import median
 import pytest
 
 from liftlog.types import Mutants
-from liftlog_sim.catching import MEDIAN_SEEDS, SEARCH_SEEDS, catch, known_seeds
-from liftlog_sim.mutants import MUTANTS, Mutant
-from liftlog_sim.profiles import PROFILES
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.profiles.mutants import MUTANTS, Mutant
+from liftlog_sim.profiles.profiles import PROFILES
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.sweeps.catching import MEDIAN_SEEDS, SEARCH_SEEDS, catch, known_seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 KNOWN = known_seeds(ROOT / "tests" / "golden" / "mutants.json")
@@ -42,7 +42,7 @@ def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
 @pytest.mark.parametrize("gear", ["step", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
     program = (
-        "from liftlog_sim.runner import run_seed\nfrom liftlog_sim.runs import RunOptions\n"
+        "from liftlog_sim.runs.runner import run_seed\nfrom liftlog_sim.runs.runs import RunOptions\n"
         f"print(run_seed(RunOptions(seed=7, gear={gear!r})).trace_hash)"
     )
     hashes = []

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from liftlog.messages import AppendLog, Durable, Event, LogRead, ReadLog, StorageJob
 from liftlog.types import PartitionId, Ticket
-from liftlog_sim.chances import Chances
-from liftlog_sim.disk import SimulatedCrash
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.devices.disk import SimulatedCrash
+from liftlog_sim.devices.storage import SLOWEST_US, SimStorageRunner, StorageTimes
 from liftlog_sim.kernel import SECOND, Kernel
-from liftlog_sim.storage import SLOWEST_US, SimStorageRunner, StorageTimes
 
 LOG = PartitionId(5, 0)
 TIMES = StorageTimes(write_us=10, sync_us=100, sync_jitter_us=0, completion_us=0)

@@ -9,8 +9,8 @@ import pytest
 
 from liftlog.cli import main
 from liftlog.types import LiftlogError
-from liftlog_sim.runs import RunOptions
-from liftlog_sim.twice import chosen, partings
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.sweeps.twice import chosen, partings
 
 RUN = RunOptions(seed=3, duration_s=2, profile="calm")
 

@@ -9,8 +9,8 @@ import pytest
 
 from liftlog.messages import Fetch, LogRead, RangeFetch, ReadLog
 from liftlog.types import NodeConfig, PartitionId
-from liftlog_sim.invariants import Checks, Violation
-from liftlog_sim.waiting import WaitingReads
+from liftlog_sim.truth.invariants import Checks, Violation
+from liftlog_sim.watching.waiting import WaitingReads
 
 LOG = PartitionId(7, 0)
 NEXT = Fetch(LOG, 1, 1, 1, 0, 0, 0, 1000)

@@ -22,9 +22,9 @@ from liftlog.messages import (
 )
 from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.trace.replica_recorder import Recorder
-from liftlog_sim.machine import Machine
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.devices.machine import Machine
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.world import World
 from liftlog_spec.refine.checker import Mismatch, Refinement
 from liftlog_spec.refine.runs import Runs

@@ -17,8 +17,8 @@ from liftlog.trace.file import Line, TraceHeader
 from liftlog.trace.raft_recorder import RaftRecorder
 from liftlog.trace.replica_lines import GroupStep, ReplicaStep
 from liftlog.trace.replica_recorder import Recorder
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.world import World
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.traces import check_traces, in_order, read_lines, survey

@@ -18,7 +18,7 @@ from random import Random
 
 from liftlog.messages import CheckpointHw, LogOpened, RebuildLog
 from liftlog.types import LiftlogError
-from liftlog_sim.disk import SimulatedCrash
+from liftlog_sim.devices.disk import SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.storage_harness import LOG
 from tests.storage.twin import JobFailed, Mismatch, Twin

@@ -52,7 +52,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import LOG, OTHER, SMALL, batch, open_log
 
 Content = tuple[int, bytes]

@@ -20,7 +20,7 @@ from liftlog.ports import Disk
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NO_MUTANTS, Batch, LogOptions, LogSummary, Mutants, PartitionId, Recovered, Ticket
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)
 OTHER = PartitionId(7, 1)

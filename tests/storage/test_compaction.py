@@ -22,7 +22,7 @@ from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
 from liftlog.types import NO_MUTANTS, Mutants, OffsetRange, Record, Ticket
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import new_disk, opened, restart, run, segments, start
 from tests.storage.upkeep_harness import (
     EAGER,

@@ -8,7 +8,7 @@ import pytest
 
 from liftlog.storage.compaction import Compactor
 from liftlog.types import LogOptions
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.upkeep_harness import EAGER, LATER_MS, NO_LIMIT, contents, new_log, put
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import NO_MUTANTS, EpochStart, Mutants, PartitionId, Recovered
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.crash_script import Content, Life, SegmentLife, read_all
 from tests.storage.storage_harness import LOG, SMALL

@@ -23,9 +23,9 @@ from liftlog.testing import (
     check_random_conformance,
 )
 from liftlog.types import LiftlogError
-from liftlog_sim.chances import Chances
-from liftlog_sim.clock import SimClock, SimRandom
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.chance.chances import Chances
+from liftlog_sim.devices.clock import SimClock, SimRandom
+from liftlog_sim.devices.disk import SimDisk
 from liftlog_sim.kernel import Kernel
 
 

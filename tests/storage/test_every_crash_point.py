@@ -33,7 +33,7 @@ from liftlog.types import (
     RetentionPolicy,
     TailState,
 )
-from liftlog_sim.disk import SimulatedCrash
+from liftlog_sim.devices.disk import SimulatedCrash
 from tests.storage.crash_points import Act, Scene, apply, crash_everywhere, fail_everywhere
 from tests.storage.crash_report import TRIED
 from tests.storage.storage_harness import LOG, OTHER, segments

@@ -51,7 +51,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.crash_report import TRIED
 from tests.storage.crash_script import SegmentLife
 from tests.storage.storage_harness import LOG, OTHER, append, durable, new_disk, open_log, run, start

@@ -27,7 +27,7 @@ from liftlog.storage.layout import index_path
 from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
 from liftlog.types import NO_MUTANTS, Batch, EpochStart, LogOptions, OffsetRange, Record, Ticket
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import (
     LOG,
     OTHER,

@@ -45,7 +45,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.storage_harness import (
     LOG,
     append,

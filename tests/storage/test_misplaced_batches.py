@@ -17,8 +17,8 @@ from liftlog.storage.repair import Repairer
 from liftlog.storage.scrub import scrub
 from liftlog.storage.segment import BadBytes
 from liftlog.types import Batch, LogOptions, OffsetRange
-from liftlog_sim.copies import Place, places
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.copies import Place, places
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.upkeep_harness import new_log, put, reopened
 
 

@@ -24,7 +24,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from liftlog_sim.disk import SimDisk, SimFile, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimFile, SimulatedCrash
 from tests.storage.storage_harness import (
     LOG,
     OTHER,

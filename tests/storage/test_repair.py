@@ -20,7 +20,7 @@ from liftlog.storage.segment import BadBytes, Segment
 from liftlog.storage.statefile import write_state
 from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.types import NO_MUTANTS, Batch, EpochStart, OffsetRange, PartitionId, Record
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.upkeep_harness import EAGER, LATER_MS, LOG, compact, contents, fill, new_log, put, reopened
 

@@ -12,7 +12,7 @@ from liftlog.storage.index import SPACING_BYTES
 from liftlog.storage.log import Log
 from liftlog.storage.retention import bytes_below, new_start
 from liftlog.types import LogOptions, RetentionPolicy
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import LOG, new_disk, opened, restart, run, start, store
 from tests.storage.upkeep_harness import NO_LIMIT, START_MS, contents, fill, new_log, put
 

@@ -12,7 +12,7 @@ from liftlog.storage.log import Log
 from liftlog.storage.scrub import scrub
 from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.types import NO_MUTANTS, LogOptions, OffsetRange
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.upkeep_harness import LOG, OPTIONS, fill, new_log, put, reopened
 
 BIG = LogOptions(segment_bytes=20_000)

@@ -12,7 +12,7 @@ from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.statefile import write_state
 from liftlog.types import LiftlogError, Recovered, TailState, Ticket
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import (
     LOG,
     SMALL,

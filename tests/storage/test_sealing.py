@@ -24,7 +24,7 @@ from liftlog.format import (
 from liftlog.storage.layout import ENCRYPTION
 from liftlog.storage.sealing import Sealer, WrongKey, check_key
 from liftlog.types import RAFT_LOG, InvariantViolation, LiftlogError, PartitionId, Record
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 from tests.storage.batch_kinds import KEY, LOG, MIXED, golden_1, kinds, sealer, stamped
 
 OTHER_KEY = bytes(32)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from liftlog.ports import DiskError, SyncFailed
-from liftlog_sim.disk import SECTOR_BYTES, SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SECTOR_BYTES, SimDisk, SimulatedCrash
 
 
 def outcomes(prepare: object, look: object, count: int = 200) -> set[object]:

@@ -18,7 +18,7 @@ from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.spans import find_spans
 from liftlog.types import Batch, FileSpan, LogOptions, OffsetRange, PartitionId, Ticket
-from liftlog_sim.disk import SimDisk, SimFile
+from liftlog_sim.devices.disk import SimDisk, SimFile
 
 LOG = PartitionId(3, 1)
 

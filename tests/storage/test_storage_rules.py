@@ -32,7 +32,7 @@ from liftlog.messages import (
 from liftlog.real.disk import RealDisk
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import HardState, Identity, LiftlogError, Mutants, TailState, Ticket
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_script import Life
 from tests.storage.storage_harness import (
     LOG,

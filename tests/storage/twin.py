@@ -60,7 +60,7 @@ from liftlog.types import (
     TailState,
     Ticket,
 )
-from liftlog_sim.disk import SimDisk, SimFile
+from liftlog_sim.devices.disk import SimDisk, SimFile
 from tests.storage.model import Found, Line, LogModel
 from tests.storage.storage_harness import LOG, OTHER, start
 

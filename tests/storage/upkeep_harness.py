@@ -12,7 +12,7 @@ from liftlog.storage.creation import create_log
 from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
 from liftlog.types import NO_MUTANTS, CompactionPolicy, LogOptions, PartitionId, Record
-from liftlog_sim.disk import SimDisk
+from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)
 OPTIONS = LogOptions(segment_bytes=700)

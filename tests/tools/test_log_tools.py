@@ -28,7 +28,7 @@ from liftlog.storage.layout import index_path, parent, partitions_on_disk
 from liftlog.storage.log import StorageOptions
 from liftlog.storage.sealing import Sealer
 from liftlog.types import RAFT_LOG, HardState, LogOptions, PartitionId, Record, Ticket
-from liftlog_sim.disk import SimDisk, SimulatedCrash
+from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.queue.queue_life import CRASHES, Life, goes_on, life_at
 
 pytestmark = pytest.mark.slow

@@ -45,8 +45,8 @@ AS_LIBRARIES = f"""
 from liftlog_jepsen.events import pair
 from liftlog_jepsen.formats import FORMATS, read_bytes
 from liftlog_jepsen.objects import MODELS, check_object
-from liftlog_sim.runner import run_seed
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
 from liftlog_spec.explore.report import Bounds
 from liftlog_spec.explore.search import check
 from liftlog_spec.registry import build

@@ -17,10 +17,10 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.catalogue.history import ORIGINS, WAITING
 from liftlog_sim.catalogue.page import NOT_PLANTED, listing, recorded, switch, table, waiting, with_table
-from liftlog_sim.catching import Caught, catch_all, record
-from liftlog_sim.mutants import MUTANTS, Mutant, mutant_named
-from liftlog_sim.seeds import progress
-from liftlog_sim.sweep import default_jobs
+from liftlog_sim.profiles.mutants import MUTANTS, Mutant, mutant_named
+from liftlog_sim.sweeps.catching import Caught, catch_all, record
+from liftlog_sim.sweeps.seeds import progress
+from liftlog_sim.sweeps.sweep import default_jobs
 
 
 def add_mutants(verbs: Any) -> None:

@@ -1,6 +1,6 @@
 """Where each planted bug was met before, and what it teaches; which bugs of the literature wait, for what.
 
-`liftlog_sim/mutants.py` says which bugs there are and which rule each breaks. A *row* is the number under
+`profiles/mutants.py` says which bugs there are and which rule each breaks. A *row* is the number under
 which the literature's bugs are counted in the project, in tests and in `Mutants`; 0 = none.
 """
 

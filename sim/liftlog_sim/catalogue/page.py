@@ -1,6 +1,6 @@
 """The catalogue in words: for a terminal, and as the table of docs/mutants.md.
 
-Both are made of the same sources: `liftlog_sim/mutants.py` and `history.py` say what a bug is, the record of
+Both are made of the same sources: `profiles/mutants.py` and `history.py` say what a bug is, the record of
 the last search for all of them (`liftlog sim mutants --record`) says how it was caught.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from liftlog.core.guards import REMOVABLE
 from liftlog.types import LiftlogError
 from liftlog_sim.catalogue.history import ORIGINS, WAITING, Origin
-from liftlog_sim.catching import KnownCatch, known_seeds
-from liftlog_sim.mutants import Mutant
+from liftlog_sim.profiles.mutants import Mutant
+from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
 
 RECORD = Path(__file__).resolve().parents[3] / "tests" / "golden" / "mutants.json"
 """In a checkout; what is installed has none."""

@@ -1,1 +1,1 @@
-"""What a sweep has met: which operation came under which fault in which state, and what never came up."""
+"""Paths through a model's states, played on real nodes."""

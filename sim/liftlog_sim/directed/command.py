@@ -13,9 +13,9 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.directed.form import Scenario, load, names, schema
+from liftlog_sim.directed.scenario import compare, run_scenario
 from liftlog_sim.directed.telling import told
-from liftlog_sim.mutants import planted
-from liftlog_sim.scenario import compare, run_scenario
+from liftlog_sim.profiles.mutants import planted
 
 
 def add_scenario(verbs: Any) -> None:

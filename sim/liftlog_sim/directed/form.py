@@ -18,9 +18,9 @@ from msgspec import Meta
 
 from liftlog.core.guards import GUARDS
 from liftlog.types import LiftlogError
-from liftlog_sim.cover.required import MARKS
-from liftlog_sim.fault_plan import KINDS, TARGETS
-from liftlog_sim.mutants import mutant_named
+from liftlog_sim.audit.required import MARKS
+from liftlog_sim.chance.fault_plan import KINDS, TARGETS
+from liftlog_sim.profiles.mutants import mutant_named
 
 FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 DOCUMENT = "docs/simulator.md"

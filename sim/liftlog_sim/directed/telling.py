@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from liftlog_sim.catalogue.history import ORIGINS
 from liftlog_sim.directed.form import FaultPart, PublishPart, RequestPart, Scenario
-from liftlog_sim.mutants import mutant_named
+from liftlog_sim.profiles.mutants import mutant_named
 
 WIDTH = 100
 FAULTS: dict[str, str] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.plan import decode
-from liftlog_sim.runner import run_world
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.chance.plan import decode
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.runs.runner import run_world
+from liftlog_sim.runs.runs import RunOptions, RunResult
 
 
 def stated(knobs: Knobs) -> dict[str, Any]:

@@ -16,16 +16,16 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.plan import Plan
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.chance.plan import Plan
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.runs.runs import RunOptions
 
 FORMAT = 1
 SUFFIXES = (".json", ".json.gz")
 
 
 class TracedStep(msgspec.Struct, frozen=True):
-    """One step of one node, exactly a line of a trace (`liftlog_sim/trace.py`)."""
+    """One step of one node, exactly a line of a trace (`runs/trace.py`)."""
 
     at_us: int
     node: int
@@ -94,7 +94,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     liftlog: str
     """The version that failed."""
     sources: str
-    """Hash of its code (`liftlog_sim/record.py`): with another one the same world may run differently."""
+    """Hash of its code (`sweeps/record.py`): with another one the same world may run differently."""
     seed: int
     settings: Settings
     plan: Plan
@@ -108,7 +108,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of at most 100 characters, causes first."""
     trace: list[TracedStep]
     changes: list[dict[str, Any]]
-    """For each step what it changed on its node (`liftlog_sim/explain/states.py`); at a process's first step
+    """For each step what it changed on its node (`explain/states.py`); at a process's first step
     all of it."""
     causes: list[list[int]]
     """For each step the earlier steps that it came from, but for the one before it on the same node."""

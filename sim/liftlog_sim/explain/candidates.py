@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.chance.plan import Plan
+from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.explain.rules import rule_of
-from liftlog_sim.invariants import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.plan import Plan
-from liftlog_sim.runner import run_world
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.runs.runner import run_world
+from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.truth.invariants import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
 
 LATE_US = 2 * SECOND

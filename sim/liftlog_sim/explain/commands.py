@@ -12,7 +12,7 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.failures import BUNDLES, FOLDER, check_folder, keep, keep_some
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.runs.runs import RunOptions, RunResult
 
 
 def add_failures(parser: argparse.ArgumentParser, *, sweep: bool = False) -> None:

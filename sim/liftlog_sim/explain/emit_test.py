@@ -6,11 +6,11 @@ import re
 import textwrap
 from pprint import pformat
 
+from liftlog_sim.chance.plan import encode
 from liftlog_sim.explain.again import stated
 from liftlog_sim.explain.candidates import Candidate, Fingerprint
 from liftlog_sim.explain.shrink import sizes
-from liftlog_sim.plan import encode
-from liftlog_sim.runs import RunOptions
+from liftlog_sim.runs.runs import RunOptions
 
 _WIDTH = 100
 

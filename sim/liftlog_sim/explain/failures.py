@@ -10,9 +10,9 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.bundle import Bundle, read, write
 from liftlog_sim.explain.recording import bundle_of, record_world
-from liftlog_sim.record import sources_hash
-from liftlog_sim.runner import knobs_of
-from liftlog_sim.runs import RunOptions, RunResult
+from liftlog_sim.runs.runner import knobs_of
+from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.sweeps.record import sources_hash
 
 FOLDER = Path("failures")
 BUNDLES = 5

@@ -15,6 +15,9 @@ import msgspec
 from liftlog.messages import Effect, Event, Outcome
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
+from liftlog_sim.chance.plan import DRAWN, Plan
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.machine import Machine
 from liftlog_sim.explain.bundle import (
     FORMAT,
     Bundle,
@@ -28,14 +31,11 @@ from liftlog_sim.explain.origins import Origins, named_node
 from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.explain.states import State, difference, state_of
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.machine import Machine
-from liftlog_sim.plan import DRAWN, Plan
-from liftlog_sim.record import sources_hash
-from liftlog_sim.refining import Refining
-from liftlog_sim.runner import knobs_of, run_world
-from liftlog_sim.runs import RunOptions, RunResult
-from liftlog_sim.trace import plain
+from liftlog_sim.refine.replicas import Refining
+from liftlog_sim.runs.runner import knobs_of, run_world
+from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.runs.trace import plain
+from liftlog_sim.sweeps.record import sources_hash
 from liftlog_sim.world import World
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.chance.plan import Plan, fault_name
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.network import NetworkOptions
 from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.explain.candidates import Candidate, Court, drawn_candidate, fingerprint_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
-from liftlog_sim.knobs import Knobs
-from liftlog_sim.network import NetworkOptions
-from liftlog_sim.plan import Plan, fault_name
 
 Report = Callable[[str], None]
 SLACK_US = 10 * MILLISECOND

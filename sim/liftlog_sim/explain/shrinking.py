@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from liftlog.types import LiftlogError
+from liftlog_sim.chance.plan import encode
 from liftlog_sim.explain.bundle import Bundle, read, write
 from liftlog_sim.explain.candidates import Fingerprint
 from liftlog_sim.explain.emit_test import file_of
@@ -15,7 +16,6 @@ from liftlog_sim.explain.failures import check_folder
 from liftlog_sim.explain.recording import bundle_of
 from liftlog_sim.explain.shrink import Report, Shrinker, many, sizes
 from liftlog_sim.kernel import SECOND
-from liftlog_sim.plan import encode
 
 FINDS = 3
 """So many other violations that were met on the way are kept."""

@@ -14,7 +14,7 @@ import msgspec
 from liftlog_sim.explain.bundle import Bundle, TracedStep
 from liftlog_sim.explain.cone import GROUP, partition_in
 from liftlog_sim.explain.states import State
-from liftlog_sim.trace import read_batch
+from liftlog_sim.runs.trace import read_batch
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ traces that real nodes have written (`from_nodes.py`). Then it is made small eno
 and written (`writing.py`).
 
 State is kept as changes: each step says which values it gave to which names of its node, as in a bundle
-(`liftlog_sim/explain/states.py`): `raft term`, `7/0 LEO` for partition 7/0. Beside these stands `disk 31` for
+(`explain/states.py`): `raft term`, `7/0 LEO` for partition 7/0. Beside these stands `disk 31` for
 the write with ticket 31 that is not synced yet. None ends a name; the start of a process ends all of them.
 """
 

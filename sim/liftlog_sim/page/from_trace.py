@@ -115,7 +115,7 @@ def steps_of(
 
 
 def chart_of_bundle(bundle: Bundle, title: str) -> Chart:
-    """The chart of a failure bundle (`liftlog_sim/explain/bundle.py`)."""
+    """The chart of a failure bundle (`explain/bundle.py`)."""
     found = bundle.violation
     logs = log_names(bundle.trace)
     for changed in bundle.changes:

@@ -1,4 +1,4 @@
-"""Events and effects in words, from the plain data of a trace (`liftlog_sim/trace.py`)."""
+"""Events and effects in words, from the plain data of a trace (`runs/trace.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from liftlog.messages import (
     FETCH_UNKNOWN,
 )
 from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
-from liftlog_sim.trace import read_batch
+from liftlog_sim.runs.trace import read_batch
 
 TOLD = {
     "term": "term",

@@ -3,5 +3,5 @@
 `reading.py` shows states and steps by name. `limits.py` says what a core may do that a model leaves open.
 `walk.py` walks the graph, `paths.py` chooses few paths, `scenario.py` is the file format, `make.py` puts it
 together, `plans.py` names the bounds whose scenarios are kept in `liftlog_sim/cover/`.
-`liftlog_sim/covering.py` plays them.
+`liftlog_sim/cover/plays.py` plays them.
 """

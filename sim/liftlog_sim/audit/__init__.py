@@ -1,0 +1,1 @@
+"""What a sweep has reached, and what it never did."""

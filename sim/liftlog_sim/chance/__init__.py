@@ -1,0 +1,1 @@
+"""What chance decides: numbers by name, and plans that state them."""

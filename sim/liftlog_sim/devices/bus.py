@@ -1,0 +1,393 @@
+"""The simulated NATS: one server, and a connection to it per node; mirrors `liftlog/real/bus.py`.
+
+What matters of NATS to the protocol: a message goes to the subscriptions that the server knows at that moment
+and is then forgotten; a subscription is confirmed some time after it was asked for; each connection carries
+its messages in order; a requester without any subscriber is told so at once ("no responders"); a connection
+that breaks loses what is under way in both directions, and both sides notice only later.
+
+Clients sit at the server: `publish` is the instant at which the server has read their messages. What comes
+back to them (acks, refusals, no responders) goes through `on_reply`, may be late and may get lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from liftlog.messages import (
+    AckPublishes,
+    BusDown,
+    BusUp,
+    Drained,
+    Event,
+    Published,
+    RefusePublishes,
+    Subscribe,
+    Subscribed,
+    SubscriptionRefused,
+)
+from liftlog.types import Message, PartitionId
+from liftlog_sim.chance.chances import Chances, amount, below
+from liftlog_sim.devices.clock import SimClock
+from liftlog_sim.kernel import Kernel
+
+Post = Callable[[Event], None]
+ACKS = "AckPublishes"
+
+OnAcks = Callable[[AckPublishes], None]
+OnRefusals = Callable[[RefusePublishes], None]
+
+
+class BusOptions(msgspec.Struct, frozen=True):
+    """Times in microseconds, probabilities per message or group of acks."""
+
+    latency_us: int = 300
+    jitter_us: int = 300
+    subscribe_us: int = 2_000
+    """From the request of a subscription until the server has it; the confirmation takes as long again."""
+    connect_us: int = 20_000
+    notice_us: int = 200_000
+    """How long a broken connection goes unnoticed."""
+    ack_loss: float = 0.0
+
+
+def subject_matches(pattern: list[bytes], tokens: list[bytes]) -> bool:
+    """Whether a subscription's tokens match a subject's: ``*`` is one token, a final ``>`` one or more."""
+    for position, token in enumerate(pattern):
+        if token == b">":
+            return len(tokens) > position
+        if position >= len(tokens) or (token != b"*" and token != tokens[position]):
+            return False
+    return len(pattern) == len(tokens)
+
+
+class _Subscription:
+    """One subscription as the server knows it."""
+
+    __slots__ = ("active", "connection", "pattern", "request")
+
+    def __init__(self, connection: BusConnection, request: Subscribe) -> None:
+        self.connection = connection
+        self.request = request
+        self.pattern = request.subject.encode().split(b".")
+        self.active = True
+
+
+class SimBus:
+    """The server: who is subscribed to what."""
+
+    __slots__ = (
+        "_chances",
+        "_cut",
+        "_denied",
+        "_held",
+        "_kernel",
+        "_matches",
+        "_subscriptions",
+        "on_acks",
+        "on_publish",
+        "on_refusals",
+        "options",
+        "published",
+        "unheard",
+    )
+
+    def __init__(self, chances: Chances, options: BusOptions) -> None:
+        self._kernel: Kernel = chances.kernel
+        self._chances = chances
+        self._subscriptions: list[_Subscription] = []
+        self._matches: dict[bytes, list[_Subscription]] = {}
+        self._cut: dict[int, int] = {}
+        self._denied: dict[int, int] = {}
+        self._held: set[tuple[PartitionId, int]] = set()
+        self.options = options
+        self.on_acks: OnAcks = lambda acks: None
+        self.on_refusals: OnRefusals = lambda refusal: None
+        self.on_publish: Callable[[bytes], None] = lambda subject: None
+        self.published = 0
+        self.unheard = 0
+
+    # -- clients -------------------------------------------------------------------------------------------
+
+    def publish(self, subject: bytes, messages: list[Message]) -> bool:
+        """Messages on one subject, read from one client at this instant. False: there are no responders."""
+        matching = self._matches.get(subject)
+        if matching is None:
+            tokens = subject.split(b".")
+            matching = [entry for entry in self._subscriptions if subject_matches(entry.pattern, tokens)]
+            self._matches[subject] = matching
+        self.published += len(messages)
+        self.on_publish(subject)
+        if not matching:
+            self.unheard += len(messages)
+            return False
+        for subscription in matching:
+            subscription.connection.carry(subscription, messages)
+        return True
+
+    def heard(self, subject: bytes) -> bool:
+        """Whether a subscription for this subject is in place, even one whose node is gone unnoticed."""
+        tokens = subject.split(b".")
+        return any(subject_matches(entry.pattern, tokens) for entry in self._subscriptions)
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def cut(self, node: int) -> None:
+        """Cut a node's connection to the server. Cuts add up."""
+        self._cut[node] = self._cut.get(node, 0) + 1
+
+    def restore(self, node: int) -> None:
+        """Take back one `cut`."""
+        left = self._cut.get(node, 0) - 1
+        if left > 0:
+            self._cut[node] = left
+        else:
+            self._cut.pop(node, None)
+
+    def heal(self) -> None:
+        """Take back all cuts and denials."""
+        self._cut.clear()
+        self._denied.clear()
+
+    def is_cut(self, node: int) -> bool:
+        return node in self._cut
+
+    def deny(self, node: int) -> None:
+        """The server's permissions no longer let this node subscribe; what it has is taken away. Adds up."""
+        self._denied[node] = self._denied.get(node, 0) + 1
+        for subscription in list(self._subscriptions):
+            if subscription.connection.node == node:
+                self.remove(subscription)
+                subscription.connection.taken_away(subscription)
+
+    def allow(self, node: int) -> None:
+        """Take back one `deny`."""
+        left = self._denied.get(node, 0) - 1
+        if left > 0:
+            self._denied[node] = left
+        else:
+            self._denied.pop(node, None)
+
+    def is_denied(self, node: int) -> bool:
+        return node in self._denied
+
+    def has(self, node: int, partition: PartitionId, epoch: int) -> bool:
+        """Whether the server has this node's subscription now."""
+        return any(
+            entry.connection.node == node
+            and (entry.request.partition, entry.request.epoch) == (partition, epoch)
+            for entry in self._subscriptions
+        )
+
+    def held(self, partition: PartitionId, epoch: int) -> bool:
+        """Whether the server ever had the subscription of this partition's leader in this epoch (N1)."""
+        return (partition, epoch) in self._held
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def delay_us(self, link: str, kind: str) -> int:
+        """One way between the server and somebody; -1: it is lost there."""
+        lane, options = self._chances.lane(link, kind), self.options
+        drawn = lane.next()
+        stated = lane.stated
+        lost, late_us = kind == ACKS and below(drawn[0], options.ack_loss), 0
+        if stated is not None:
+            lost, late_us = stated.lost, stated.late_us
+        if lost:
+            lane.note(lane.place, lost=True)
+            return -1
+        if late_us:
+            lane.note(lane.place, late_us=late_us)
+        return options.latency_us + amount(drawn[1], options.jitter_us) + late_us
+
+    def add(self, subscription: _Subscription) -> None:
+        self._subscriptions.append(subscription)
+        self._held.add((subscription.request.partition, subscription.request.epoch))
+        self._matches.clear()
+
+    def remove(self, subscription: _Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+            self._matches.clear()
+
+
+class BusConnection:
+    """`Bus` port of one process: its connection, which it keeps opening until the process dies.
+
+    The connection looks at its cable every `notice_us`: that is how both sides find out that it was cut, and
+    how it comes back. A cable that was cut and joined between two looks is a broken connection all the same.
+    """
+
+    __slots__ = (
+        "_attached",
+        "_bus",
+        "_clock",
+        "_cut_seen",
+        "_free_at_us",
+        "_kernel",
+        "_mine",
+        "_post",
+        "_up",
+        "node",
+    )
+
+    def __init__(self, bus: SimBus, kernel: Kernel, node: int, clock: SimClock, post: Post) -> None:
+        self._bus = bus
+        self._kernel = kernel
+        self.node = node
+        self._clock = clock
+        self._post = post
+        self._mine: dict[PartitionId, _Subscription] = {}
+        self._attached = True
+        self._up = False
+        self._cut_seen = False
+        self._free_at_us = 0
+        kernel.after(bus.options.connect_us, self._connect)
+
+    def detach(self) -> None:
+        """The process is gone. The server notices when the cable is whole (the kernel closes the socket)."""
+        self._attached = False
+        self._drop_all()
+
+    def cable_cut(self) -> None:
+        """The network between this node and the server was cut: what is under way is lost."""
+        if self._attached and self._up and not self._cut_seen:
+            self._cut_seen = True
+            self._kernel.after(self._bus.options.notice_us, self._notice)
+
+    def _notice(self, first: object, second: object) -> None:
+        if self._attached and self._up:
+            self._up = False
+            self._drop_all()
+            self._post(BusDown())
+            self._kernel.after(self._bus.options.connect_us, self._connect)
+
+    def _connect(self, first: object, second: object) -> None:
+        if not self._attached or self._up:
+            return
+        if self._bus.is_cut(self.node):
+            self._kernel.after(self._bus.options.notice_us, self._connect)
+            return
+        self._up = True
+        self._cut_seen = False
+        self._post(BusUp())
+
+    def _drop_all(self) -> None:
+        for subscription in self._mine.values():
+            subscription.active = False
+            self._bus.remove(subscription)
+        self._mine.clear()
+
+    # -- the port ------------------------------------------------------------------------------------------
+
+    def subscribe(self, request: Subscribe) -> None:
+        if not self._attached or not self._up:
+            return
+        self.unsubscribe(request.partition)
+        subscription = _Subscription(self, request)
+        self._mine[request.partition] = subscription
+        if not self._broken():
+            self._kernel.after(self._bus.options.subscribe_us, self._at_server, subscription)
+
+    def unsubscribe(self, partition: PartitionId) -> None:
+        subscription = self._mine.pop(partition, None)
+        if subscription is not None:
+            subscription.active = False
+            # The server goes on sending until it has read the UNSUB; `arrive` drops that.
+            self._kernel.after(self._bus.options.latency_us, self._remove_at_server, subscription)
+
+    def drain(self, partition: PartitionId) -> None:
+        """The server stops sending when it has read the UNSUB; its answer comes behind what it had sent."""
+        subscription = self._mine.get(partition)
+        if subscription is not None and not self._broken():
+            self._kernel.after(self._bus.options.latency_us, self._drain_at_server, subscription)
+
+    def acknowledge(self, acks: AckPublishes) -> None:
+        if self._attached and self._up and not self._broken():
+            self._carry_back(ACKS, self._acks_arrive, acks)
+
+    def refuse(self, refusal: RefusePublishes) -> None:
+        if self._attached and self._up and not self._broken():
+            self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
+
+    # -- under way -----------------------------------------------------------------------------------------
+
+    def _carry_back(self, kind: str, arrive: Callable[[Any, Any], None], what: object) -> None:
+        delay_us = self._bus.delay_us(f"{self.node}>nats", kind)
+        if delay_us >= 0:
+            self._kernel.after(delay_us, arrive, what)
+
+    def _broken(self) -> bool:
+        return self._cut_seen or self._bus.is_cut(self.node)
+
+    def _at_server(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            if self._bus.is_denied(self.node):
+                self.taken_away(subscription)
+                return
+            self._bus.add(subscription)
+            self._kernel.after(self._bus.options.subscribe_us, self._confirmed, subscription)
+
+    def _confirmed(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            self._post(Subscribed(subscription.request.partition, subscription.request.epoch))
+
+    def taken_away(self, subscription: _Subscription) -> None:
+        """The server says that it refuses it; that takes its time."""
+        if not self._broken():
+            self._kernel.after(self._bus.options.subscribe_us, self._refused, subscription)
+
+    def _refused(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            request = subscription.request
+            subscription.active = False
+            del self._mine[request.partition]
+            reason = f'Permissions Violation for Subscription to "{request.subject}"'
+            self._post(SubscriptionRefused(request.partition, request.epoch, reason))
+
+    def _remove_at_server(self, subscription: _Subscription, second: object) -> None:
+        self._bus.remove(subscription)
+
+    def _drain_at_server(self, subscription: _Subscription, second: object) -> None:
+        self._bus.remove(subscription)
+        if subscription.active and not self._broken():
+            delay_us = self._bus.delay_us(f"nats>{self.node}", "Drained")
+            if delay_us < 0:
+                return
+            self._free_at_us = max(self._free_at_us + 1, self._kernel.now_us + delay_us)
+            self._kernel.at(self._free_at_us, self._drained, subscription)
+
+    def _drained(self, subscription: _Subscription, second: object) -> None:
+        if subscription.active and not self._broken():
+            subscription.active = False
+            request = subscription.request
+            if self._mine.get(request.partition) is subscription:
+                del self._mine[request.partition]
+            self._post(Drained(request.partition, request.epoch))
+
+    def carry(self, subscription: _Subscription, messages: list[Message]) -> None:
+        """From the server to the node, behind everything the connection carries already."""
+        if self._broken():
+            return
+        delay_us = self._bus.delay_us(f"nats>{self.node}", "Published")
+        if delay_us < 0:
+            return
+        arrival_us = max(self._free_at_us + 1, self._kernel.now_us + delay_us)
+        self._free_at_us = arrival_us
+        self._kernel.at(arrival_us, self._arrive, subscription, messages)
+
+    def _arrive(self, subscription: _Subscription, messages: list[Message]) -> None:
+        if not subscription.active or self._broken():
+            return
+        request = subscription.request
+        if not request.ack_reply:
+            messages = [message._replace(reply=b"") for message in messages]
+        self._post(Published(request.partition, request.epoch, list(messages), self._clock.wall_ms()))
+
+    def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
+        self._bus.on_acks(acks)
+
+    def _refusals_arrive(self, refusal: RefusePublishes, second: object) -> None:
+        self._bus.on_refusals(refusal)

@@ -1,0 +1,193 @@
+"""Everything that may differ between two simulated worlds, as plain data.
+
+`profiles/profiles.py` draws a `Knobs` from a seed; a directed scenario states one. Times are in
+microseconds of simulated time unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog.messages import CompactLog, StorageJob
+from liftlog.storage.log import StorageOptions
+from liftlog.types import NodeConfig, StreamConfig
+from liftlog_sim.devices.bus import BusOptions
+from liftlog_sim.devices.connections import HintOptions
+from liftlog_sim.devices.network import NetworkOptions
+from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.kernel import MILLISECOND, SECOND
+
+
+class Knobs(msgspec.Struct, frozen=True, kw_only=True):
+    """One world's parameters."""
+
+    profile: str = "calm"
+    nodes: int = 3
+    streams: tuple[StreamConfig, ...] = (StreamConfig("orders", "orders", 1, 3),)
+    duration_us: int = 60 * SECOND
+
+    network: NetworkOptions = NetworkOptions()
+    bus: BusOptions = BusOptions()
+    hints: HintOptions = HintOptions()
+    client_jitter_us: int = 600
+    """How much longer than the least a client's request or its answer may be on its way."""
+    storage_times: StorageTimes = StorageTimes()
+    storage_options: StorageOptions = StorageOptions()
+    clock_drift: float = 0.0
+    """Greatest deviation of a node's clock rate from 1."""
+    clock_skew_ms: int = 0
+
+    tick_ms: int = 250
+    """All other times of the protocol are so many ticks."""
+    election_ticks: int = 5
+    suspicion_ticks: int = 3
+    session_ticks: int = 15
+    lease_ticks: int = 8
+    hw_checkpoint_ticks: int = 20
+    margin_ticks: int = 2
+    fetch_wait_ticks: int = 6
+    lag_ticks: int = 16
+    report_ticks: int = 5
+    probation_ticks: int = 8
+    probation_max_ticks: int = 24
+    raft_append_max_bytes: int = 256 * 1024
+    fetch_max_bytes: int = 1024 * 1024
+    tail_cache_bytes: int = 8 * 1024 * 1024
+    inflight_max_bytes: int = 64 * 1024 * 1024
+    parked_reads_max: int = 1024
+    proposals_max: int = 1024
+    proposal_span: int = 4096
+
+    retention_check_ms: int = 1000
+    compaction_check_ms: int = 700
+    compaction_bytes_per_s: int = 1 << 20
+    map_bytes: int = 0
+    """Bound on the key map of a compaction; 0 = the policy's own."""
+    slice_bytes: int = 0
+    """How much one slice of a compaction reads; 0 = what the node asks for."""
+    scrub_bytes_per_s: int = 200_000
+    encrypted: bool = False
+    """Whether the nodes encrypt what they store."""
+
+    publishers: int = 2
+    publish_interval_us: int = 700 * MILLISECOND
+    burst_max: int = 6
+    with_reply: float = 0.85
+    value_filler: int = 0
+    keys: int = 12
+    """Number of keys in use on a compacted stream."""
+    tombstones: float = 0.2
+    """Share of the messages to a compacted stream that delete a key."""
+    readers: int = 2
+    read_interval_us: int = 700 * MILLISECOND
+    read_bytes: int = 4096
+    ask_latest: float = 0.2
+    ask_time: float = 0.0
+    front_again: float = 0.03
+    """How often a reader begins again at the front."""
+    purge_share: float = 0.0
+    """Share of administrative requests that purge a partition."""
+    admin_interval_us: int = 8 * SECOND
+    inspect_interval_us: int = 2 * SECOND
+    """How often somebody asks what streams there are; 0 = never."""
+    admin_to_controller: float = 0.3
+    """Share of administrative requests that go to a node which believes to be controller."""
+    admin_patience_us: int = 8 * SECOND
+    """For so long an administrator waits for an answer."""
+    names: int = 0
+    """If not 0: most administrative requests create and delete streams, with so many names between them."""
+    election_spread_ticks: int = 5
+    disk_reads_max: int = 1024
+    log_reads_max: int = 128
+
+    faults: tuple[tuple[str, float], ...] = ()
+    """(kind, weight) of what `faults/faults.py` may do."""
+    fault_interval_us: int = 2 * SECOND
+    fault_duration_us: int = 3 * SECOND
+    fault_spacing_us: int = 0
+    """Between two faults, at least."""
+    fault_duration_max_us: int = 0
+    """0 = no bound."""
+    quiet_from_us: int = 0
+    """If not 0: nothing strikes before that, and from then on what happens must have a cause
+    (`watching/causes.py`)."""
+    killed: bool = False
+    """Whether in such a world processes die: then others must be in office soon."""
+    lies_interval_us: int = 0
+    """How often a stranger comes or a peer breaks (`faults/liars.py`), beside the other faults; 0 =
+    never."""
+    index_decay_us: int = 0
+    """How often a bit of an index file flips, beside the other faults; 0 = as seldom as of any file."""
+    sick_from_us: int = 0
+    """If not 0: one fault, then, of the kinds in `faults`, until the fault phase is over; none else."""
+    hunt_controller: float = 0.0
+    """Probability that a node is struck shortly after it became Raft leader."""
+    hunt_leader: float = 0.0
+    """The same for partition leaders."""
+    hunt_within_us: int = 200 * MILLISECOND
+    hunt_kinds: tuple[str, ...] = ("kill", "power", "isolate", "pause", "kill_then_power", "isolate")
+    hunt_alternate: bool = False
+    """Cut each new Raft leader off within `hunt_within_us`, until the next one is cut off."""
+    hunt_voter: float = 0.0
+    """Probability that a node dies shortly after it gave its vote."""
+    hunt_follower: float = 0.0
+    """Probability that a follower dies shortly after it was told to cut its log, and is back at once."""
+    hunt_failed: float = 0.0
+    """Probability that a node is cut off just after one of its logs has failed."""
+    hunt_report: float = 0.0
+    """Probability that a copy's report of its damage is overtaken by that of a failed sync."""
+    hunt_boundary: float = 0.0
+    """Probability that the place where an epoch begins is damaged and its leader left alone."""
+    hunt_joiner: float = 0.0
+    """Probability that a replica is struck while its return to the ISR is being decided, and that is held
+    back.
+    """
+    hunt_compaction: float = 0.0
+    """How often a replica dies within a slice of a compaction."""
+    hunt_joiner_kind: str = "wipe"
+    """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
+
+    def tune(self, job: StorageJob) -> StorageJob:
+        """A job with this world's limits in place of the node's."""
+        if isinstance(job, CompactLog):
+            policy = msgspec.structs.replace(job.policy, map_bytes=self.map_bytes or job.policy.map_bytes)
+            most = min(job.max_bytes, self.slice_bytes or job.max_bytes)
+            return msgspec.structs.replace(job, policy=policy, max_bytes=most)
+        return job
+
+    def node_config(self, node: int) -> NodeConfig:
+        """Limits and times of one node."""
+        tick = self.tick_ms
+        return NodeConfig(
+            node=node,
+            voters=tuple(range(1, self.nodes + 1)),
+            address=f"10.0.0.{node}:7000",
+            tick_ms=tick,
+            election_min_ms=self.election_ticks * tick,
+            election_max_ms=(self.election_ticks + self.election_spread_ticks) * tick,
+            suspicion_ms=self.suspicion_ticks * tick,
+            session_timeout_ms=self.session_ticks * tick,
+            lease_ms=self.lease_ticks * tick,
+            fence_margin_ms=self.margin_ticks * tick,
+            leader_timeout_ms=self.report_ticks * 2 * tick,
+            report_window_ms=30 * tick,
+            replica_lag_max_ms=self.lag_ticks * tick,
+            replica_probation_ms=self.probation_ticks * tick,
+            replica_probation_max_ms=self.probation_max_ticks * tick,
+            fetch_wait_ms=self.fetch_wait_ticks * tick,
+            fetch_max_bytes=self.fetch_max_bytes,
+            disk_reads_max=self.disk_reads_max,
+            log_reads_max=self.log_reads_max,
+            request_timeout_ms=40 * tick,
+            hw_checkpoint_ms=self.hw_checkpoint_ticks * tick,
+            tail_cache_bytes=self.tail_cache_bytes,
+            inflight_max_bytes=self.inflight_max_bytes,
+            parked_reads_max=self.parked_reads_max,
+            raft_append_max_bytes=self.raft_append_max_bytes,
+            raft_inflight_proposals_max=self.proposals_max,
+            raft_proposal_span=self.proposal_span,
+            retention_check_ms=self.retention_check_ms,
+            compaction_check_ms=self.compaction_check_ms,
+            compaction_bytes_per_s=self.compaction_bytes_per_s,
+            scrub_bytes_per_s=self.scrub_bytes_per_s,
+        )

@@ -1,0 +1,1 @@
+"""Anything, to all that faces a network."""

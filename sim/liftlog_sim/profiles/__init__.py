@@ -1,0 +1,1 @@
+"""Which worlds there are: what each seed draws."""

@@ -1,0 +1,150 @@
+"""Parts of the worlds that profiles draw: what all start from, streams, limits that are small everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from liftlog.types import StreamConfig
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.bus import BusOptions
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.devices.network import NetworkOptions
+from liftlog_sim.devices.storage import StorageTimes
+from liftlog_sim.kernel import MILLISECOND, SECOND
+
+
+def draw_streams(draws: Draws, nodes: int, count: int) -> tuple[StreamConfig, ...]:
+    """Streams of the usual shape, now and then with fewer replicas or several partitions."""
+    streams = []
+    for number in range(count):
+        factor = min(nodes, 3)
+        if number and draws.random() < 0.25:
+            factor = draws.randrange(1, factor + 1)
+        partitions = 2 if draws.random() < 0.15 else 1
+        streams.append(StreamConfig(f"s{number}", f"s{number}.in", partitions, factor))
+    return tuple(streams)
+
+
+def small_stream(draws: Draws, name: str, *, compact: bool, retention: bool) -> StreamConfig:
+    """A stream whose segments are so small that rolls, compaction and retention happen within seconds."""
+    limits: dict[str, Any] = {}
+    if retention:
+        kind = draws.choice(("retention_ms", "retention_bytes", "retention_messages"))
+        limits[kind] = {
+            "retention_ms": draws.choice((4000, 12_000)),
+            "retention_bytes": draws.choice((2000, 8000)),
+            "retention_messages": draws.choice((20, 100)),
+        }[kind]
+    return StreamConfig(
+        name,
+        f"{name}.in",
+        1,
+        3,
+        compact=compact,
+        min_compaction_lag_ms=draws.choice((0, 0, 1500)),
+        dirty_ratio_percent=draws.choice((1, 20, 50)),
+        tombstone_retention_ms=draws.choice((500, 2000, 8000)),
+        segment_records=draws.choice((0, 10, 30)),
+        segment_bytes=draws.choice((1024, 3000, 8000)),
+        segment_ms=draws.choice((0, 0, 4000)),
+        codec=draws.choice(("none", "none", "zstd", "lz4")),
+        **limits,
+    )
+
+
+def squeezed(seed: int, knobs: Knobs) -> Knobs:
+    """In one world of six every limit of a node is small, so that somebody always waits for room."""
+    draws = Draws(seed, "limits")
+    if draws.random() * 6 >= 1:
+        return knobs
+    return msgspec.structs.replace(
+        knobs,
+        proposals_max=draws.choice((2, 3, 5)),
+        proposal_span=draws.choice((32, 256)),
+        inflight_max_bytes=draws.choice((500, 3000)),
+        parked_reads_max=draws.choice((1, 2)),
+        tail_cache_bytes=draws.choice((1, 300)),
+        fetch_max_bytes=draws.choice((1, 600)),
+        raft_append_max_bytes=draws.choice((1, 400)),
+        read_bytes=200,
+    )
+
+
+def index_decay_us(seed: int) -> int:
+    """How often an index decays where disks do everything wrong: in one such world of three, every second.
+
+    Indexes are small, so of what strikes any file few things strike them, and what a wrong one breaks (D3)
+    would hardly be seen. Drawn apart, as above.
+    """
+    return Draws(seed, "indexes").choice((0, 0, SECOND))
+
+
+def _network(draws: Draws) -> NetworkOptions:
+    return NetworkOptions(
+        latency_us=draws.choice((100, 500, 2_000, 10_000)),
+        jitter_us=draws.choice((100, 1_000, 10_000)),
+        loss=draws.choice((0.0, 0.0, 0.01, 0.03)),
+        duplicate=draws.choice((0.0, 0.0, 0.01, 0.05)),
+        delay=draws.choice((0.0, 0.01, 0.03)),
+        delay_max_us=draws.choice((20, 200, 1000)) * MILLISECOND,
+    )
+
+
+def _storage(draws: Draws) -> StorageTimes:
+    return StorageTimes(
+        write_us=draws.choice((20, 50, 200)),
+        sync_us=draws.choice((100, 300, 2_000)),
+        sync_jitter_us=draws.choice((100, 1_000, 10_000)),
+        completion_us=draws.choice((0, 0, 200, 2_000)),
+        stall=draws.choice((0.0, 0.02, 0.05)),
+        stall_max_us=draws.choice((20, 100, 400)) * MILLISECOND,
+    )
+
+
+def base_knobs(draws: Draws, **fixed: object) -> Knobs:
+    """Knobs that every profile starts from."""
+    nodes = 5 if draws.random() < 0.12 else 3
+    drawn: dict[str, object] = {
+        "nodes": nodes,
+        "streams": draw_streams(draws, nodes, 1 if draws.random() < 0.7 else 2),
+        "network": _network(draws),
+        "bus": BusOptions(
+            latency_us=draws.choice((100, 1_000, 5_000)),
+            jitter_us=draws.choice((100, 1_000, 5_000)),
+            notice_us=draws.choice((50, 200, 1000)) * MILLISECOND,
+            ack_loss=draws.choice((0.0, 0.0, 0.05)),
+        ),
+        "storage_times": _storage(draws),
+        "clock_drift": draws.choice((0.0, 0.001, 0.02)),
+        "clock_skew_ms": draws.choice((0, 100, 5000)),
+        "tick_ms": draws.choice((150, 200, 250)),
+        "publish_interval_us": draws.choice((250, 500, 1000)) * MILLISECOND,
+        "burst_max": draws.choice((2, 6, 15)),
+        "value_filler": draws.choice((0, 0, 40, 700)),
+        "read_interval_us": draws.choice((400, 800)) * MILLISECOND,
+        "read_bytes": draws.choice((200, 2000, 20000)),
+        "fetch_max_bytes": draws.choice((1, 600, 1 << 20)),
+        "raft_append_max_bytes": draws.choice((1, 400, 256 * 1024)),
+        "tail_cache_bytes": draws.choice((1, 500, 8 << 20)),
+        "admin_interval_us": draws.choice((0, 4, 8, 16)) * SECOND,
+        "inspect_interval_us": draws.choice((500, 1500)) * MILLISECOND,
+        "proposals_max": draws.choice((3, 64, 1024)),
+        "proposal_span": draws.choice((32, 256, 4096)),
+    }
+    drawn.update(fixed)
+    return Knobs(**drawn)  # type: ignore[arg-type]
+
+
+def storing(draws: Draws) -> dict[str, object]:
+    """Knobs of what storage does in the background."""
+    return {
+        "compaction_check_ms": draws.choice((500, 1500)),
+        "compaction_bytes_per_s": draws.choice((200_000, 1 << 20, 20 << 20)),
+        "map_bytes": draws.choice((0, 0, 1000, 2000)),
+        "slice_bytes": draws.choice((0, 8000, 30_000)),
+        "retention_check_ms": draws.choice((500, 2000)),
+        "scrub_bytes_per_s": draws.choice((200_000, 500_000)),
+        "encrypted": draws.random() < 0.1,
+    }

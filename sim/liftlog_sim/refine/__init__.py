@@ -1,0 +1,1 @@
+"""Every step of a running world held against the models."""

@@ -1,0 +1,132 @@
+"""Checks each step of the metadata group against the Raft model while a world runs
+(liftlog_spec/refine/raft.py).
+
+A disk that the simulator has replaced comes back with another id, which the model knows as a lost disk. One
+that it has set back, or whose metadata it has damaged, may be found as no crash can leave it: the checker is
+told of these disks, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from liftlog.messages import Durable, Effect, Event, Received
+from liftlog.trace.parting import OF_THE_GROUP
+from liftlog.trace.raft_lines import RaftState
+from liftlog.trace.raft_recorder import RaftRecorder, echo_of
+from liftlog.trace.replica_recorder import Recorder, Seen, Told
+from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
+
+if TYPE_CHECKING:
+    from liftlog_sim.devices.machine import Machine
+
+NAME = "Refinement"
+BASIC_RAFT_ACTIONS = tuple(
+    f"Raft {name}"
+    for name in (
+        "Campaign",
+        "GrantVote",
+        "BecomeLeader",
+        "StepDown",
+        "Propose",
+        "Replicate",
+        "Accept",
+        "Commit",
+        "Sync",
+        "Restart",
+    )
+)
+"""What a few refined seeds have taken already."""
+
+
+def required_raft_actions() -> list[str]:
+    """Every action of the model: a complete refinement of a full sweep must have taken them all."""
+    from liftlog_spec.models.raft import Raft
+
+    return [f"Raft {action.name}" for action in Raft().actions]
+
+
+class RefinedProcess:
+    """The recorders of one process, and whose it is."""
+
+    __slots__ = ("number", "raft", "replicas")
+
+    def __init__(self, machine: Machine, told: Told) -> None:
+        node, recovered = machine.node, machine.recovered
+        assert node is not None and recovered is not None
+        self.number = machine.number
+        self.replicas = Recorder(node, told)
+        self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
+
+
+Waiting = tuple[int, RefinedProcess, Event | None, Sequence[Effect], RaftState, Seen | None]
+"""A step: when, by whom, over what, with which effects of the group's, what the process remembered afterwards
+of its log, and what it did about replicas."""
+
+
+def _speaks(event: Event | None) -> bool:
+    """Whether there may be a line by what an event is: a message of the group, a durable write, the start."""
+    if type(event) is Received:
+        return type(event.message) in OF_THE_GROUP
+    return type(event) is Durable or event is None
+
+
+class RaftRefining:
+    """The Raft lines of all nodes, checked one by one."""
+
+    def __init__(self, checks: dict[str, int]) -> None:
+        self.checker: RaftChecker | None = None
+        self._checks = checks
+        self._disks: dict[int, int] = {}
+        self._steps = 0
+
+    def struck(self, machine: Machine) -> bool:
+        """Whether the machine's disk was set back or damaged since its last process began."""
+        struck = machine.disk_losses
+        before = self._disks.get(machine.number, 0)
+        self._disks[machine.number] = struck
+        return struck != before
+
+    def created(self, number: int, voters: Sequence[int], struck: bool) -> None:
+        """A process has its node, which is not started yet."""
+        if self.checker is None:
+            self.checker = RaftChecker(voters)
+        if struck:
+            self.checker.struck(number, "set back or damaged")
+
+    def explain(self, waiting: Sequence[Waiting]) -> tuple[int, RaftDisagreement] | None:
+        """The first step that the Raft model does not explain: its place, and why."""
+        checker, checks = self.checker, self._checks
+        assert checker is not None
+        self._steps += len(waiting)
+        for place, (_, process, event, effects, state, _) in enumerate(waiting):
+            if not effects and process.raft.told is state and not _speaks(event):
+                continue  # Nothing came, left, was stored or is remembered that was not before: no line.
+            echo = echo_of(event, effects)
+            if echo is not None and checker.again(process.number, state, echo):
+                checks[NAME] += 1
+                process.raft.passed()
+                continue
+            line = process.raft.line(event, effects, state)
+            if line is not None:
+                checks[NAME] += 1
+                try:
+                    checker.step(line, echo)
+                except RaftDisagreement as found:
+                    return place, found
+        return None
+
+    def counters(self) -> dict[str, int]:
+        """For the run's result: actions by name, and what the model does not contain."""
+        checker = self.checker
+        if checker is None:
+            return {}
+        found = {
+            "Raft steps": self._steps,
+            "Raft actions": sum(checker.actions.values()),
+            "Raft stutters": self._steps - checker.steps + checker.stutters,
+        }
+        found.update({f"Raft {name}": number for name, number in checker.actions.items() if number})
+        found.update({f"outside: Raft, {name}": number for name, number in checker.outside.items()})
+        return found

@@ -1,0 +1,208 @@
+"""Checks each step of each replica against the model while a world runs (liftlog_spec/refine). Refinement.
+
+Attached after the invariants of the observer: what breaks a state invariant keeps that one's name. It draws
+nothing and changes nothing, so that a seed runs the same with it and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from liftlog.core.metadata.commands import Command
+from liftlog.core.metadata.records import CommandResult
+from liftlog.messages import Event, Outcome
+from liftlog.trace.parting import parted
+from liftlog.trace.replica_recorder import Told
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.refine.raft import (
+    BASIC_RAFT_ACTIONS,
+    NAME,
+    RaftRefining,
+    RefinedProcess,
+    Waiting,
+    required_raft_actions,
+)
+from liftlog_sim.truth.invariants import Violation
+from liftlog_spec.refine.checker import Mismatch, Refinement
+
+if TYPE_CHECKING:
+    from liftlog_sim.devices.machine import Machine
+
+AT_ONCE = 1_000
+"""Steps that are checked together: the more, the less each costs, since what a check needs stays at hand."""
+STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
+OUTSIDE, RAFT = "outside: ", "Raft "
+
+BASIC_ACTIONS = (
+    *BASIC_RAFT_ACTIONS,
+    "Write",
+    "Sync",
+    "Ask",
+    "Tell",
+    "ReportArrives",
+    "Answer",
+    "RecordsArrive",
+    "AnswerWithCut",
+    "CutArrives",
+    "Commit",
+    "ProposeAddition",
+    "ApplyAddition",
+    "ApplyInEpoch",
+    "ApplyNewEpoch",
+    "Open",
+    "Crash",
+    "Register",
+    "RegisterAfterDamage",
+    "Confirm",
+    "ElectFromIsr",
+    "ElectAnother",
+)
+"""Without these a refined sweep says nothing."""
+
+
+def required_actions() -> list[str]:
+    """What a complete refinement of a full sweep must have taken: every action of the model, but for what
+    follows from an operator's consent to lose something, which no fault makes him give.
+    """
+    from liftlog_spec.models.isr_steps import IsrSteps
+
+    return [action.name for action in IsrSteps().actions] + required_raft_actions()
+
+
+class Disagreeing(NamedTuple):
+    """A step that a model does not explain. `place`: among those that were noted since the last check."""
+
+    place: int
+    at_us: int
+    node: int
+    model: str
+    action: str
+    """Empty if the checker names none apart from its finding."""
+    finding: str
+    text: str
+
+    def violation(self) -> Violation:
+        return Violation(NAME, self.text, self.at_us)
+
+
+class Refining:
+    """The protocol trace of all nodes, checked step by step, many steps at a time.
+
+    A step costs least when it is only noted while the world runs, and checked together with others; so a
+    violation is found up to `AT_ONCE` steps after it happened, and says when that was. Whoever ends a run
+    asks for what is left (`check`): what was noted happened before whatever else was found.
+    """
+
+    def __init__(self, checks: dict[str, int], kernel: Kernel) -> None:
+        self.refinement = Refinement()
+        self._checks = checks
+        self._kernel = kernel
+        self.raft = RaftRefining(checks)
+        self._processes: dict[int, RefinedProcess] = {}
+        self._told = Told()
+        self._replica_steps = 0
+        self._waiting: list[Waiting] = []
+
+    def created(self, machine: Machine) -> None:
+        """A process has its node, which is not started yet. Raises Violation."""
+        struck = self.raft.struck(machine)
+        if struck:
+            # What the disk held counts for the process that starts now, not for the one before.
+            self.check()
+        assert machine.node is not None
+        self.raft.created(machine.number, machine.node.config.voters, struck)
+        former = self._processes.get(machine.number)
+        if former is not None:
+            self._replica_steps += former.replicas.replica_steps
+        self._processes[machine.number] = RefinedProcess(machine, self._told)
+
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
+        """A node has applied a command, in the middle of a step."""
+        self._processes[machine.number].replicas.applied(index, command, result)
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
+        """After each `Node.step`. Raises Violation."""
+        process = self._processes[machine.number]
+        waiting = self._waiting
+        group, effects = parted(outcome.effects)
+        seen = process.replicas.seen(event, outcome, effects)
+        remembers = process.raft.seen(outcome.group_log_from)
+        waiting.append((self._kernel.now_us, process, event, group, remembers, seen))
+        if len(waiting) >= AT_ONCE:
+            self.check()
+
+    def check(self) -> None:
+        """Explain every step that was noted. Raises Violation."""
+        found = self.first_disagreement()
+        if found is not None:
+            raise found.violation()
+
+    def first_disagreement(self) -> Disagreeing | None:
+        """The first step that was noted and that a model does not explain; all are forgotten."""
+        waiting, self._waiting = self._waiting, []
+        # One model after the other, since a loop over much of the same is fast.
+        raft = self.raft.explain(waiting)
+        replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)
+        if raft is not None and (replicas is None or raft[0] <= replicas[0]):
+            place, refused = raft
+            at_us, text = waiting[place][0], f"Raft, {refused}"
+            return Disagreeing(place, at_us, refused.node, "raft", "", refused.finding, text)
+        if replicas is not None:
+            place, mismatch = replicas
+            at_us, node = waiting[place][0], mismatch.node
+            text = str(mismatch)
+            return Disagreeing(place, at_us, node, "isr-steps", mismatch.action, mismatch.finding, text)
+        return None
+
+    def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
+        """The first step that the ISR model does not explain: its place, and why."""
+        take, checks = self.refinement.take, self._checks
+        for place, (_, process, _, _, _, seen) in enumerate(waiting):
+            if seen is None:
+                continue
+            for line in process.replicas.lines(seen):
+                checks[NAME] += 1
+                try:
+                    take(line)
+                except Mismatch as mismatch:
+                    return place, mismatch
+        return None
+
+    def counters(self) -> dict[str, int]:
+        """For the run's result: steps of replicas, actions by name, and what the model does not contain."""
+        refinement = self.refinement
+        running = self._processes.values()
+        replica_steps = self._replica_steps + sum(each.replicas.replica_steps for each in running)
+        found = {
+            STEPS: replica_steps,
+            ACTIONS: refinement.actions,
+            STUTTERS: replica_steps - refinement.lines + refinement.stutters,
+            COMMANDS: refinement.commands,
+        }
+        found.update({f"{OUTSIDE}{name}": number for name, number in refinement.outside.items()})
+        found.update(sorted(refinement.counts.items()))
+        return found | self.raft.counters()
+
+
+def summary(refined: dict[str, int]) -> list[str]:
+    """What refined runs did, for people; empty if none was refined."""
+    if not refined.get(STEPS):
+        return []
+    steps, actions, stutters = (refined.get(RAFT + name, 0) for name in (STEPS, ACTIONS, STUTTERS))
+    raft = RAFT.strip()
+    isr_outside = _listed("; outside it: ", refined, lambda n: n.startswith(OUTSIDE) and raft not in n)
+    raft_outside = _listed("; outside it: ", refined, lambda n: n.startswith(OUTSIDE + raft))
+    return [
+        f"refined: {refined[STEPS]:,} steps of replicas ({refined[STUTTERS]:,} change nothing) and "
+        f"{refined[COMMANDS]:,} commands of the group are {refined[ACTIONS]:,} actions of the ISR model"
+        + isr_outside,
+        f"refined: {steps:,} steps of the group's nodes ({stutters:,} change nothing) are {actions:,} "
+        f"actions of the Raft model{raft_outside}",
+        _listed("actions: ", refined, lambda n: n[0].isupper() and n.split()[-1][0].isupper()),
+    ]
+
+
+def _listed(title: str, refined: dict[str, int], wanted: Callable[[str], bool]) -> str:
+    found = [f"{name.removeprefix(OUTSIDE)} {number:,}" for name, number in refined.items() if wanted(name)]
+    return title + ", ".join(found) if found else ""

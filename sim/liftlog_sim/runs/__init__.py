@@ -1,0 +1,1 @@
+"""One run: its gears, its phases, its verdict, its trace."""

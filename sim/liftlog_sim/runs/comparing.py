@@ -1,0 +1,152 @@
+"""Compares the replicas of a world that has healed: with one another, with the truth, and with what was
+promised.
+
+Copies of a stream that is not compacted hold the same records from the later of their starts on; batches may
+end elsewhere, since a cut or a repair may divide one. Compacted ones hold the same values: each replica
+compacts on its own (C5), so that one may still have what another has dropped. Every acknowledged value is at
+the acknowledged offset, unless it was superseded, deleted, retained away or purged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from liftlog.core.metadata.records import PartitionState
+from liftlog.format import decode_records
+from liftlog.messages import LogRead, ReadLog
+from liftlog.types import Batch, PartitionId, Record
+from liftlog_sim.truth.contents import fold
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.workload import INBOX
+from liftlog_sim.world import World
+
+FINAL_READ_BYTES = 1 << 30
+
+
+def compare_copies(world: World) -> None:
+    """Read every copy of every partition through its storage engine. Raises Violation."""
+    newest = world.newest_metadata()
+    assert newest is not None
+    for partition, state in newest.partitions.items():
+        compact = world.observer.compaction_of(partition) is not None
+        copies: list[list[Batch]] = []
+        for number in state.replicas:
+            world.observer.checks.counts["ReplicasEqual"] += 1
+            copies.append(read_copy(world, number, partition))
+        if compact:
+            _compare_values(world, state, copies)
+        else:
+            _compare_records(state, copies)
+        _check_strange(world, partition)
+        world.observer.truth(partition).acked_in_the_end()
+        for number, batches in zip(state.replicas, copies, strict=True):
+            _check_acked(world, number, partition, batches)
+
+
+def _check_strange(world: World, partition: PartitionId) -> None:
+    """No message was committed that asks for what is not done here (L4). HeadersHeeded."""
+    world.observer.checks.counts["HeadersHeeded"] += 1
+    for offset, record in enumerate(world.observer.truth(partition).contents.committed):
+        if record is not None and (record.value or b"").rstrip(b".") in world.workload.strange:
+            raise Violation(
+                "HeadersHeeded",
+                f"partition {partition}: offset {offset} holds a message with headers "
+                f"{record.headers!r}, which is not done here",
+            )
+
+
+def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
+    """All batches of a replica, as its storage engine reads them."""
+    machine = world.machines[number]
+    assert machine.engine is not None and machine.node is not None
+    replica = machine.node.replicas[partition]
+    batches: list[Batch] = []
+    position = replica.log_start
+    while position < replica.leo:
+        job = ReadLog(partition, 0, position, replica.leo, FINAL_READ_BYTES)
+        events: list[Any] = machine.engine.write([job])
+        found = [event for event in events if isinstance(event, LogRead)]
+        if not found or found[0].error or not found[0].batches:
+            error = found[0].error if found else "no answer"
+            raise Violation(
+                "ReplicasEqual", f"node {number} cannot read {partition} from {position} on: {error}"
+            )
+        batches.extend(found[0].batches)
+        position = batches[-1].end_offset
+    return batches
+
+
+def _compare_records(state: PartitionState, copies: list[list[Batch]]) -> None:
+    """The same records from the later of the starts on, in the same epochs."""
+    start = max((batches[0].base_offset for batches in copies if batches), default=0)
+    first = _records(copies[0], start)
+    for number, batches in zip(state.replicas[1:], copies[1:], strict=True):
+        if _records(batches, start) != first:
+            raise Violation(
+                "ReplicasEqual",
+                f"partition {state.id} differs between nodes {state.replicas[0]} and {number}",
+            )
+
+
+def _records(batches: list[Batch], start: int) -> list[tuple[int, Record]]:
+    return [
+        (batch.epoch, record)
+        for batch in batches
+        for record in decode_records(batch)
+        if record.offset >= start
+    ]
+
+
+def _compare_values(world: World, state: PartitionState, copies: list[list[Batch]]) -> None:
+    """Each copy against the truth, then all against each other. NoResurrection."""
+    truth = world.observer.truth(state.id)
+    values: list[dict[bytes, Record]] = []
+    start = 0
+    end = truth.hw
+    for number in state.replicas:
+        machine = world.machines[number]
+        assert machine.node is not None
+        replica = machine.node.replicas[state.id]
+        world.observer.judge_copy(machine, state.id)
+        start = max(start, replica.log_start)
+        end = min(end, replica.hw)
+    for batches in copies:
+        records = [record for batch in batches for record in decode_records(batch)]
+        last = fold(records, start, end)
+        values.append({key: record for key, record in last.items() if record.value is not None})
+    for number, found in zip(state.replicas[1:], values[1:], strict=True):
+        if found != values[0]:
+            keys = sorted(key for key in {**found, **values[0]} if found.get(key) != values[0].get(key))
+            raise Violation(
+                "NoResurrection",
+                f"partition {state.id}: nodes {state.replicas[0]} and {number} have other values of {keys}",
+            )
+
+
+def _check_acked(world: World, number: int, partition: PartitionId, batches: list[Batch]) -> None:
+    """Every acknowledged value is there, at its offset, unless it may be gone. NoAckedRecordLost."""
+    world.observer.checks.counts["NoAckedRecordLost"] += 1
+    contents = world.observer.truth(partition).contents
+    node = world.machines[number].node
+    assert node is not None
+    start = node.replicas[partition].log_start
+    compact = world.observer.compaction_of(partition) is not None
+    found = {record.offset: record for batch in batches for record in decode_records(batch)}
+    for offset, value in world.workload.acked.get(partition, {}).items():
+        record = found.get(offset)
+        if record is None and (offset < start or (compact and contents.may_be_missing(offset))):
+            continue
+        if record is None or value_of(record) != value:
+            text = b"nothing" if record is None else value_of(record)
+            raise Violation(
+                "NoAckedRecordLost",
+                f"partition {partition}: {value.decode()} was acknowledged at offset {offset}, "
+                f"where node {number} has {text.decode()}",
+            )
+
+
+def value_of(record: Record) -> bytes:
+    """The unique name of a message: its reply subject tells it also where a tombstone has no value."""
+    if record.reply.startswith(INBOX):
+        return record.reply[len(INBOX) :].partition(b".")[2]
+    return (record.value or b"").rstrip(b".")

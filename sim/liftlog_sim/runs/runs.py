@@ -1,0 +1,286 @@
+"""What a run is: its options, the phases of a world's life, and its verdict.
+
+The verdict is a `RunResult`. A violation of an invariant ends the run where it is found; what raises it is
+described in `truth/invariants.py`. After the fault phase everything is healed and every node started;
+then the cluster must within a bounded time have a leader for each partition, all replicas in sync, and
+acknowledge new messages, nothing that was damaged may be left, and the replicas are compared
+(`runs/comparing.py`).
+
+Nothing here knows a gear: `runs/runner.py` chooses one, and each drives the phases in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from liftlog.core.metadata.records import PartitionState
+from liftlog.messages import ElectLeaderRequest
+from liftlog.types import PartitionId
+from liftlog_sim.devices.copies import copy_of
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.runs.comparing import compare_copies
+from liftlog_sim.runs.sickness import judge_sickness
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.targets import Target
+from liftlog_sim.world import World
+
+HEAL_LIMIT_US = 90 * SECOND
+HEAL_STEP_US = 500 * MILLISECOND
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may fix of a run; the seed draws the rest."""
+
+    seed: int
+    profile: str = ""
+    nodes: int = 0
+    streams: int = 0
+    duration_s: float = 0
+    faults: str = "all"
+    gear: str = "step"
+    mutant: str = ""
+    refine: bool = False
+    """Check every step against the model (`refine/replicas.py`)."""
+
+    def replay_command(self) -> str:
+        """The command line that runs exactly this again."""
+        parts = ["liftlog sim run", f"--seed {self.seed}"]
+        if self.profile:
+            parts.append(f"--profile {self.profile}")
+        if self.nodes:
+            parts.append(f"--nodes {self.nodes}")
+        if self.streams:
+            parts.append(f"--streams {self.streams}")
+        if self.duration_s:
+            parts.append(f"--duration {self.duration_s:g}")
+        parts.append(f"--faults {self.faults}")
+        if self.gear != "step":
+            parts.append(f"--gear {self.gear}")
+        if self.mutant:
+            parts.append(f"--mutant {self.mutant}")
+        if self.refine:
+            parts.append("--refine")
+        return " ".join(parts)
+
+
+class RunResult(msgspec.Struct, kw_only=True):
+    """The outcome of one seed. `invariant` empty = nothing was violated."""
+
+    seed: int
+    profile: str
+    gear: str
+    nodes: int
+    streams: int
+    invariant: str
+    finding: str
+    at_s: float
+    simulated_s: float
+    seconds: float
+    events: int
+    steps: int
+    trace_hash: str
+    counters: dict[str, int]
+    marks: dict[str, int]
+    checks: dict[str, int]
+    replay: str
+    refined: dict[str, int] = {}
+    """What was checked against the model (`refine/replicas.py`); empty if the run was not refined."""
+    encounters: dict[str, int] = {}
+    """How often which operation came under which fault in which state (`watching/encounters.py`)."""
+
+    @property
+    def good(self) -> bool:
+        return not self.invariant
+
+
+Watch = Callable[[World], None]
+
+
+def phases(world: World) -> Iterator[int]:
+    """Drive a world through its life; yields the simulated time up to which to run it next. Raises
+    Violation.
+    """
+    world.start()
+    yield world.knobs.duration_us
+    judge_sickness(world)
+    yield from heal(world)
+    compare_copies(world)
+
+
+def verdict(options: RunOptions, world: World, violation: Violation | None, seconds: float) -> RunResult:
+    """The outcome as plain data. What refinement finds in steps that it has noted was first."""
+    observer = world.observer
+    if observer.refining is not None:
+        try:
+            observer.refining.check()
+        except Violation as found:
+            violation = found
+    at_us = violation.at_us if violation is not None and violation.at_us is not None else world.kernel.now_us
+    for machine in world.machines.values():
+        observer.went_down(machine)
+    counters = dict(observer.counters)
+    counters["messages"] = world.network.delivered
+    counters["messages lost"] = world.network.dropped
+    counters["messages duplicated"] = world.network.duplicated
+    counters["published"] = world.bus.published
+    counters["no responders"] = world.bus.unheard
+    counters["committed"] = sum(truth.hw for truth in observer.partitions.values())
+    return RunResult(
+        seed=options.seed,
+        profile=world.knobs.profile,
+        gear=options.gear,
+        nodes=world.knobs.nodes,
+        streams=len(world.knobs.streams),
+        invariant=violation.invariant if violation else "",
+        finding=violation.finding if violation else "",
+        at_s=at_us / SECOND,
+        simulated_s=world.kernel.now_us / SECOND,
+        seconds=seconds,
+        events=world.kernel.events,
+        steps=observer.steps,
+        trace_hash=world.kernel.trace_hash,
+        counters=dict(sorted(counters.items())),
+        marks=dict(sorted({**observer.marks, **observer.metadata_counts}.items())),
+        checks=dict(observer.checks.counts),
+        replay=options.replay_command(),
+        refined=observer.refining.counters() if observer.refining is not None else {},
+        encounters=world.encounters.named(),
+    )
+
+
+# -- healing -----------------------------------------------------------------------------------------------
+
+
+def heal(world: World) -> Iterator[int]:
+    """End all faults, then wait until the cluster is whole. Raises Violation(Convergence)."""
+    world.faults.end()
+    world.workload.stop()
+    world.observer.row("heal", "all faults are over")
+    world.observer.checks.counts["Convergence"] += 1
+    end_us = world.kernel.now_us + HEAL_LIMIT_US
+    probes: dict[PartitionId, int] = {}
+    problem = "nothing ran"
+    while world.kernel.now_us < end_us:
+        yield world.kernel.now_us + HEAL_STEP_US
+        _operate(world)
+        problem = unhealed(world) or damaged(world)
+        if problem:
+            continue
+        problem = _probe(world, probes)
+        if not problem:
+            return
+    left = damaged(world)
+    raise Violation(
+        "DamageRepaired" if left else "Convergence",
+        f"{HEAL_LIMIT_US // SECOND} s after all faults were over: {left or problem}",
+    )
+
+
+def damaged(world: World) -> str:
+    """Which damage has not been repaired; empty if there is none."""
+    world.observer.checks.counts["DamageRepaired"] += 1
+    for machine in world.machines.values():
+        world.faults.atlas.refresh(machine)
+        for harm in world.faults.atlas.harms(machine):
+            return (
+                f"node {machine.number} still has bytes {harm.start}..{harm.end - 1} of {harm.path} damaged"
+            )
+        for replica in machine.node.replicas.values() if machine.node is not None else ():
+            if replica.repairs.ranges:
+                ranges = ", ".join(str(range) for range in replica.repairs.ranges)
+                return f"node {machine.number} has not repaired {ranges} of {replica.id}"
+            copy = copy_of(machine.disk, replica.id, world.sealer)
+            if not copy.covers(replica.log_start, replica.leo):
+                return f"node {machine.number} does not hold all of {replica.id}, only {copy.spans}"
+    return ""
+
+
+def _operate(world: World) -> None:
+    """What an operator does where a copy that is missing will never report (R14): elect explicitly.
+
+    Once everybody is back, of the copies that are left the one that reaches furthest is chosen. That must
+    lose nothing, since the atlas has left enough copies; `PartitionTruth.elected` sees to it.
+    """
+    newest = world.newest_metadata()
+    if newest is None or any(m.node is None or not m.node.incarnation for m in world.machines.values()):
+        return
+    for stream in newest.streams.values():
+        for partition in stream.partitions:
+            state = newest.partitions[partition]
+            if state.leader or state.isr or not any(known.lost for known in state.last_known.values()):
+                continue
+            chosen = _furthest(state)
+            request = ElectLeaderRequest(stream.config.name, partition.index, chosen, True)
+            world.observer.count("explicit elections")
+            world.clients.request(f"operator/{partition}", chosen, request, lambda reply: None, SECOND)
+
+
+def _furthest(state: PartitionState) -> int:
+    """The copy with the greatest (epoch, LEO) of those that are not lost; any, if all are."""
+    known = {node: found for node, found in state.last_known.items() if not found.lost}
+    if not known:
+        return state.replicas[0]
+    return max(known, key=lambda node: (known[node].epoch, known[node].leo))
+
+
+def _probe(world: World, probes: dict[PartitionId, int]) -> str:
+    """Publish one message into each partition until one is acknowledged; what is missing, or nothing."""
+    for target in world.workload.targets:
+        acked = _answered_up_to(world, target)
+        before = probes.get(target.partition)
+        if before is None or (acked <= before and world.kernel.now_us % SECOND == 0):
+            probes[target.partition] = acked if before is None else before
+            world.workload.publish(target, 1, True)
+    for target in world.workload.targets:
+        if _answered_up_to(world, target) <= probes[target.partition]:
+            return f"partition {target.partition} acknowledges nothing"
+    # The last commits still have to reach the followers.
+    return unhealed(world)
+
+
+def _answered_up_to(world: World, target: Target) -> int:
+    """Where acks end; where what is committed ends, of a stream that says nothing (N8)."""
+    truth = world.observer.truth(target.partition)
+    return truth.acked_end if target.config.ack_reply else truth.hw
+
+
+def unhealed(world: World) -> str:
+    """What keeps the cluster from being whole; empty if nothing does."""
+    applied = set()
+    for machine in world.machines.values():
+        node = machine.node
+        if node is None:
+            return f"node {machine.number} does not run"
+        if not node.incarnation:
+            return f"node {machine.number} is not registered"
+        applied.add(node.metadata.applied)
+    newest = world.newest_metadata()
+    assert newest is not None
+    if len(applied) != 1:
+        return f"metadata is applied up to {sorted(applied)}"
+    if not world.workload.targets and world.knobs.streams:
+        return "the streams were never created"
+    for partition, state in newest.partitions.items():
+        if not state.leader or not state.ready:
+            return f"partition {partition} has no ready leader (leader {state.leader}, ISR {list(state.isr)})"
+        if not world.bus.has(state.leader, partition, state.epoch):
+            return f"{partition} is ready, but NATS has no subscription of its leader {state.leader}"
+        if sorted(state.isr) != sorted(state.replicas):
+            return f"partition {partition} has the ISR {list(state.isr)} of {list(state.replicas)}"
+        leader = world.machines[state.leader].node
+        assert leader is not None
+        if partition not in leader.replicas:
+            return f"leader {state.leader} of {partition} has no replica"
+        leo = leader.replicas[partition].leo
+        for number in state.replicas:
+            node = world.machines[number].node
+            replica = node.replicas.get(partition) if node is not None else None
+            if replica is None or replica.state != "ready":
+                return f"node {number} has no open replica of {partition}"
+            if replica.hw != leo or replica.leo != leo or replica.durable_leo != leo:
+                return (
+                    f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
+                )
+    return ""

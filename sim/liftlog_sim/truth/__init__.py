@@ -1,0 +1,1 @@
+"""What is known of a run for sure, and what must always hold of it."""

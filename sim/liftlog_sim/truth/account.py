@@ -1,0 +1,52 @@
+"""What is known of a run for sure: the truth about partitions and metadata, counts, the first violation.
+
+The observer keeps it (`watching/observer.py`). Clients hold what they are told against it, faults ask it
+what they may damage, and everybody adds counts and rows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.types import Mutants, PartitionId
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.truth.authors import Authors
+from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
+from liftlog_sim.truth.metadata import MetadataTruth
+
+
+class Account:
+    """See the module."""
+
+    def __init__(self, kernel: Kernel, mutants: Mutants) -> None:
+        self.checks = Checks()
+        self.mutants = mutants
+        self.metadata = MetadataTruth(mutants)
+        self.authors = Authors(self.checks.counts, kernel)
+        self.partitions: dict[PartitionId, PartitionTruth] = {}
+        self.log_starts: dict[tuple[int, PartitionId], int] = {}
+        """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
+        where it began and where it is to begin."""
+        self.counters: dict[str, int] = {}
+        self.violation: Violation | None = None
+        self.on_row: Callable[[str, str], None] | None = None
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counters[what] = self.counters.get(what, 0) + number
+
+    def row(self, what: str, detail: str) -> None:
+        """Something worth a status row happened."""
+        if self.on_row is not None:
+            self.on_row(what, detail)
+
+    def truth(self, partition: PartitionId) -> PartitionTruth:
+        truth = self.partitions.get(partition)
+        if truth is None:
+            truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
+        return truth
+
+    def fail(self, violation: Violation) -> None:
+        """Remember the first violation and end the run."""
+        if self.violation is None:
+            self.violation = violation
+        raise self.violation

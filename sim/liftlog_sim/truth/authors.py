@@ -1,0 +1,232 @@
+"""Who asked the metadata group for what, and what came of it. CommandOnce, CommandAsMeant (M3, I1).
+
+A command may be sent again and again, held back by the network, kept in the log of a leader that was cut off.
+Whatever a node does about that, two things must come out, and both are judged by what the first node that
+applies an entry then shows, not by what commands say of themselves:
+
+- A command changes the metadata at most once, however often it is in the log.
+- What a client's command changes was there while its author waited for the answer: the stream that is
+  deleted bore the name, a stream that is made anew was not deleted after he had gone, a partition was in the
+  state in which he wanted another leader. And each request of a client accounts for one change.
+
+An author may have gone without an answer: then what he asked for may happen later, to what he knew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from liftlog.core.metadata.commands import (
+    Command,
+    CreateStream,
+    DeleteStream,
+    ElectLeader,
+    Rebalance,
+    ReplicaFailed,
+)
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.messages import (
+    ClientMessage,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    ElectLeaderRequest,
+    RebalanceRequest,
+)
+from liftlog.types import PartitionId
+from liftlog_sim.kernel import SECOND, Kernel
+from liftlog_sim.truth.invariants import Violation
+
+FOR_EVER_US = 1 << 62
+
+
+class Author:
+    """One request of a client. `until_us`: when he stopped waiting."""
+
+    __slots__ = ("change", "from_us", "until_us")
+
+    def __init__(self, from_us: int) -> None:
+        self.from_us = from_us
+        self.until_us = FOR_EVER_US
+        self.change: Change | None = None
+        """The change that he may have caused."""
+
+    def fits(self, change: Change) -> bool:
+        return self.from_us <= change.at_us and self.until_us >= change.since_us
+
+
+class Change(NamedTuple):
+    """Something was changed at `at_us` that had been there since `since_us`."""
+
+    at_us: int
+    since_us: int
+
+
+class PartitionShape(NamedTuple):
+    """What a command may change of a partition, and which leadership it is in."""
+
+    version: int
+    epoch: int
+    ready: bool
+    reports: tuple[tuple[int, int], ...]
+    round: int
+
+
+class MetadataPicture(NamedTuple):
+    """The metadata, as far as commands change it."""
+
+    streams: dict[int, str]
+    partitions: dict[PartitionId, PartitionShape]
+    nodes: dict[int, tuple[int, str]]
+
+
+def picture_of(metadata: Metadata) -> MetadataPicture:
+    return MetadataPicture(
+        {stream.id: name for name, stream in metadata.streams.items()},
+        {
+            partition.id: PartitionShape(
+                partition.version,
+                partition.epoch,
+                partition.ready,
+                tuple(partition.reports.items()),
+                partition.report_round,
+            )
+            for partition in metadata.partitions.values()
+        },
+        {node.node: (node.incarnation, node.state) for node in metadata.nodes.values()},
+    )
+
+
+class Authors:
+    """All requests of one world, and the metadata as the first node that applies an entry sees it."""
+
+    def __init__(self, checks: dict[str, int], kernel: Kernel) -> None:
+        self._checks = checks
+        self._kernel = kernel
+        self._authors: dict[tuple[object, ...], list[Author]] = {}
+        self._index = 0
+        self._picture = MetadataPicture({}, {}, {})
+        self._effects: dict[tuple[object, ...], int] = {}
+        """Which command has changed something, and at which index."""
+        self._born_us: dict[int, int] = {}
+        self._gone_us: dict[str, int] = {}
+        self._since_us: dict[PartitionId, int] = {}
+        """When the present version of each partition was first seen."""
+        self._led_us: dict[PartitionId, int] = {}
+        self.violation: Violation | None = None
+        """The first one; a node is in the middle of its step then."""
+
+    def asks(self, request: ClientMessage) -> Author | None:
+        """A client sends a request; None if it changes nothing of the metadata."""
+        match request:
+            case CreateStreamRequest():
+                wanted: tuple[object, ...] = ("create", request.config.name)
+            case DeleteStreamRequest():
+                wanted = ("delete", request.name)
+            case ElectLeaderRequest():
+                wanted = ("elect", request.name, request.partition, request.node)
+            case RebalanceRequest():
+                wanted = ("rebalance",)
+            case _:
+                return None
+        author = Author(self._kernel.now_us)
+        self._authors.setdefault(wanted, []).append(author)
+        return author
+
+    def applied(self, index: int, command: Command, metadata: Metadata) -> None:
+        """A node has applied a command; `metadata` is what it has now."""
+        if index > self._index and self.violation is None:
+            self._index = index
+            self._judge(index, command, metadata)
+
+    # -- judging -------------------------------------------------------------------------------------------
+
+    def _judge(self, index: int, command: Command, metadata: Metadata) -> None:
+        before, after = self._picture, picture_of(metadata)
+        self._picture = after
+        if after == before:
+            return
+        try:
+            self._once(index, command)
+            self._as_meant(index, command, before, after)
+        except Violation as violation:
+            self.violation = violation
+        self._note(before, after)
+
+    def _once(self, index: int, command: Command) -> None:
+        self._checks["CommandOnce"] += 1
+        names: list[tuple[object, ...]] = [tuple(command.request)]
+        if isinstance(command, ReplicaFailed):
+            names.append((command.partition, command.incarnation, command.failure))
+        for name in names:
+            first = self._effects.setdefault(name, index)
+            if first != index:
+                raise Violation(
+                    "CommandOnce",
+                    f"{type(command).__name__} {name} has changed something at index {first}, "
+                    f"and again at {index}",
+                )
+
+    def _as_meant(
+        self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
+    ) -> None:
+        if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance):
+            return
+        self._checks["CommandAsMeant"] += 1
+        for stream, name in before.streams.items():
+            if stream not in after.streams:
+                self._account(index, ("delete", name), self._born_us[stream], f"deletes stream {stream}")
+        for stream, name in after.streams.items():
+            if stream not in before.streams:
+                gone_us = self._gone_us.get(name, 0)
+                self._account(index, ("create", name), gone_us, f"makes stream {stream}")
+        moved = [
+            partition
+            for partition, shape in after.partitions.items()
+            if partition in before.partitions and shape.epoch != before.partitions[partition].epoch
+        ]
+        if isinstance(command, ElectLeader):
+            for partition in moved:
+                name = after.streams[partition.stream]
+                wanted = ("elect", name, partition.index, command.node)
+                self._account(index, wanted, self._since_us[partition], f"gives {partition} a leader")
+        elif moved:
+            since_us = max(self._led_us[partition] for partition in moved)
+            self._account(index, ("rebalance",), since_us, f"gives {moved[0]} another leader")
+
+    def _account(self, index: int, wanted: tuple[object, ...], since_us: int, what: str) -> None:
+        """One who wanted that must have waited at `since_us` or later, when what is changed was there."""
+        authors = self._authors.get(wanted, [])
+        if not _assign(Change(self._kernel.now_us, since_us), authors, set()):
+            text = " ".join(str(part) for part in wanted)
+            raise Violation(
+                "CommandAsMeant",
+                f"index {index} {what}, there since {since_us / SECOND:.3f} s, but nobody who wanted that "
+                f"({text}) has waited since then",
+            )
+
+    def _note(self, before: MetadataPicture, after: MetadataPicture) -> None:
+        """When what is there now began."""
+        now_us = self._kernel.now_us
+        for stream in after.streams:
+            self._born_us.setdefault(stream, now_us)
+        for stream, name in before.streams.items():
+            if stream not in after.streams:
+                self._gone_us[name] = now_us
+        for partition, shape in after.partitions.items():
+            known = before.partitions.get(partition)
+            if known is None or known.version != shape.version:
+                self._since_us[partition] = now_us
+            if known is None or known.epoch != shape.epoch:
+                self._led_us[partition] = now_us
+
+
+def _assign(change: Change, authors: list[Author], asked: set[int]) -> bool:
+    """Find an author for a change, if need be by finding another one for what was thought to be his."""
+    for place, author in enumerate(authors):
+        if place in asked or not author.fits(change):
+            continue
+        asked.add(place)
+        if author.change is None or _assign(author.change, authors, asked):
+            author.change = change
+            return True
+    return False

@@ -1,0 +1,127 @@
+"""The truth about the metadata: the state after each committed command, and whether an answer shows one.
+
+The simulator applies what the metadata group commits, in its order, to a state machine of its own, and keeps
+for each stream name and each partition what was so from which Raft index on. A linearizable read is then easy
+to judge from outside, as one would judge a history: the answer must be what held, all of it at one index, at
+some index between what was committed when the read was asked for and what is committed when it is answered.
+(Read-index promises no less: Raft paper, section 8.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Generic, TypeVar
+
+from liftlog.core.describe import describe_partition
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import decode_command
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.messages import PartitionInfo, StreamInfo
+from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
+from liftlog_sim.truth.invariants import Violation
+
+Value = TypeVar("Value")
+
+
+class _Versions(Generic[Value]):
+    """What one thing was, from which Raft index on; before its first index it did not exist."""
+
+    __slots__ = ("indexes", "values")
+
+    def __init__(self) -> None:
+        self.indexes: list[int] = []
+        self.values: list[Value] = []
+
+    def note(self, index: int, value: Value) -> None:
+        if not self.values or self.values[-1] != value:
+            self.indexes.append(index)
+            self.values.append(value)
+
+    def at(self, index: int) -> Value | None:
+        position = bisect_right(self.indexes, index) - 1
+        return self.values[position] if position >= 0 else None
+
+    def changes(self, first: int, last: int) -> list[int]:
+        """The indexes in (first, last] at which it changed."""
+        return self.indexes[bisect_right(self.indexes, first) : bisect_right(self.indexes, last)]
+
+
+class MetadataTruth:
+    """The committed metadata, now and at every index so far."""
+
+    def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
+        self._state = Metadata(Guards(mutants))
+        self._streams: dict[str, _Versions[int]] = {}
+        """Id of the stream of a name; 0 = there is none."""
+        self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
+
+    @property
+    def committed(self) -> int:
+        """Index of the last committed entry."""
+        return self._state.applied
+
+    def commit(self, entry: Entry) -> None:
+        """The next entry is committed. Raises Violation if it breaks what holds for every record."""
+        state = self._state
+        try:
+            state.apply(entry.index, decode_command(entry.data) if entry.data else None)
+        except InvariantViolation as broken:
+            raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
+        if not state.changed:
+            return
+        for name in self._streams:
+            if name not in state.streams:
+                self._streams[name].note(entry.index, 0)
+        for name, stream in state.streams.items():
+            self._streams.setdefault(name, _Versions()).note(entry.index, stream.id)
+        for partition in state.changed:
+            record = state.partitions.get(partition)
+            if record is not None:
+                versions = self._partitions.setdefault(partition, _Versions())
+                versions.note(entry.index, describe_partition(record))
+        state.changed.clear()
+
+    def judge(self, name: str, answer: list[StreamInfo], asked_at: int) -> str:
+        """What is wrong with an answer to "which streams are there" (`name` empty) or "what is this stream"
+        (an empty answer: there is none of that name); empty if nothing is.
+
+        `asked_at`: `committed` when the request was made.
+        """
+        last = self.committed
+        moments = {asked_at}
+        for names in self._streams.values():
+            moments.update(names.changes(asked_at, last))
+        for records in self._partitions.values():
+            moments.update(records.changes(asked_at, last))
+        if any(self._shows(name, answer, moment) for moment in sorted(moments)):
+            return ""
+        shown = ", ".join(
+            f"{stream.config.name} = {stream.id} with "
+            + " ".join(f"{p.index}: leader {p.leader}, version {p.version}" for p in stream.partitions)
+            for stream in answer
+        )
+        earlier = self._earlier(name, answer, asked_at)
+        known = f"it was so at index {earlier}" if earlier else "it was so at no index"
+        return (
+            f"[{shown}] was answered to a read of '{name or 'all streams'}' made when index {asked_at} was "
+            f"committed and answered at {last}; {known}"
+        )
+
+    def _shows(self, name: str, answer: list[StreamInfo], index: int) -> bool:
+        """Whether this is the whole answer by the state at an index."""
+        wanted = {
+            known: stream
+            for known, versions in self._streams.items()
+            if (stream := versions.at(index)) and (not name or known == name)
+        }
+        if {stream.config.name: stream.id for stream in answer} != wanted:
+            return False
+        return all(self._shown(stream, info, index) for stream in answer for info in stream.partitions)
+
+    def _shown(self, stream: StreamInfo, info: PartitionInfo, index: int) -> bool:
+        versions = self._partitions.get(PartitionId(stream.id, info.index))
+        return versions is not None and versions.at(index) == info
+
+    def _earlier(self, name: str, answer: list[StreamInfo], asked_at: int) -> int:
+        """The last index before the request at which the answer would have been right; 0 = none."""
+        return next((i for i in range(asked_at - 1, 0, -1) if self._shows(name, answer, i)), 0)

@@ -1,0 +1,117 @@
+"""The truth about the metadata group: what has been led, appended and committed, whoever saw it (M1).
+
+ElectionSafety, RaftLogMatching, LeaderCompleteness and StateMachineSafety are judged here, after each step of
+a node, by what the node's log and term then are (Ongaro and Ousterhout 2014, figure 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from liftlog.types import Entry
+from liftlog_sim.truth.invariants import Checks, Violation
+
+
+class RaftTruth:
+    """The truth about the metadata group."""
+
+    __slots__ = ("checks", "committed_in", "committed_terms", "elected_with", "entries", "leaders")
+
+    def __init__(self, checks: Checks) -> None:
+        self.checks = checks.counts
+        self.leaders: dict[int, int] = {}
+        self.entries: dict[tuple[int, int], tuple[int, bytes]] = {}
+        self.committed_terms: list[int] = []
+        self.committed_in: dict[int, int] = {}
+        """The commit index that each term has reached."""
+        self.elected_with: dict[int, list[int]] = {}
+        """For each term that had a leader, the terms of the entries in that leader's log when it was
+        elected.
+        """
+
+    def led(self, term: int, node: int) -> bool:
+        """A node acts as Raft leader of `term`; True the first time. ElectionSafety."""
+        self.checks["ElectionSafety"] += 1
+        known = self.leaders.get(term)
+        if known is None:
+            self.leaders[term] = node
+            return True
+        if known != node:
+            raise Violation(
+                "ElectionSafety", f"term {term} was led by node {known}, now node {node} leads it"
+            )
+        return False
+
+    def appended(self, node: int, log: Sequence[Entry], first: int) -> None:
+        """A node appended the entries from index `first` on. RaftLogMatching.
+
+        Equal (index, term) must mean equal data and an equal term before; by induction everything before is
+        equal then.
+        """
+        for position in range(first - 1, len(log)):
+            self.checks["RaftLogMatching"] += 1
+            entry = log[position]
+            found = (log[position - 1].term if position else 0, entry.data)
+            known = self.entries.setdefault((entry.index, entry.term), found)
+            if known != found or entry.index != position + 1:
+                raise Violation(
+                    "RaftLogMatching",
+                    f"node {node} has entry {entry.index} of term {entry.term} after one of term {found[0]}; "
+                    f"elsewhere it comes after term {known[0]} or differs",
+                )
+
+    def elected(self, node: int, term: int, log: Sequence[Entry]) -> None:
+        """A node begins to lead: it must have every entry committed in earlier terms. LeaderCompleteness.
+
+        Later ones may have been committed already, if this node learns late that it was elected.
+        """
+        self.elected_with[term] = [entry.term for entry in log]
+        self._complete(
+            node, term, max((i for before, i in self.committed_in.items() if before < term), default=0)
+        )
+
+    def _complete(self, node: int, term: int, index: int) -> None:
+        """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then,
+        too.
+        """
+        self.checks["LeaderCompleteness"] += 1
+        if index == 0:
+            return
+        had = self.elected_with[term]
+        committed_term = self.committed_terms[index - 1]
+        if len(had) < index or had[index - 1] != committed_term:
+            found = f"an entry of term {had[index - 1]}" if len(had) >= index else "nothing"
+            raise Violation(
+                "LeaderCompleteness",
+                f"node {node} leads term {term}, elected with {found} at index {index}, "
+                f"where an entry of term {committed_term} is committed",
+            )
+
+    def committed(self, node: int, term: int, log: Sequence[Entry], before: int, commit: int) -> None:
+        """A node, in `term`, moved its commit index from `before` to `commit`. StateMachineSafety.
+
+        What is committed only now, in an older term, the leaders of newer terms must have had when they were
+        elected. LeaderCompleteness.
+        """
+        terms = self.committed_terms
+        known = len(terms)
+        for index in range(before + 1, commit + 1):
+            self.checks["StateMachineSafety"] += 1
+            if index > len(log):
+                raise Violation(
+                    "StateMachineSafety", f"node {node} commits index {index}, which it does not have"
+                )
+            entry_term = log[index - 1].term
+            if index > len(terms):
+                terms.append(entry_term)
+            elif terms[index - 1] != entry_term:
+                raise Violation(
+                    "StateMachineSafety",
+                    f"node {node} commits an entry of term {entry_term} at index {index}, "
+                    f"where one of term {terms[index - 1]} is committed",
+                )
+        if commit > known:
+            self.committed_in[term] = commit
+            for newer, leader in self.leaders.items():
+                if newer > term:
+                    self._complete(leader, newer, commit)

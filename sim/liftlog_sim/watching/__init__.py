@@ -1,0 +1,1 @@
+"""Invariants that watch every step while a world runs."""

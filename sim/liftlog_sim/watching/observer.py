@@ -1,0 +1,632 @@
+"""Watches every step of every node, keeps the truth up to date and checks the invariants on what was touched.
+
+Both gears call `Observer.stepped` after each `Node.step`, before any effect of the step is carried out. Only
+what changed is looked at: the effects of this step, and those replicas of this node whose position moved. A
+replica that has compacted or repaired something is read from its disk and judged record by record.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from liftlog.core.metadata.commands import Command, ExpireNode
+from liftlog.core.metadata.records import CommandResult
+from liftlog.core.replica.replica import Replica
+from liftlog.messages import (
+    AckPublishes,
+    AppendLog,
+    Compacted,
+    CompactLog,
+    Durable,
+    Effect,
+    Event,
+    LogOpened,
+    LogRead,
+    LogRepaired,
+    LogStartMoved,
+    LookupTime,
+    MoveLogStart,
+    Outcome,
+    PeerLost,
+    ReadLog,
+    RebuildLog,
+    Received,
+    RefusePublishes,
+    ResetLog,
+    RetainLog,
+    Scrubbed,
+    Send,
+    Subscribe,
+    TimeFound,
+    TruncateLog,
+)
+from liftlog.types import (
+    RAFT_LOG,
+    CompactionPolicy,
+    EpochStart,
+    LogSummary,
+    OffsetRange,
+    PartitionId,
+    Recovered,
+    TailState,
+)
+from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.devices.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
+from liftlog_sim.devices.machine import Machine
+from liftlog_sim.faults.faults import Faults
+from liftlog_sim.faults.hunter import Hunter
+from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.truth.account import Account
+from liftlog_sim.truth.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
+from liftlog_sim.truth.raft import RaftTruth
+from liftlog_sim.watching.causes import Causes
+from liftlog_sim.watching.log_starts import LogStarts
+from liftlog_sim.watching.paces import Paces
+from liftlog_sim.watching.retaining import Retaining
+from liftlog_sim.watching.sessions import WholeSessions
+from liftlog_sim.watching.silence import Contacts
+from liftlog_sim.watching.step_watcher import StepWatcher
+from liftlog_sim.watching.waiting import WaitingReads
+
+DurableLog = tuple[Sequence[EpochStart], int, int]
+"""A log's epoch history, where its durable part ends, and where it begins."""
+
+
+class _Seen:
+    """What was last seen of one replica."""
+
+    __slots__ = ("durable_leo", "epoch", "hw", "leading", "leo")
+
+    def __init__(self) -> None:
+        self.epoch = -1
+        self.leo = -1
+        self.durable_leo = -1
+        self.hw = 0
+        self.leading = False
+
+
+class _View:
+    """What was last seen of one process."""
+
+    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
+
+    def __init__(self) -> None:
+        self.commit = 0
+        self.led_term = 0
+        self.marks: dict[str, int] = {}
+        self.registered = False
+        self.replicas: dict[PartitionId, _Seen] = {}
+
+
+class Observer:
+    """Invariants after each step, and counters of what happened."""
+
+    def __init__(self, cluster: Cluster, account: Account, faults: Faults, hunter: Hunter) -> None:
+        self._cluster = cluster
+        self._account = account
+        self._faults = faults
+        self._atlas = faults.atlas
+        self._liars = faults.liars
+        self._hunter = hunter
+        self.checks = account.checks
+        self.metadata = account.metadata
+        self.partitions = account.partitions
+        self.counters = account.counters
+        self.count, self.row = account.count, account.row
+        self.truth, self.fail = account.truth, account.fail
+        self.raft = RaftTruth(self.checks)
+        self.applied = 0
+        self.incarnations: dict[int, int] = {}
+        self.marks: dict[str, int] = {}
+        self.metadata_counts: dict[str, int] = {}
+        self.steps = 0
+        self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
+        self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
+        self._sessions = WholeSessions(self.checks)
+        self.causes = Causes(cluster, account)
+        self._paces = Paces(account)
+        self._log_starts = LogStarts(cluster, account)
+        self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
+            Compacted: self._compacted,
+            LogRepaired: self._repaired,
+            LogRead: self._read,
+            TimeFound: self._reads.answered,
+            Scrubbed: self._scrubbed,
+            LogStartMoved: self._log_start_moved,
+            LogOpened: self._opened,
+            Durable: self._log_starts.synced,
+            Received: self._contacts.heard,
+            PeerLost: self._sessions.hinted,
+        }
+        self.refining: StepWatcher | None = None
+        """Checks each step against the model, if this run is refined."""
+        self._views: dict[int, _View] = {}
+        self._dropped: dict[tuple[int, PartitionId], int] = {}
+        self._retaining = Retaining(self.checks)
+        self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
+            AppendLog: self._append,
+            TruncateLog: self._truncate,
+            AckPublishes: self._acknowledge,
+            RefusePublishes: self._refuse,
+            RebuildLog: self._rebuild,
+            ResetLog: self._reset,
+            CompactLog: self._compact,
+            RetainLog: self._retain,
+            MoveLogStart: self._move,
+            Subscribe: self._subscribe,
+            Send: self._sent,
+            **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
+        }
+
+    # -- the life of a process -----------------------------------------------------------------------------
+
+    def starting(self, machine: Machine) -> None:
+        """A process is about to read its disk: each state file must be whole. AtomicStateFiles."""
+        self.checks.counts["AtomicStateFiles"] += 1
+        disk = machine.disk
+        harmed = [path for path, _, _ in disk.harmed()]
+        for path in disk.files():
+            folder, _, name = path.rpartition("/")
+            if name not in (
+                LOG_STATES if folder.startswith("streams/") else NODE_STATES if not folder else ()
+            ):
+                continue
+            problem = state_problem(path, disk.content(path))
+            if problem and path not in harmed:
+                text = f"node {machine.number} finds its state file {path} with {problem}"
+                self.fail(Violation("AtomicStateFiles", text))
+
+    def recovered(self, machine: Machine, recovered: Recovered) -> None:
+        """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
+        self._views[machine.number] = _View()
+        self._log_starts.began(machine)
+        self._contacts.began(machine)
+        self._reads.began(machine)
+        self.count("starts")
+        machine.recovered = recovered
+        try:
+            if not self._exempt(machine):
+                self._check_recovered(machine, self.partitions)
+            for summary in recovered.logs:
+                self._summary(machine, summary)
+                if summary.tail in (TailState.DAMAGED, TailState.LOST):
+                    self._must_be_struck(machine, summary.log, "its end")
+        except Violation as violation:
+            self.fail(violation)
+
+    def created(self, machine: Machine) -> None:
+        """The process has its node, which is not started yet."""
+        self._sessions.created(machine)
+        if self.refining is not None:
+            try:
+                self.refining.created(machine)
+            except Violation as violation:
+                self.fail(violation)
+
+    def command_applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
+        """The node has applied a command of the metadata group, in the middle of a step."""
+        self._account.authors.applied(index, command, machine.running.metadata)
+        self._sessions.applied(machine, index, command, result)
+        if isinstance(command, ExpireNode) and not result.code:
+            self._contacts.session_ended(self._cluster.machines[command.node], index, command)
+        self._paces.applied(machine, index, command, result)
+        if self.refining is not None:
+            self.refining.applied(machine, index, command, result)
+
+    def _summary(self, machine: Machine, summary: LogSummary) -> None:
+        """Storage says what it found when it opened a log."""
+        self.checks.counts["NoFalseDamage"] += 1
+        if summary.damage:
+            self.count("damaged opens")
+            self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
+        self._log_starts.opened(machine, summary, self._exempt(machine))
+        self._clean_point(machine, summary.log, summary.clean_point)
+
+    def _check_recovered(self, machine: Machine, partitions: Iterable[PartitionId]) -> None:
+        """What a process found of these on its disk, where the metadata group counts on this node."""
+        for partition in partitions:
+            truth = self.truth(partition)
+            if machine.number in truth.isr and truth.hw:
+                truth.on_isr_member(machine.number, *self._recovered_log(machine, partition))
+
+    def _recovered_log(self, machine: Machine, partition: PartitionId) -> DurableLog:
+        assert machine.recovered is not None
+        for summary in machine.recovered.logs:
+            if summary.log == partition:
+                return summary.epochs, summary.leo, summary.log_start
+        return (), 0, 0
+
+    def cannot_start(self, machine: Machine, error: Exception, name: str) -> None:
+        self.checks.counts[name] += 1
+        self.fail(Violation(name, f"node {machine.number} cannot start: {error}"))
+
+    def stopped(self, machine: Machine, reason: str) -> None:
+        self.count("stops")
+        self.row("stop", f"node {machine.number} stopped: {reason}")
+
+    def terminated(self, machine: Machine, handed_over: bool) -> None:
+        """An orderly stop has come to its end, whether or not everything could be handed over."""
+        self.count("orderly stops")
+        if handed_over:
+            self.count("hand-overs")
+        self.row("stop", f"node {machine.number} ends{'' if handed_over else ' with offices left'}")
+
+    def start_refused(self, machine: Machine, error: Exception) -> None:
+        """The disk failed during recovery, as it was told to: the process ends, and is started again."""
+        self.count("failed starts")
+        self.row("stop", f"node {machine.number} cannot start: {error}")
+
+    def went_down(self, machine: Machine) -> None:
+        """The process is about to be gone: keep its marks."""
+        node = machine.node
+        if node is None:
+            return
+        mine = self.marks
+        for name, number in node.ctx.marks.items():
+            mine[name] = mine.get(name, 0) + number
+        # Every process replays the metadata log from its start, so its counts are not added but compared.
+        for name, number in node.metadata.counts.items():
+            if number > self.metadata_counts.get(name, 0):
+                self.metadata_counts[name] = number
+
+    def node_failed(self, machine: Machine, error: Exception, name: str) -> None:
+        """A node raised. If the truth is violated already, that is the better explanation."""
+        self.checks.counts[name] += 1
+        node = machine.node
+        if node is not None:
+            try:
+                self._look_at_raft(machine)
+                self._look_at(machine)
+            except Violation as violation:
+                self.fail(violation)
+        text = str(error) if name == "NodeInvariant" else "".join(traceback.format_exception(error)).strip()
+        self.fail(Violation(name, f"node {machine.number}: {text}"))
+
+    def _exempt(self, machine: Machine) -> bool:
+        """Whether this disk was damaged by us and the metadata group does not know yet (D3, I2, R14)."""
+        return machine.damaged_run >= 0
+
+    # -- each step -----------------------------------------------------------------------------------------
+
+    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
+        """Check what this step touched. Raises `Violation`."""
+        self.steps += 1
+        effects = outcome.effects
+        if self.on_step is not None:
+            self.on_step(machine, event, effects)
+        try:
+            self._look_at_raft(machine)
+            judged = self._account.authors.violation or self._sessions.violation
+            judged = judged or self._contacts.violation or self._paces.violation
+            if judged is not None:
+                raise judged
+            on_event = self._on_event.get(type(event)) if event is not None else None
+            if on_event is not None:
+                on_event(machine, event)
+            on_effect = self._on_effect
+            for effect in effects:
+                handler = on_effect.get(type(effect))
+                if handler is not None:
+                    handler(machine, effect)
+            self._look_at(machine)
+            self._look_for_held_back(machine, outcome)
+            nothing_done = self._liars.refusals(machine, event) and not effects
+            if self._liars.any_taken and self.refining is not None:
+                # What an honest peer could have said is acted on, and no model knows of it. What was before
+                # has to be explained all the same.
+                self.refining.check()
+                self.refining = None
+            if self.refining is not None and not nothing_done:
+                self.refining.stepped(machine, event, outcome)
+        except Violation as violation:
+            self.fail(violation)
+
+    def _look_at_raft(self, machine: Machine) -> None:
+        """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""
+        node = machine.node
+        assert node is not None
+        view = self._views[machine.number]
+        raft = node.raft
+        if raft.is_leader and raft.term != view.led_term:
+            view.led_term = raft.term
+            if self.raft.led(raft.term, machine.number):
+                self.count("raft elections")
+                self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
+                self.raft.elected(machine.number, raft.term, raft.log)
+                self._hunter.controller_elected(machine.number)
+                self.causes.happened(f"node {machine.number} becomes controller")
+        if raft.commit != view.commit:
+            self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
+            for entry in raft.log[self.metadata.committed : raft.commit]:
+                self.metadata.commit(entry)
+            view.commit = raft.commit
+
+    def _look_at(self, machine: Machine) -> None:
+        node = machine.node
+        assert node is not None
+        view = self._views[machine.number]
+        metadata = node.metadata
+        if metadata.applied > self.applied:
+            self._apply(metadata)
+        if not view.registered and node.incarnation:
+            self._registered(machine, view)
+        for mark, strikes in self._hunter.watched.items():
+            number = node.ctx.marks.get(mark, 0)
+            if number != view.marks.get(mark, 0):
+                view.marks[mark] = number
+                for strike in strikes:
+                    strike(machine)
+        replicas = view.replicas
+        for partition, replica in node.replicas.items():
+            seen = replicas.get(partition)
+            if seen is None:
+                seen = replicas[partition] = _Seen()
+            log = replica.log
+            if (
+                log.leo != seen.leo
+                or log.hw != seen.hw
+                or log.durable_leo != seen.durable_leo
+                or log.epoch != seen.epoch
+                or (log.leading is not None) != seen.leading
+            ):
+                self._moved(machine, partition, replica, seen)
+
+    def _look_for_held_back(self, machine: Machine, outcome: Outcome) -> None:
+        """A leader that has changed has committed whatever may be committed by now."""
+        for partition in outcome.touched:
+            replica = machine.running.replicas.get(partition)
+            if replica is not None and replica.leading is not None:
+                self.checks.counts["NothingHeldBack"] += 1
+                nothing_held_back(machine.number, replica.log, replica.leading)
+
+    def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
+        """A replica's role or position has changed."""
+        truth = self.truth(partition)
+        number = machine.number
+        # What is damaged it knows to be unknown (D2): the copy speaks for what lies behind it only.
+        ranges = replica.repairs.ranges
+        known_from = max(replica.log_start, ranges[-1].end if ranges else 0)
+        leading = replica.role == "leader"
+        if leading and (not seen.leading or replica.epoch != seen.epoch):
+            assert machine.node is not None
+            if truth.led(replica.epoch, number, machine.node.incarnation):
+                self.count("elections")
+                self.row(
+                    "leader", f"node {number} leads {partition} in epoch {replica.epoch} from {replica.leo}"
+                )
+                truth.elected(
+                    *(number, replica.epoch, replica.epochs, replica.leo, replica.log_start, known_from)
+                )
+                self._hunter.leader_elected(number)
+                self.causes.happened(f"node {number} becomes leader of {partition}")
+        seen.leading = leading
+        seen.epoch = replica.epoch
+        if replica.hw > seen.hw and truth.claimed(
+            number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from
+        ):
+            self._cluster.kernel.note(truth.hw)
+            self._check_isr(truth)
+        seen.hw = replica.hw
+        seen.leo = replica.leo
+        fell = replica.durable_leo < seen.durable_leo
+        seen.durable_leo = replica.durable_leo
+        if fell and number in truth.isr and not self._exempt(machine):
+            truth.on_isr_member(number, replica.epochs, replica.durable_leo, replica.log_start)
+
+    def _check_isr(self, truth: PartitionTruth) -> None:
+        """The committed prefix or the committed ISR has changed: every member must have it durable."""
+        for number in truth.isr:
+            machine = self._cluster.machines[number]
+            node = machine.node
+            if node is None or self._exempt(machine):
+                continue  # A machine that is down is looked at when it recovers.
+            truth.on_isr_member(number, *self._durable(machine, node.replicas.get(truth.id), truth.id))
+
+    def _durable(self, machine: Machine, replica: Replica | None, partition: PartitionId) -> DurableLog:
+        """A replica's durable log, as the node knows it or, before it began its run, as its recovery found
+        it.
+        """
+        if replica is None:
+            return self._recovered_log(machine, partition)
+        if replica.state == "opening":
+            return (), 0, 0
+        return replica.epochs, replica.durable_leo, replica.log_start
+
+    def _registered(self, machine: Machine, view: _View) -> None:
+        """The process knows its incarnation, so the metadata group has judged what its disk still has
+        (I2).
+        """
+        view.registered = True
+        self._contacts.of(machine).begin()
+        if 0 <= machine.damaged_run < machine.restarts:
+            if self._atlas.registered(machine):
+                self._faults.repaired(machine)
+                self._check_recovered(machine, self.partitions)
+            else:
+                self._check_recovered(machine, self._atlas.gone(machine))
+
+    def _apply(self, metadata: Any) -> None:
+        """Somebody applied a newer metadata entry than anybody before: this is the committed ISR now."""
+        self.applied = metadata.applied
+        self.causes.looked()
+        if len(metadata.partitions) != len(self.partitions):
+            for truth in self.partitions.values():
+                if truth.id not in metadata.partitions:
+                    truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
+        for partition, state in metadata.partitions.items():
+            self.checks.counts["ReadyIsSubscribed"] += state.ready
+            if state.ready and not self._cluster.bus.held(partition, state.epoch):
+                self.fail(never_subscribed(state))
+            truth = self.truth(partition)
+            if state.version != truth.version:
+                truth.version = state.version
+                if state.isr != truth.isr:
+                    if truth.isr:
+                        self.count("ISR changes")
+                        self.row("isr", f"ISR of {partition}: {list(truth.isr)} -> {list(state.isr)}")
+                    truth.isr = state.isr
+                    self._check_isr(truth)
+                    for number in state.isr:
+                        if self._atlas.refresh(self._cluster.machines[number]):
+                            self._faults.repaired(self._cluster.machines[number])
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _compacted(self, machine: Machine, event: Compacted) -> None:
+        if event.error:
+            self.count("compaction errors")
+            if event.damage is not None:
+                self._found(machine, event.log, event.damage, "a compaction")
+            return
+        self.count("compaction slices")
+        key = (machine.number, event.log)
+        if event.dropped_below > self._dropped.get(key, 0):
+            self.count("tombstones dropped")
+        before = self._clean_point(machine, event.log, event.clean_point)
+        if event.clean_point != before or event.dropped_below != self._dropped.get(key, 0):
+            self.count("compactions")
+            self._dropped[key] = event.dropped_below
+            self.judge_copy(machine, event.log)
+
+    def judge_copy(self, machine: Machine, log: PartitionId) -> None:
+        """Read a compacted replica from its disk and compare it with the truth. Raises Violation."""
+        node = machine.node
+        policy = self.compaction_of(log)
+        if node is None or policy is None or machine.damaged_run >= 0:
+            return
+        replica = node.replicas.get(log)
+        if replica is None or replica.state != "ready":
+            return
+        truth = self.truth(log)
+        copy = copy_of(machine.disk, log, self._cluster.sealer)
+        clean_point = truth.contents.clean_points.get(machine.number, 0)
+        now_ms = self._cluster.kernel.now_us // MILLISECOND
+        drift = self._cluster.knobs.clock_drift
+        # A clock that runs fast lets a tombstone go early by so much, in true time.
+        patience_ms = int(policy.tombstone_retention_ms / (1 + drift)) - 1
+        policy = msgspec.structs.replace(policy, tombstone_retention_ms=patience_ms)
+        offsets = (replica.log_start, replica.hw)
+        truth.copy_seen(machine.number, copy, offsets, clean_point, now_ms, policy)
+
+    def compaction_of(self, log: PartitionId) -> CompactionPolicy | None:
+        """How a partition's stream is compacted, if it is."""
+        newest = self._cluster.newest_metadata()
+        stream = newest.by_id.get(log[0]) if newest is not None else None
+        return stream.config.compaction if stream is not None and stream.config.compact else None
+
+    def _clean_point(self, machine: Machine, log: PartitionId, clean_point: int) -> int:
+        """A replica's durable clean point; returns what it was."""
+        contents = self.truth(log).contents
+        before = contents.clean_points.get(machine.number, 0)
+        newest = self._cluster.newest_metadata()
+        state = newest.partitions.get(log) if newest is not None else None
+        replicas = state.replicas if state is not None else tuple(self._cluster.machines)
+        contents.compacted(machine.number, clean_point, replicas, self._cluster.kernel.now_us // MILLISECOND)
+        return before
+
+    def _lower_clean_point(self, machine: Machine, log: PartitionId, offset: int) -> None:
+        """What lies at or above `offset` comes from another replica, which may be less compacted (C2)."""
+        clean_point = self.truth(log).contents.clean_points.get(machine.number, 0)
+        self._clean_point(machine, log, min(clean_point, offset))
+
+    def _compact(self, machine: Machine, effect: CompactLog) -> None:
+        self._hunter.compacting(machine)
+
+    def _retain(self, machine: Machine, effect: RetainLog) -> None:
+        self._retaining.asked(machine, effect)
+
+    def _move(self, machine: Machine, effect: MoveLogStart) -> None:
+        self._retaining.otherwise(machine, effect.log)
+
+    def _repaired(self, machine: Machine, event: LogRepaired) -> None:
+        if event.next_offset < event.range.end:
+            return
+        self.count("ranges repaired")
+        self._lower_clean_point(machine, event.log, event.range.start)
+        self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
+        self.judge_copy(machine, event.log)
+
+    def _read(self, machine: Machine, event: LogRead) -> None:
+        self._reads.answered(machine, event)
+        if event.damage is not None:
+            self._found(machine, event.log, event.damage, "a read")
+
+    def _scrubbed(self, machine: Machine, event: Scrubbed) -> None:
+        self.count("scrubs")
+        if event.damage is not None:
+            self._found(machine, event.log, event.damage, "a scrub")
+
+    def _must_be_struck(self, machine: Machine, log: PartitionId, what: str) -> None:
+        if not self._atlas.was_struck(machine, log):
+            text = f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
+            raise Violation("NoFalseDamage", text)
+
+    def _found(self, machine: Machine, log: PartitionId, damage: OffsetRange, how: str) -> None:
+        self.checks.counts["NoFalseDamage"] += 1
+        self._must_be_struck(machine, log, str(damage))
+        self.count(f"damage found by {how}")
+        self.row("damage", f"node {machine.number} finds {damage} of {log} damaged, by {how}")
+
+    def _log_start_moved(self, machine: Machine, event: LogStartMoved) -> None:
+        if self._log_starts.moved(machine, event.log, event.log_start):
+            self.count("log starts moved")
+        self._retaining.moved(machine, event, self.truth(event.log))
+
+    def _opened(self, machine: Machine, event: LogOpened) -> None:
+        summary = event.summary
+        if summary.leo == summary.log_start == 0:
+            self._log_starts.fresh(machine, summary.log)
+        self._summary(machine, summary)
+
+    # -- effects -------------------------------------------------------------------------------------------
+
+    def _append(self, machine: Machine, effect: AppendLog) -> None:
+        log = effect.log
+        if log == RAFT_LOG:
+            assert machine.node is not None
+            self.raft.appended(machine.number, machine.node.raft.log, effect.batches[0].base_offset + 1)
+            return
+        truth = self.truth(log)
+        self._contacts.appends(machine, log)
+        for batch in effect.batches:
+            truth.appended(machine.number, batch)
+        self.count("appends")
+
+    def _truncate(self, machine: Machine, effect: TruncateLog) -> None:
+        if effect.log == RAFT_LOG:
+            self.count("raft truncations")
+        else:
+            self.count("truncations")
+            self._lower_clean_point(machine, effect.log, effect.offset)
+            self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
+
+    def _sent(self, machine: Machine, effect: Send) -> None:
+        self._contacts.sent(machine, effect)
+        self._sessions.sent(machine, effect)
+
+    def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
+        self._contacts.of(machine).check(f"acknowledges a message to {effect.partition}")
+        end = effect.offsets_from + len(effect.replies)
+        self.truth(effect.partition).acknowledged(effect.epoch, effect.offsets_from, end)
+        self.count("acks", sum(1 for reply in effect.replies if reply))
+
+    def _refuse(self, machine: Machine, effect: RefusePublishes) -> None:
+        self._contacts.of(machine).check(f"refuses a message to {effect.partition}")
+        self.count("refusals", len(effect.replies))
+
+    def _rebuild(self, machine: Machine, effect: RebuildLog) -> None:
+        self.count("rebuilds")
+        self.row("rebuild", f"node {machine.number} rebuilds {effect.log} up to {effect.keep_below}")
+
+    def _reset(self, machine: Machine, effect: ResetLog) -> None:
+        self.count("log resets")
+        self._lower_clean_point(machine, effect.log, 0)
+        self._log_starts.reset(machine, effect)
+        self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
+
+    def _subscribe(self, machine: Machine, effect: Subscribe) -> None:
+        self.count("subscriptions")

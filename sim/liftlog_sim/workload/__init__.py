@@ -1,0 +1,1 @@
+"""Simulated clients, and what they did."""

@@ -1,0 +1,141 @@
+"""What all clients of a simulated cluster share: connections to nodes, the streams they know, what they did.
+
+Clients sit outside the cluster and are never partitioned from it; their connections break when a node dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from liftlog.core.metadata.subjects import matches
+from liftlog.messages import ClientGone, ClientMessage, ClientRequest
+from liftlog.types import ClientRef
+from liftlog_sim.chance.chances import Turn
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.truth.account import Account
+from liftlog_sim.truth.authors import Author, Authors
+from liftlog_sim.workload.operations import ClientOperation
+from liftlog_sim.workload.targets import Target
+
+LEAST_US = 200
+"""For so long a client's request or its answer is on its way, at least."""
+
+OnReply = Callable[[Any], None]
+
+
+class _Pending:
+    __slots__ = ("author", "back_us", "node", "on_reply")
+
+    def __init__(self, node: int, on_reply: OnReply, author: Author | None, back_us: int) -> None:
+        self.node = node
+        self.back_us = back_us
+        """How long an answer takes, and the news that the server is gone."""
+        self.on_reply = on_reply
+        self.author = author
+
+
+class ClientHub:
+    """Connections between clients and nodes. A request is answered, or ends with None: outcome unknown."""
+
+    __slots__ = ("_authors", "_cluster", "_next", "_pending", "on_request")
+
+    def __init__(self, cluster: Cluster, authors: Authors) -> None:
+        self._cluster = cluster
+        self._authors = authors
+        self._pending: dict[int, _Pending] = {}
+        self._next = 0
+        self.on_request: Callable[[ClientMessage], None] = lambda request: None
+
+    def request(
+        self, name: str, node: int, request: ClientMessage, on_reply: OnReply, timeout_us: int
+    ) -> None:
+        """Send `request` to a node; `on_reply` is called exactly once. `name`: of the client's operation."""
+        self.on_request(request)
+        self._next += 1
+        client = self._next
+        author = self._authors.asks(request)
+        draws = self._cluster.chances.draws("ways", name)
+        jitter_us = self._cluster.knobs.client_jitter_us
+        there_us = LEAST_US + draws.randrange(jitter_us + 1)
+        back_us = LEAST_US + draws.randrange(jitter_us + 1)
+        self._pending[client] = _Pending(node, on_reply, author, back_us)
+        kernel = self._cluster.kernel
+        kernel.after(there_us, self._arrive, client, request)
+        kernel.after(timeout_us, self._timeout, client)
+
+    def replied(self, client: int, reply: object) -> None:
+        """A node answers."""
+        pending = self._pending.get(client)
+        if pending is not None:
+            self._cluster.kernel.after(pending.back_us, self._deliver, client, reply)
+
+    def server_gone(self, node: int) -> None:
+        """A node's process died: its connections break."""
+        for client, pending in list(self._pending.items()):
+            if pending.node == node:
+                self._cluster.kernel.after(pending.back_us, self._deliver, client, None)
+
+    def _arrive(self, client: int, request: ClientMessage) -> None:
+        pending = self._pending.get(client)
+        if pending is None:
+            return
+        machine = self._cluster.machines[pending.node]
+        if machine.up:
+            machine.post(ClientRequest(ClientRef(client), request))
+        else:
+            self._deliver(client, None)
+
+    def _deliver(self, client: int, reply: object) -> None:
+        pending = self._pending.pop(client, None)
+        if pending is not None:
+            self._goes(pending)
+            pending.on_reply(reply)
+
+    def _timeout(self, client: int, second: object) -> None:
+        pending = self._pending.pop(client, None)
+        if pending is not None:
+            self._cluster.machines[pending.node].post(ClientGone(ClientRef(client)))
+            self._goes(pending)
+            pending.on_reply(None)
+
+    def _goes(self, pending: _Pending) -> None:
+        """The client waits no more, answered or not."""
+        if pending.author is not None:
+            pending.author.until_us = self._cluster.kernel.now_us
+
+
+class Clientele:
+    """What clients work with, and where they note what they did."""
+
+    def __init__(self, cluster: Cluster, account: Account, *, keep_values: bool) -> None:
+        self.cluster = cluster
+        self.account = account
+        self.hub = ClientHub(cluster, account.authors)
+        self.keep_values = keep_values
+        """Whether reads remember the values they saw, for a history."""
+        self.targets: list[Target] = []
+        self.operations: list[ClientOperation] = []
+        self.strange: set[bytes] = set()
+        """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
+        self.stopping = False
+
+    def copies_of(self, target: Target) -> list[Target]:
+        """Silent streams that store what is published to this target."""
+        subject = target.subject.decode()
+        return [
+            other
+            for other in self.targets
+            if other is not target and matches(other.config.subject, subject) and not other.config.ack_reply
+        ]
+
+    def any_node(self, draws: Draws) -> int:
+        return draws.randrange(self.cluster.knobs.nodes) + 1
+
+    def target_of(self, turn: Turn) -> Target | None:
+        """The partition of an operation; None if the stated one does not exist here."""
+        if turn.target:
+            return next((target for target in self.targets if target.name == turn.target), None)
+        draws = turn.draws.part("target")
+        return self.targets[draws.randrange(len(self.targets))] if self.targets else None

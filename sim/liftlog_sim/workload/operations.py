@@ -1,0 +1,62 @@
+"""What simulated clients did, one object per operation: the raw material of a history
+(`runs/history.py`).
+
+An operation ends with one of three outcomes: `ok`, it happened; `fail`, it did certainly not; `info`, nobody
+knows. An operation that has not ended when the run is over counts as `info`.
+"""
+
+from __future__ import annotations
+
+from liftlog_sim.workload.targets import Target
+
+
+class ClientOperation:
+    """One client operation. `kind` is "send" or "poll"; times are simulated microseconds."""
+
+    __slots__ = (
+        "client",
+        "epoch",
+        "error",
+        "incarnation",
+        "invoked_us",
+        "kind",
+        "offset",
+        "outcome",
+        "returned_us",
+        "target",
+        "value",
+        "values",
+    )
+
+    def __init__(self, kind: str, client: int, target: Target, invoked_us: int, value: bytes = b"") -> None:
+        self.kind = kind
+        self.client = client
+        self.target = target
+        self.invoked_us = invoked_us
+        self.value = value
+        self.outcome = "info"
+        self.returned_us = -1
+        self.error = ""
+        self.epoch = 0
+        """0 = the ack did not say; so with `incarnation`."""
+        self.incarnation = 0
+        self.offset = -1
+        self.values: list[tuple[int, bytes]] = []
+
+    def end(
+        self,
+        outcome: str,
+        now_us: int,
+        *,
+        epoch: int = 0,
+        incarnation: int = 0,
+        offset: int = -1,
+        error: str = "",
+    ) -> None:
+        """The operation has returned."""
+        self.outcome = outcome
+        self.returned_us = now_us
+        self.epoch = epoch
+        self.incarnation = incarnation
+        self.offset = offset
+        self.error = error
