@@ -41,6 +41,8 @@ class Victim(Protocol):
     name: str
     seconds: float
     """How long a round's load lasts; longer than its fail-over."""
+    may_lose: bool
+    """Whether acks are given before anything is synced, so that what was acknowledged may be gone."""
 
     def start(self) -> None: ...
 
@@ -69,6 +71,8 @@ class Outage:
     refused: int
     """Messages that found nobody, or were refused."""
     unanswered: int
+    overwritten: int
+    """Acknowledged messages that are gone: their sequence number was given to another one later."""
 
 
 class LiftlogVictim:
@@ -76,6 +80,7 @@ class LiftlogVictim:
 
     name = "liftlog"
     seconds = 5.0
+    may_lose = False
 
     def __init__(self, scratch: Scratch, subject: str, stream: str) -> None:
         self._scratch = scratch
@@ -126,7 +131,9 @@ def measure_kills(
 def _kill(victim: Victim, load: OpenLoad, both: bool) -> Outage:
     both = victim.arrange(both)
     last = [victim.seconds - LAST_S, victim.seconds]
-    load = replace(load, port=victim.port, seconds=victim.seconds, windows=[last])
+    load = replace(
+        load, port=victim.port, seconds=victim.seconds, windows=[last], may_lose=victim.may_lose
+    )
     with ThreadPoolExecutor(1) as generator:
         running = generator.submit(run_open_loop, load, victim.name)
         time.sleep(BEFORE_S)
@@ -143,7 +150,8 @@ def _kill(victim: Victim, load: OpenLoad, both: bool) -> Outage:
             f"{victim.name}: no message was acknowledged from {last[0] - began_s:.1f} s after the kill on"
         )
     victim.revive()
-    return Outage(both, result["longest_gap_ms"], result["refused"], result["unanswered"])
+    counts = (result[name] for name in ("refused", "unanswered", "overwritten"))
+    return Outage(both, result["longest_gap_ms"], *counts)
 
 
 def load_of(subject: str, stream: str) -> OpenLoad:

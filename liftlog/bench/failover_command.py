@@ -28,7 +28,8 @@ Milliseconds without an ack around a SIGKILL of the stream's leader, as a publis
 fixed times and never again. Every second one led the metadata too (liftlog: the controller; JetStream: as
 often as the stream's leader could be moved there): "both", of which there were "of both". liftlog's nodes are
 killed, not the NATS server that they use; with JetStream that is one process, and the publisher is connected
-to another server. p99: the nearest rank.
+to another server. p99: the nearest rank. acked, gone: acknowledged messages whose sequence number another one
+was given later; at least so many are lost (liftlog: the command would have ended with an error).
 """
 
 
@@ -70,12 +71,13 @@ def _print(found: dict[str, list[Outage]]) -> None:
     console = Console(file=sys.stdout, highlight=False)
     table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("killed", no_wrap=True)
-    for column in ("kills", "p50", "p99", "max", "one: p50", "both: p50", "of both"):
+    for column in ("kills", "p50", "p99", "max", "one: p50", "both: p50", "of both", "acked, gone"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, kills in found.items():
         told = summary_of_kills(kills)
         figures = [told.get(key) for key in ("p50_ms", "p99_ms", "max_ms", "one_p50_ms", "both_p50_ms")]
         shown = ["" if figure is None else f"{figure:,.0f}" for figure in figures]
-        table.add_row(name, str(len(kills)), *shown, str(sum(kill.both for kill in kills)))
+        counts = (sum(kill.both for kill in kills), sum(kill.overwritten for kill in kills))
+        table.add_row(name, str(len(kills)), *shown, *map(str, counts))
     console.print(table)
     console.print(NOTES, soft_wrap=True)

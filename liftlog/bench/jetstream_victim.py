@@ -27,6 +27,7 @@ class JetStreamVictim(JetStream):
 
     def __init__(self, scratch: Scratch, sync_always: bool, subject: str, stream: str) -> None:
         self._monitors = [free_port() for _ in range(3)]
+        self.may_lose = not sync_always
         super().__init__(scratch, 3, sync_always, subject, stream, monitors=self._monitors)
         self._next = 0
 

@@ -11,9 +11,10 @@ their number, and its reply subject ends in n, so that each answer names its mes
 
 Every answer must be a JetStream-style acknowledgement (`stream` and `seq`, no `error`) of a message that was
 sent, once, with a sequence number of its own; with `echo` the payload itself. Anything else ends the run.
-With `tolerant`, for runs in which nodes are killed, refusals and missing answers are counted instead; a
-sequence number that was given twice is an error even then. A run in which more and more messages wait
-is told as saturated: percentiles of it say only how long it was.
+With `tolerant`, for runs in which nodes are killed, refusals and missing answers are counted instead. A
+sequence number that was given twice says that an acknowledged message is gone: an error, but where the load
+says `may_lose`; there it is counted. A run in which more and more messages wait is told as saturated:
+percentiles of it say only how long it was.
 
 Run as ``python -m liftlog.bench.openloop '{"port": 4222, ...}'``; prints one JSON object.
 """
@@ -74,6 +75,7 @@ class OpenLoad:
     echo: bool = False
     """The answer must be the payload: request and reply."""
     tolerant: bool = False
+    may_lose: bool = False
     histograms: bool = False
     """Put whole histograms into the result, for adding them up."""
     timeline: bool = False
@@ -237,10 +239,11 @@ class OpenLoop:
             for connection in connections:
                 connection.socket.close()
         account = LatencyAccount(schedule, self._total, offered, self._sends, self._answers)
+        overwritten = 0
         if not self._load.echo:
-            self._verify()
+            overwritten = self._verify()
         self._judge(account)
-        return self._told(account, cpu_s)
+        return self._told(account, cpu_s) | {"overwritten": overwritten}
 
     def _told(self, account: LatencyAccount, cpu_s: float) -> dict[str, Any]:
         found = account.result(cpu_s) | {"realtime": self._realtime}
@@ -294,8 +297,8 @@ class OpenLoop:
                 time.sleep(max(0, now_ns + paced_ns - time.monotonic_ns()) / 1e9)
         return offered
 
-    def _verify(self) -> None:
-        """Every ack must be one: right stream, own sequence number."""
+    def _verify(self) -> int:
+        """Every ack must be one: right stream, own sequence number. How many numbers were given again."""
         sequences: set[int] = set()
         for body in self._answers.bodies:
             try:
@@ -306,8 +309,10 @@ class OpenLoop:
             if not isinstance(sequence, int) or answer.get("stream") != self._load.stream:
                 raise LoadError(f"not an ack of stream {self._load.stream}: {body[:200]!r}")
             sequences.add(sequence)
-        if len(sequences) != len(self._answers.bodies):
+        overwritten = len(self._answers.bodies) - len(sequences)
+        if overwritten and not self._load.may_lose:
             raise LoadError(f"{len(self._answers.bodies)} acks, {len(sequences)} different sequence numbers")
+        return overwritten
 
     def _judge(self, account: LatencyAccount) -> None:
         """Raises LoadError unless every message has exactly one answer, or may go without."""

@@ -26,6 +26,7 @@ class Puppet:
     """A system that only notes what is asked of it."""
 
     seconds = 5.0
+    may_lose = True
     port = 4222
 
     def __init__(self, name: str, asked: list[str]) -> None:
@@ -52,10 +53,12 @@ def played(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[list[str], 
     monkeypatch.setattr(failover, "BEFORE_S", 0.0)
     clock = iter(range(1000))
     monkeypatch.setattr(failover.time, "monotonic", lambda: 1.0)
-    found = {"longest_gap_ms": 0.0, "refused": 3, "unanswered": 1, "started_monotonic_s": 0.5}
+    found = {"longest_gap_ms": 0.0, "refused": 3, "unanswered": 1, "overwritten": 2}
+    found["started_monotonic_s"] = 0.5
 
     def run(load: Any, name: str) -> dict[str, Any]:
         assert (load.port, load.seconds, load.tolerant, load.windows) == (4222, 5.0, True, [[4.5, 5.0]])
+        assert load.may_lose
         gap = {"longest_gap_ms": 700.0 + next(clock), "windows": [{"acked": 9}]}
         return found | gap | changes
 
@@ -76,6 +79,7 @@ def test_the_systems_take_turns_and_every_second_victim_has_both_offices(
     assert asked[8:11] == ["other both", "other is killed", "other is back"]
     assert [kill.both for kill in found["one"]] == [False, True, False]
     assert [kill.gap_ms for kill in found["one"]] == [700.0, 703.0, 704.0]
+    assert [kill.overwritten for kill in found["one"]] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_a_round_that_tells_nothing_is_an_error(
 def test_percentiles_are_values_that_were_measured() -> None:
     gaps = [float(gap) for gap in range(30, 0, -1)]
     assert (percentile(gaps, 0.5), percentile(gaps, 0.99), percentile([4.0], 0.99)) == (15.0, 30.0, 4.0)
-    kills = [Outage(both, gap, 0, 0) for both, gap in ((False, 700.0), (True, 800.0), (False, 720.0))]
+    kills = [Outage(both, gap, 0, 0, 0) for both, gap in ((False, 700.0), (True, 800.0), (False, 720.0))]
     assert summary_of_kills(kills) == {
         **{"p50_ms": 720.0, "p99_ms": 800.0, "max_ms": 800.0},
         **{"one_p50_ms": 700.0, "both_p50_ms": 800.0},

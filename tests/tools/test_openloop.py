@@ -240,10 +240,13 @@ def test_refusals_and_silence_are_counted_where_that_is_wanted(fake_nats: FakeNa
         OpenLoop(a_load(fake_nats.port)).run()
 
 
-def test_a_sequence_number_that_is_given_twice_is_an_error_always(fake_nats: FakeNats) -> None:
+def test_a_sequence_number_that_is_given_twice_is_an_error_but_for_who_may_lose(fake_nats: FakeNats) -> None:
     fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "bench", number // 2)
     with pytest.raises(LoadError, match="400 acks, 200 different sequence numbers"):
         OpenLoop(a_load(fake_nats.port, tolerant=True)).run()
+    fake_nats.published.clear()
+    told = OpenLoop(a_load(fake_nats.port, tolerant=True, may_lose=True)).run()
+    assert (told["acked"], told["overwritten"]) == (400, 200)
 
 
 def test_what_waits_is_bounded(fake_nats: FakeNats) -> None:
