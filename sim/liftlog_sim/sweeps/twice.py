@@ -28,7 +28,8 @@ from typing import Any, TextIO
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.chance import draws
+from liftlog_sim import kernel
+from liftlog_sim.chance import chances, draws
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.runs.runner import run_seed
@@ -37,9 +38,7 @@ from liftlog_sim.runs.trace import plain
 from liftlog_sim.world import World
 
 HASH_SEEDS = ("1", "20011")
-OWN_MODULES = tuple(
-    f"{os.sep}liftlog_sim{os.sep}{name}.py" for name in ("draws", "chances", "kernel", "twice")
-)
+OWN_FILES = (draws.__file__, chances.__file__, kernel.__file__, __file__)
 """Who draws or schedules stands behind these."""
 TRIES = 3
 
@@ -164,7 +163,7 @@ def _where(options: RunOptions, jobs: int, attach: str) -> Parting:
 def call_site() -> str:
     """Where in the code this was asked for, behind the simulator's own frame."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.endswith(OWN_MODULES):
+    while frame is not None and frame.f_code.co_filename in OWN_FILES:
         frame = frame.f_back
     if frame is None:
         return "nowhere"
