@@ -106,6 +106,8 @@ _DELTA_LIMIT = 1 << 31
 _PACKED = CODEC_MASK | SEALED
 _OFFSET_OF, _TIMESTAMP_OF = operator.itemgetter(0), operator.itemgetter(1)
 """Of a `Record`."""
+_new = tuple.__new__
+"""Makes headers and records without a call of Python, which costs as much as everything else about them."""
 
 
 class CorruptBatch(ValueError):
@@ -426,16 +428,19 @@ def read_header(data: bytes, position: int = 0) -> Header:
         raise CorruptBatch(f"base offset {base_offset} is out of range")
     if synced_below > base_offset:
         raise CorruptBatch(f"synced_below {synced_below} lies above the base offset {base_offset}")
-    return Header(
-        synced_below,
-        length + PREFIX_BYTES,
-        base_offset,
-        epoch,
-        count,
-        first_ms,
-        last_ms,
-        attributes,
-        records,
+    return _new(
+        Header,
+        (
+            synced_below,
+            length + PREFIX_BYTES,
+            base_offset,
+            epoch,
+            count,
+            first_ms,
+            last_ms,
+            attributes,
+            records,
+        ),
     )
 
 
@@ -469,7 +474,7 @@ def verify_frame(log: PartitionId, data: bytes) -> Header:
 def _verify_bytes(log: PartitionId, data: bytes, expected_bytes: int) -> None:
     if expected_bytes != len(data):
         raise CorruptBatch(f"the batch is {expected_bytes} bytes long, {len(data)} are there")
-    seed = crc32c(_LOG_AND_LENGTH.pack(log[0], log[1], expected_bytes - PREFIX_BYTES))
+    seed = crc32c(_LOG_AND_LENGTH.pack(*log, expected_bytes - PREFIX_BYTES))
     if crc32c_extend(seed, data[BODY_START:]) != _U32.unpack_from(data, CRC_START)[0]:
         raise CorruptBatch(f"the checksum does not match (batch of log {log[0]}/{log[1]})")
 
@@ -521,17 +526,16 @@ def decode_records(batch: Batch | bytes) -> list[Record]:
             value_start = key_start + (key_bytes if key_bytes > 0 else 0)
             if value_start + (value_bytes if value_bytes > 0 else 0) != end:
                 raise CorruptBatch(f"record {offset} does not fill its {length} bytes")
-            records.append(
-                Record(
-                    offset,
-                    first_ms + delta,
-                    data[start:reply_start],
-                    data[reply_start:headers_start],
-                    data[headers_start:key_start],
-                    None if key_bytes < 0 else data[key_start:value_start],
-                    None if value_bytes < 0 else data[value_start:end],
-                )
+            fields = (
+                offset,
+                first_ms + delta,
+                data[start:reply_start],
+                data[reply_start:headers_start],
+                data[headers_start:key_start],
+                None if key_bytes < 0 else data[key_start:value_start],
+                None if value_bytes < 0 else data[value_start:end],
             )
+            records.append(_new(Record, fields))
             offset += 1
             position = end
     except struct.error:

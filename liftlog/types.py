@@ -107,7 +107,7 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """A run of `count` offsets with one epoch and the records that are there, encoded (see `liftlog.format`).
 
     `data` is the frame exactly as it travels and, unless it is sealed there, as it lies on disk, except for
@@ -234,7 +234,7 @@ class LogSummary(msgspec.Struct, frozen=True):
     """Offsets at the end of damage at which an epoch seems to begin that may have begun inside it (R6)."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One entry of the Raft log. `data` is an encoded metadata command; empty = the no-op of a new leader."""
 
     index: Number

@@ -87,6 +87,8 @@ from liftlog.types import (
     Recovered,
 )
 
+CARRY_COMMANDS = frozenset((Forward, AppendRequest))
+
 
 def foreign_command(sender: int, message: PeerMessage) -> str:
     """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
@@ -178,6 +180,17 @@ class Node:
             ClientGone: self._on_client_gone,
             StopRequested: self._on_stop,
         }
+        self._from_peers: dict[type, Callable[[int, Any], None]] = {
+            Fetch: self._on_fetch,
+            FetchProgress: self._on_progress,
+            FetchReply: self._on_fetch_reply,
+            RangeFetch: self._on_range_fetch,
+            RangeReply: self._on_range_reply,
+            Forward: self._on_forward,
+            Heartbeat: self._on_heartbeat,
+            HeartbeatReply: self.session.on_reply,
+        }
+        """All others are Raft's."""
 
     # -- what others look at ----------------------------------------------------------------------
 
@@ -236,43 +249,50 @@ class Node:
             return
         if self.ctx.hints:
             self.ctx.hints.heard(sender)
-        match message:
-            case Fetch():
-                replica = self._ready_replica(message.partition)
-                if replica is not None:
-                    replica.on_fetch(sender, message)
-                else:
-                    # Not heard of, or not open yet: the follower asks again at its next tick.
-                    self.ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
-            case FetchProgress():
-                replica = self._ready_replica(message.partition)
-                if replica is not None:
-                    replica.on_progress(sender, message)
-            case FetchReply():
-                replica = self._ready_replica(message.partition)
-                if replica is not None:
-                    replica.on_reply(sender, message)
-            case RangeFetch():
-                replica = self._ready_replica(message.partition)
-                if replica is not None:
-                    replica.on_range_fetch(sender, message)
-                else:
-                    self.ctx.effects.append(range_refusal(sender, message, FETCH_UNKNOWN))
-            case RangeReply():
-                replica = self._ready_replica(message.partition)
-                if replica is not None:
-                    replica.on_range_reply(sender, message)
-            case Forward():
-                self.proposals.on_forward(message.command)
-                self._after_raft()
-            case Heartbeat():
-                if self.controller is not None:
-                    self.controller.on_heartbeat(sender, message, self.raft.quorum_contact())
-            case HeartbeatReply():
-                self.session.on_reply(sender, message)
-            case _:
-                self.raft.on_message(sender, message)
-                self._after_raft()
+        handler = self._from_peers.get(type(message))
+        if handler is not None:
+            handler(sender, message)
+        else:
+            self.raft.on_message(sender, message)
+            self._after_raft()
+
+    def _on_fetch(self, sender: int, message: Fetch) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_fetch(sender, message)
+        else:
+            # Not heard of, or not open yet: the follower asks again at its next tick.
+            self.ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
+
+    def _on_progress(self, sender: int, message: FetchProgress) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_progress(sender, message)
+
+    def _on_fetch_reply(self, sender: int, message: FetchReply) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_reply(sender, message)
+
+    def _on_range_fetch(self, sender: int, message: RangeFetch) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_range_fetch(sender, message)
+        else:
+            self.ctx.effects.append(range_refusal(sender, message, FETCH_UNKNOWN))
+
+    def _on_range_reply(self, sender: int, message: RangeReply) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_range_reply(sender, message)
+
+    def _on_forward(self, sender: int, message: Forward) -> None:
+        self.proposals.on_forward(message.command)
+        self._after_raft()
+
+    def _on_heartbeat(self, sender: int, message: Heartbeat) -> None:
+        if self.controller is not None:
+            self.controller.on_heartbeat(sender, message, self.raft.quorum_contact())
 
     def _on_peer_lost(self, event: PeerLost) -> None:
         """A hint (N2, M1o)."""
@@ -295,7 +315,7 @@ class Node:
             return True
         if not ctx.mutants.contradiction_believed:
             reason = intake.contradiction(message)
-        if not reason and not ctx.mutants.commands_not_validated:
+        if not reason and type(message) in CARRY_COMMANDS and not ctx.mutants.commands_not_validated:
             try:
                 reason = foreign_command(sender, message)
             except intake.InputRefused as error:

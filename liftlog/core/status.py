@@ -55,7 +55,8 @@ class Status:
 
     def ticks_of(self, duration_ms: int) -> int:
         """Number of whole ticks that last at least `duration_ms`."""
-        return max(1, -(-duration_ms // self.config.tick_ms))
+        ticks = -(-duration_ms // self.config.tick_ms)
+        return ticks if ticks > 1 else 1
 
     # -- moves ------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.ports import Bus, ClientReplies, Clock, Network, Random, StorageRunner
-from liftlog.types import invariant
+from liftlog.types import InvariantViolation
 
 
 class NodeStopped(Exception):
@@ -185,7 +185,8 @@ class Interpreter:
     def _step(self, event: Event | None) -> None:
         if self.ended:
             return
-        invariant(not self._in_step, "a port called back into the step that called it")
+        if self._in_step:
+            raise InvariantViolation("a port called back into the step that called it")
         self._in_step = True
         try:
             try:

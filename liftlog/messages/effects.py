@@ -23,8 +23,8 @@ from liftlog.types import (
 )
 
 
-class Effect(msgspec.Struct):
-    """Base of effects. A driver carries them out in list order."""
+class Effect(msgspec.Struct, gc=False):
+    """Base of effects. A driver carries them out in list order. None is ever part of a cycle."""
 
 
 class Send(Effect):

@@ -18,7 +18,7 @@ from liftlog.types import (
 )
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, gc=False):
     """Base of events."""
 
 

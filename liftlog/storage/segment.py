@@ -23,6 +23,7 @@ from liftlog.format import (
     HEADER_BYTES,
     MAGIC_BYTES,
     MAGIC_POSITION,
+    SEALED,
     SPARSE,
     CorruptBatch,
     Header,
@@ -156,7 +157,8 @@ class Segment:
 
         Raises CorruptBatch: it is believed no more than flipped bits are.
         """
-        if not header.sealed and header.base_offset >= self._indexes.open_below(self.log):
+        sealed = header.attributes & SEALED
+        if not sealed and header.base_offset >= self._indexes.open_below(self.log):
             raise CorruptBatch("an open batch in an encrypted log, written by somebody without the key")
 
     def is_full(self, options: LogOptions, more_bytes: int, more_records: int, last_ms: int) -> bool:
@@ -343,6 +345,7 @@ class Cursor:
         at = self.position - self._chunk_start
         if at + HEADER_BYTES > len(self._chunk):
             at = self._read(self._ahead)
+        segment = self._segment
         try:
             length = frame_bytes(self._chunk, at)
             if length > self._size - self.position:
@@ -351,8 +354,8 @@ class Cursor:
             if at + length > len(self._chunk):
                 at = self._read(max(self._ahead, length))
             frame = self._chunk[at : at + length]
-            header = verify_frame(self._segment.log, frame)
-            self._segment.refuse_open(header)
+            header = verify_frame(segment.log, frame)
+            segment.refuse_open(header)
             if header.base_offset != self.offset != UNKNOWN:
                 raise CorruptBatch(
                     f"base offset {header.base_offset} does not continue the log at {self.offset}"
@@ -364,7 +367,7 @@ class Cursor:
     def advance(self, header: Header) -> None:
         """Go past the batch here."""
         self.position += header.frame_bytes
-        self.offset = header.end_offset
+        self.offset = header.base_offset + header.count
 
     def _read(self, length: int) -> int:
         length = min(max(length, HEADER_BYTES), self._size - self.position)

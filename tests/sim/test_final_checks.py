@@ -115,7 +115,7 @@ def test_no_resurrection_fails_when_two_copies_have_other_values_of_a_key() -> N
     assert newest is not None
     state = newest.partitions[log]
     keyed = [Record(0, 1, b"s", b"", b"", b"k", value) for value in (b"v", b"w", b"v")]
-    copies = [[encode_records(log, 1, [record])] for record in keyed]
+    copies = [[(encode_records(log, 1, [record]), [record])] for record in keyed]
     with pytest.raises(Violation) as caught:
         _compare_values(world, state, copies)
     assert caught.value.invariant == "NoResurrection" and "b'k'" in caught.value.finding

@@ -95,12 +95,14 @@ class Chances:
 class ChanceLane:
     """What happens again and again under one name; see the module."""
 
-    __slots__ = ("_chances", "_kernel", "_name", "_number", "_second", "kind", "link")
+    __slots__ = ("_chances", "_kernel", "_name", "_number", "_second", "_within", "kind", "link")
 
     def __init__(self, chances: Chances, link: str, kind: str) -> None:
         self._chances = chances
         self._kernel = chances.kernel
         self._name = f"{chances.seed}/{link}/{kind}".encode()
+        self._within = b""
+        """Name and second, with what separates them from the number."""
         self._second = self._number = -1
         self.link = link
         self.kind = kind
@@ -108,18 +110,24 @@ class ChanceLane:
     def next(self) -> Eight:
         """It happens once more: eight numbers for it."""
         second = self._kernel.now_us // SECOND
-        if second != self._second:
-            self._second, self._number = second, 0
-        else:
+        if second == self._second:
             self._number += 1
-        return eight(b"%b/%d/%d" % (self._name, second, self._number))
+        else:
+            self._begin(second)
+        return eight(b"%b%d" % (self._within, self._number))
 
     def draws(self) -> Draws:
         """It happens once more: any number of draws for it."""
         second = self._kernel.now_us // SECOND
-        self._number = self._number + 1 if second == self._second else 0
-        self._second = second
-        return Draws(self._name.decode(), second, self._number)
+        if second == self._second:
+            self._number += 1
+        else:
+            self._begin(second)
+        return Draws.named((b"%b%d" % (self._within, self._number)).decode())
+
+    def _begin(self, second: int) -> None:
+        self._second, self._number = second, 0
+        self._within = b"%b/%d/" % (self._name, second)
 
     @property
     def stated(self) -> Fate | None:

@@ -31,7 +31,7 @@ class SimClock:
         self.paused = False
 
     def monotonic_ms(self) -> float:
-        return STANDSTILL_MS if self.paused else self.true_ms()
+        return STANDSTILL_MS if self.paused else self._kernel.now_us * self.rate / 1000.0
 
     def true_ms(self) -> float:
         """What it shows when somebody looks, and what a paused node will see."""

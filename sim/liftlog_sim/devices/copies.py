@@ -26,7 +26,7 @@ from liftlog.format import (
     verify_frame,
 )
 from liftlog.storage.layout import log_directory
-from liftlog.types import LiftlogError, PartitionId, Record
+from liftlog.types import Batch, LiftlogError, PartitionId, Record
 
 if TYPE_CHECKING:
     from liftlog.storage.sealing import Sealer
@@ -60,6 +60,13 @@ class DiskCopy(msgspec.Struct):
     """Epoch of each record."""
     spans: list[tuple[int, int]]
     """Runs of offsets that good batches cover, ascending and merged."""
+
+    def spanned(self, batch: Batch) -> None:
+        """Behind all others there is this batch."""
+        if self.spans and self.spans[-1][1] == batch.base_offset:
+            self.spans[-1] = (self.spans[-1][0], batch.end_offset)
+        else:
+            self.spans.append((batch.base_offset, batch.end_offset))
 
     def in_order(self) -> list[Record]:
         return [self.records[offset] for offset in sorted(self.records)]
@@ -129,20 +136,32 @@ def _number(content: bytes, position: int, size: int) -> int:
 def copy_of(disk: SimDisk, log: PartitionId, sealer: Sealer | None = None) -> DiskCopy:
     """All good batches of a replica; what is damaged is left out."""
     found = DiskCopy({}, {}, [])
+    for batch in _batches(disk, log, sealer):
+        for record in decode_records(batch):
+            found.records[record.offset] = record
+            found.epochs[record.offset] = batch.epoch
+        found.spanned(batch)
+    return found
+
+
+def spans_of(disk: SimDisk, log: PartitionId, sealer: Sealer | None = None) -> DiskCopy:
+    """What the good batches of a replica span, without their records."""
+    found = DiskCopy({}, {}, [])
+    for batch in _batches(disk, log, sealer):
+        found.spanned(batch)
+    return found
+
+
+def _batches(disk: SimDisk, log: PartitionId, sealer: Sealer | None) -> Iterator[Batch]:
     for path in segment_paths(disk, log):
         content = disk.content(path)
         for place in places(path, content):
             frame = content[place.position : place.end]
             try:
-                verify_frame(log, frame)
-                batch = parse_batch(log, frame if sealer is None else sealer.open(log, frame))
+                if sealer is not None:
+                    verify_frame(log, frame)
+                    frame = sealer.open(log, frame)
+                batch = parse_batch(log, frame)
             except CorruptBatch:
                 continue
-            for record in decode_records(batch):
-                found.records[record.offset] = record
-                found.epochs[record.offset] = batch.epoch
-            if found.spans and found.spans[-1][1] == batch.base_offset:
-                found.spans[-1] = (found.spans[-1][0], batch.end_offset)
-            else:
-                found.spans.append((batch.base_offset, batch.end_offset))
-    return found
+            yield batch

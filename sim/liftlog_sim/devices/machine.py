@@ -21,7 +21,7 @@ from liftlog.api.spans import materialize
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
 from liftlog.core.node import Node
-from liftlog.driver.interpreter import Ports
+from liftlog.driver.interpreter import Observer, Ports
 from liftlog.messages import (
     Event,
     Outcome,
@@ -333,9 +333,12 @@ class Machine:
         assert self.storage is not None and self.clients is not None
         return Ports(self.network, self.bus, self.storage, self.clients, self.clock, self.timer_random, alarm)
 
-    def stepped(self, event: Event | None, outcome: Outcome) -> None:
-        """The node has stepped: it is checked before anything comes of it. Raises Violation."""
-        self.hooks.stepped(self, event, outcome)
+    @property
+    def stepped(self) -> Observer:
+        """To be called when the node has stepped: that is checked before anything comes of it. Raises
+        Violation.
+        """
+        return partial(self.hooks.stepped, self)
 
     def raised(self, event: Event | None, error: Exception) -> None:
         """The node raised over this event, or its storage did. Raises Violation."""

@@ -79,6 +79,7 @@ class SimNetwork:
         self._sent_to: dict[int, deque[tuple[int, bytes, ChanceLane, Place, int]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
         self.options = options
+        """May be replaced at any time."""
         self.tamper: Tamper | None = None
         """What a broken sender, or the wire, makes of a message: the frames that are carried in its place."""
         self.on_refused: Callable[[tuple[int, int], bytes, intake.InputRefused], None] | None = None
@@ -154,14 +155,16 @@ class SimNetwork:
         if options.echo or self._chances.fates is not None:
             sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
             sent.append((sender, data, lane, lane.place, drawn[7]))
-        usual_us = options.latency_us + self._slowness(sender, to, drawn)
+        usual_us = options.latency_us
+        if self._slow:
+            usual_us += self._slowness(sender, to, drawn)
         delay_us = usual_us + amount(drawn[1], options.jitter_us) + late_us
         if self.tamper is not None:
             name = "/".join(map(str, lane.place))
             for frame in self.tamper(sender, to, message, data, name):
                 kernel.after(delay_us, self._arrive, (sender, to), frame)
                 delay_us = usual_us + amount(drawn[4], options.jitter_us)
-        elif self._is_held(sender, to, message):
+        elif self._held and self._is_held(sender, to, message):
             kernel.at(self._held[sender, to][1], self._arrive, (sender, to), data)
             return
         else:
@@ -183,18 +186,20 @@ class SimNetwork:
         if options.loss and below(drawn[0], options.loss):
             return True, 0, False, 0
         twice = options.duplicate > 0 and below(drawn[3], options.duplicate)
+        if not options.delay:
+            return False, 0, twice, 0
         return False, self._late_us(drawn[2]), twice, self._late_us(drawn[5]) if twice else 0
 
     def _late_us(self, word: int) -> int:
         """The extra delay, if this word says that there is one."""
         share = self.options.delay
-        if not share or not below(word, share):
+        if not below(word, share):
             return 0
         return int(self.options.delay_max_us * (word / (share * SPREAD)))
 
     def _slowness(self, sender: int, to: int, drawn: Eight) -> int:
         """What it takes longer because one of the nodes is slow."""
-        return amount(drawn[6], self._slow.get(sender, 0) + self._slow.get(to, 0)) if self._slow else 0
+        return amount(drawn[6], self._slow.get(sender, 0) + self._slow.get(to, 0))
 
     def _is_held(self, sender: int, to: int, message: PeerMessage) -> bool:
         kind, until_us = self._held.get((sender, to), (type(None), 0))

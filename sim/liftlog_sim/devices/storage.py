@@ -33,7 +33,7 @@ from liftlog_sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
 
-UNSYNCED = (ReadLog, LookupTime, CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog)
+UNSYNCED = frozenset((ReadLog, LookupTime, CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog))
 """Jobs that leave nothing for the sync phase: a group of these alone ends with its write phase."""
 
 SLOWEST_US = 3 * SECOND
@@ -146,7 +146,7 @@ class SimStorageRunner:
         except Exception as error:
             self._on_error(error)
             return
-        needs_sync = any(not isinstance(job, UNSYNCED) for job in jobs)
+        needs_sync = any(type(job) not in UNSYNCED for job in jobs)
         if needs_sync:
             self._kernel.after(self._sync_us(), self._sync)
         if events:

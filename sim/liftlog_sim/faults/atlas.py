@@ -34,7 +34,7 @@ from liftlog.core.metadata.records import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
 from liftlog.types import RAFT_LOG, OffsetRange, PartitionId
 from liftlog_sim.devices.cluster import Cluster
-from liftlog_sim.devices.copies import SEGMENT_SUFFIX, copy_of, places, segment_paths
+from liftlog_sim.devices.copies import SEGMENT_SUFFIX, places, segment_paths, spans_of
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.truth.account import Account
 
@@ -156,7 +156,7 @@ class Atlas:
             return False
         start = max(harm.range.start, log_start)
         end = min(harm.range.end, self._account.truth(harm.log).hw)
-        return not copy_of(machine.disk, harm.log, self._cluster.sealer).covers(start, end)
+        return not spans_of(machine.disk, harm.log, self._cluster.sealer).covers(start, end)
 
     def was_struck(self, machine: Machine, log: PartitionId) -> bool:
         """Whether this copy was ever damaged: else it has no reason to be found so."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from liftlog.core.metadata.records import PartitionState
-from liftlog.format import decode_records
+from liftlog.format import PREFIX_BYTES, decode_records
 from liftlog.messages import LogRead, ReadLog
 from liftlog.types import Batch, PartitionId, Record
 from liftlog_sim.truth.contents import fold
@@ -22,6 +22,9 @@ from liftlog_sim.world import World
 
 FINAL_READ_BYTES = 1 << 30
 
+Decoded = tuple[Batch, list[Record]]
+"""A batch with its records."""
+
 
 def compare_copies(world: World) -> None:
     """Read every copy of every partition through its storage engine. Raises Violation."""
@@ -29,18 +32,28 @@ def compare_copies(world: World) -> None:
     assert newest is not None
     for partition, state in newest.partitions.items():
         compact = world.observer.compaction_of(partition) is not None
-        copies: list[list[Batch]] = []
+        copies: list[list[Decoded]] = []
+        known: dict[bytes, list[Record]] = {}
         for number in state.replicas:
             world.observer.checks.counts["ReplicasEqual"] += 1
-            copies.append(read_copy(world, number, partition))
+            copies.append([_decoded(batch, known) for batch in read_copy(world, number, partition)])
         if compact:
             _compare_values(world, state, copies)
         else:
             _compare_records(state, copies)
         _check_strange(world, partition)
         world.observer.truth(partition).acked_in_the_end()
-        for number, batches in zip(state.replicas, copies, strict=True):
-            _check_acked(world, number, partition, batches)
+        for number, copy in zip(state.replicas, copies, strict=True):
+            _check_acked(world, number, partition, copy)
+
+
+def _decoded(batch: Batch, known: dict[bytes, list[Record]]) -> Decoded:
+    """Most batches are the same bytes on all replicas, but for the prefix (D1), and are decoded once."""
+    content = batch.data[PREFIX_BYTES:]
+    records = known.get(content)
+    if records is None:
+        records = known[content] = decode_records(batch)
+    return batch, records
 
 
 def _check_strange(world: World, partition: PartitionId) -> None:
@@ -76,28 +89,23 @@ def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:
     return batches
 
 
-def _compare_records(state: PartitionState, copies: list[list[Batch]]) -> None:
+def _compare_records(state: PartitionState, copies: list[list[Decoded]]) -> None:
     """The same records from the later of the starts on, in the same epochs."""
-    start = max((batches[0].base_offset for batches in copies if batches), default=0)
+    start = max((copy[0][0].base_offset for copy in copies if copy), default=0)
     first = _records(copies[0], start)
-    for number, batches in zip(state.replicas[1:], copies[1:], strict=True):
-        if _records(batches, start) != first:
+    for number, copy in zip(state.replicas[1:], copies[1:], strict=True):
+        if _records(copy, start) != first:
             raise Violation(
                 "ReplicasEqual",
                 f"partition {state.id} differs between nodes {state.replicas[0]} and {number}",
             )
 
 
-def _records(batches: list[Batch], start: int) -> list[tuple[int, Record]]:
-    return [
-        (batch.epoch, record)
-        for batch in batches
-        for record in decode_records(batch)
-        if record.offset >= start
-    ]
+def _records(copy: list[Decoded], start: int) -> list[tuple[int, Record]]:
+    return [(batch.epoch, record) for batch, records in copy for record in records if record.offset >= start]
 
 
-def _compare_values(world: World, state: PartitionState, copies: list[list[Batch]]) -> None:
+def _compare_values(world: World, state: PartitionState, copies: list[list[Decoded]]) -> None:
     """Each copy against the truth, then all against each other. NoResurrection."""
     truth = world.observer.truth(state.id)
     values: list[dict[bytes, Record]] = []
@@ -110,9 +118,8 @@ def _compare_values(world: World, state: PartitionState, copies: list[list[Batch
         world.observer.judge_copy(machine, state.id)
         start = max(start, replica.log_start)
         end = min(end, replica.hw)
-    for batches in copies:
-        records = [record for batch in batches for record in decode_records(batch)]
-        last = fold(records, start, end)
+    for copy in copies:
+        last = fold([record for _, records in copy for record in records], start, end)
         values.append({key: record for key, record in last.items() if record.value is not None})
     for number, found in zip(state.replicas[1:], values[1:], strict=True):
         if found != values[0]:
@@ -123,7 +130,7 @@ def _compare_values(world: World, state: PartitionState, copies: list[list[Batch
             )
 
 
-def _check_acked(world: World, number: int, partition: PartitionId, batches: list[Batch]) -> None:
+def _check_acked(world: World, number: int, partition: PartitionId, copy: list[Decoded]) -> None:
     """Every acknowledged value is there, at its offset, unless it may be gone. NoAckedRecordLost."""
     world.observer.checks.counts["NoAckedRecordLost"] += 1
     contents = world.observer.truth(partition).contents
@@ -131,7 +138,7 @@ def _check_acked(world: World, number: int, partition: PartitionId, batches: lis
     assert node is not None
     start = node.replicas[partition].log_start
     compact = world.observer.compaction_of(partition) is not None
-    found = {record.offset: record for batch in batches for record in decode_records(batch)}
+    found = {record.offset: record for _, records in copy for record in records}
     for offset, value in world.workload.acked.get(partition, {}).items():
         record = found.get(offset)
         if record is None and (offset < start or (compact and contents.may_be_missing(offset))):

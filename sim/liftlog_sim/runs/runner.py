@@ -78,7 +78,7 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
+    gc.set_threshold(200_000, 10, 10)
 
 
 def _refining(watch: Watch | None) -> Watch:

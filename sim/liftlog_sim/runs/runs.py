@@ -18,7 +18,7 @@ import msgspec
 from liftlog.core.metadata.records import PartitionState
 from liftlog.messages import ElectLeaderRequest
 from liftlog.types import PartitionId
-from liftlog_sim.devices.copies import copy_of
+from liftlog_sim.devices.copies import spans_of
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.sickness import judge_sickness
@@ -191,7 +191,7 @@ def damaged(world: World) -> str:
             if replica.repairs.ranges:
                 ranges = ", ".join(str(range) for range in replica.repairs.ranges)
                 return f"node {machine.number} has not repaired {ranges} of {replica.id}"
-            copy = copy_of(machine.disk, replica.id, world.sealer)
+            copy = spans_of(machine.disk, replica.id, world.sealer)
             if not copy.covers(replica.log_start, replica.leo):
                 return f"node {machine.number} does not hold all of {replica.id}, only {copy.spans}"
     return ""
