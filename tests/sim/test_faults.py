@@ -10,6 +10,7 @@ from liftlog_sim.chance.fault_plan import DISK_KINDS, FIRST_DECAY, FIRST_LIE, KI
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.faults.drawing import draw_plan
+from liftlog_sim.faults.faults import BETWEEN_NODES
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.profiles.profiles import APART, PROFILES, WEIGHTS, draw_knobs, profile_of
 from liftlog_sim.runs.runs import unhealed
@@ -50,6 +51,19 @@ def test_every_fault_strikes_and_the_cluster_recovers(kind: str) -> None:
     strike(world, kind, follower_of(world))
     world.kernel.run_until(world.kernel.now_us + 4 * SECOND)
     assert world.observer.counters.get(f"fault {kind}") == 1
+    world.faults.end()
+    world.workload.stop()
+    world.kernel.run_until(world.kernel.now_us + 30 * SECOND)
+    assert unhealed(world) == ""
+
+
+def test_a_node_that_is_alone_has_nobody_to_be_cut_from() -> None:
+    world = world_with(3, nodes=1, replicas=1)
+    for kind in KINDS:
+        if kind != "rollback":
+            strike(world, kind, 1, SECOND // 10)
+            world.kernel.run_until(world.kernel.now_us + 4 * SECOND)
+    assert not [kind for kind in BETWEEN_NODES if f"fault {kind}" in world.observer.counters]
     world.faults.end()
     world.workload.stop()
     world.kernel.run_until(world.kernel.now_us + 30 * SECOND)

@@ -45,6 +45,8 @@ class Aftermath(NamedTuple):
 
 
 NEVER_CALLS = 1 << 60
+BETWEEN_NODES = ("partition", "isolate", "one_way", "link", "accuse", "flap")
+"""What strikes nobody who is alone."""
 STUTTER_STOPPED_US, STUTTER_EVERY_US = 2 * SECOND, 5 * SECOND
 PATIENCE_STARTS = 3
 """After so many starts that failed on its disk an operator looks at the disk."""
@@ -158,6 +160,8 @@ class Faults:
     def _apply(self, fault: Fault, draws: Draws | None) -> None:
         cluster = self._cluster
         if not self.active or cluster.kernel.now_us < self._quiet_until_us:
+            return
+        if fault.kind in BETWEEN_NODES and len(cluster.machines) == 1:
             return
         self._strike[fault.kind](fault, draws or cluster.chances.draws("fault", fault.ordinal))
 
