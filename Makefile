@@ -49,7 +49,7 @@ types: venv  ## mypy --strict
 MODELS := raft isr isr-steps raft-membership raft-snapshots compaction producers groups nats-streaming commands
 KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
-nightly: test  ## the longest tests, long sweeps in both gears, every mutant, every model and proof, the checker at 100M operations, the demo
+nightly: test  ## the longest tests, long sweeps in both gears, every mutant caught and shrunk, every model and proof, the checker at 100M operations, the demo
 	$(BIN)/python -m pytest -m nightly
 	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --coverage --twice 0.05 --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --twice 0.1 --jobs $(JOBS)
@@ -57,6 +57,8 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant, ev
 	$(BIN)/liftlog sim sweep --seeds 0:500 --faults lies --jobs $(JOBS)
 	$(BIN)/liftlog sim fuzz --inputs 10M --jobs $(JOBS)
 	$(BIN)/liftlog sim mutants
+	$(BIN)/liftlog sim mutants --shrink --jobs $(JOBS)
+	$(BIN)/python scripts/insight.py
 	$(BIN)/liftlog sim cover
 	for model in $(MODELS); do $(BIN)/liftlog spec check --model $$model --jobs $(JOBS) || exit 1; done
 	for variant in kip-279 kip-320; do \

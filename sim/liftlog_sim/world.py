@@ -103,7 +103,7 @@ class Wiring:
         name = "NodeInvariant" if isinstance(error, InvariantViolation) else "NodeError"
         if self._faults.liars.is_lie(event):
             name = "NoInputEndsNode"
-        self._observer.node_failed(machine, error, name)
+        self._observer.node_failed(machine, event, error, name)
 
 
 class World:

@@ -73,6 +73,9 @@ def test_a_replay_compares_two_runs(capsys: pytest.CaptureFixture[str]) -> None:
         (["sweep", "--seeds", "a:b"], "is not A:B"),
         (["sweep", "--seeds", "0:2", "--jobs", "-3"], "--jobs -3"),
         (["mutants", "--only", "fire"], "no mutant 'fire'"),
+        (["mutants", "--seconds", "5"], "are for --shrink"),
+        (["mutants", "--shrink", "--seconds", "0"], "--seconds 0 is out of range"),
+        (["mutants", "--shrink", "--list"], "leave --list and --page out"),
         (["scenario", "fire"], "no scenario 'fire'"),
     ],
 )

@@ -14,6 +14,9 @@ import msgspec
 import pytest
 
 from liftlog.__main__ import main
+from liftlog.core.node import Node
+from liftlog.messages import Event, Outcome, Published
+from liftlog.storage.engine import StorageEngine
 from liftlog.types import LiftlogError
 from liftlog_sim.chance.plan import decode
 from liftlog_sim.explain.again import knobs_from, run_again, stated
@@ -24,13 +27,15 @@ from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RULES, rule_of
 from liftlog_sim.explain.shrink import Shrinker, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
+from liftlog_sim.page.from_trace import chart_of_trace
 from liftlog_sim.runs.runner import knobs_of, run_seed
 from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.runs.trace import WorldTraceWriter
 from liftlog_sim.truth.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 
 EXPLAINED = Path(__file__).parent / "explained"
 WRONG = {
-    "R10.live": r"node 1 takes Fetch from node 3 \^ here the model says no: ProposeAddition",
+    "R10.live": r"node 1 asks the group: node 3, .* joins the ISR .*\^ here the model says no: ProposeAdd",
     "ack_at_append": r"node 3 acknowledges offset 0 of 6/0 .*, but has committed only what lies below 0",
     "header_ignored": r"node 1 as leader in epoch 1 stores 1-2-0, 1-2-1 .*partition 4/0 acknowledged 1-2-1",
     "hw_checkpoint_in_place": r"node 1 has the HW 1 of 6/0 remembered on its disk .*node 1 loses power",
@@ -43,6 +48,7 @@ WRONG = {
     "truncate_to_hw": r"node 2 cuts its copy of 4/0 from 1 to 0, where its HW is, without asking anybody",
 }
 """By mutant: how the story names the node and the event where the planted bug did wrong."""
+CALM = RunOptions(seed=3, nodes=3, duration_s=8, faults="none")
 OPTIONS = RunOptions(seed=13, profile="terms", duration_s=10, mutant="raft_quorum_half")
 
 
@@ -111,6 +117,53 @@ def test_why_is_asked_on_the_command_line(capsys: pytest.CaptureFixture[str]) ->
     assert "#5" not in capsys.readouterr().out  # A step is told at the end, after its causes.
     assert main([*command, "5000000"]) == 2
     assert "there is no step 5000000" in capsys.readouterr().err
+
+
+def test_a_step_that_raised_is_in_the_trace_with_its_event_and_what_it_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Node.step
+
+    def raising(self: Node, event: Event) -> Outcome:
+        if isinstance(event, Published):
+            raise KeyError("nobody")
+        return step(self, event)
+
+    monkeypatch.setattr(Node, "step", raising)
+    bundle = bundle_of(CALM, knobs_of(CALM), None, run_seed(CALM).trace_hash)
+    assert bundle.violation.invariant == "NodeError"
+    last = bundle.trace[bundle.violation.at_step]
+    assert last.event[0] == "Published" and bundle.violation.at_step == len(bundle.trace) - 1
+    ((name, fields),) = last.effects
+    assert name == "Raised" and fields["error"] == "KeyError: 'nobody'"
+    assert fields["place"].startswith("test_explain.py:") and fields["place"].endswith(" in raising")
+    told = re.sub(r"\s+", " ", " ".join(bundle.story))
+    assert re.search(r"node \d raises over Published of \d/0: KeyError: 'nobody' \(test_explain.py", told)
+    with WorldTraceWriter(tmp_path / "run.jsonl") as writer:
+        run_seed(CALM, writer.attach)
+    lines = (tmp_path / "run.jsonl").read_bytes().splitlines()
+    assert msgspec.json.decode(lines[-1])["effects"] == last.effects
+    page = chart_of_trace(tmp_path / "run.jsonl").steps[-1]
+    assert page.label == "raises" and page.effects[0].startswith("raises KeyError: 'nobody' at test_explain")
+
+
+@pytest.mark.parametrize(
+    ("method", "event"), [("write", ["StorageWork", {}]), ("sync", ["StorageWork", {}]), ("recover", None)]
+)
+def test_what_the_storage_raises_is_in_the_trace(
+    method: str, event: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(*parts: object) -> object:
+        raise ValueError("no such file")
+
+    monkeypatch.setattr(StorageEngine, method, raising)
+    bundle = bundle_of(CALM, knobs_of(CALM), None, run_seed(CALM).trace_hash)
+    last = bundle.trace[bundle.violation.at_step]
+    assert bundle.violation.invariant == "NodeError" and last.event == event
+    assert last.effects[0][1]["error"] == "ValueError: no such file"
+    over = "as it starts" if event is None else "over what its storage has to do"
+    told = re.sub(r"\s+", " ", " ".join(bundle.story))
+    assert re.search(rf"node \d raises {over}: ValueError: no such file", told), told
 
 
 # -- the bundle ----------------------------------------------------------------------------------------------
@@ -234,7 +287,7 @@ def test_a_bundle_is_shrunk_to_a_test_that_fails_with_the_mutant_only(
 def test_verdicts_are_kept_by_plan_and_a_budget_ends_it(failed: Bundle) -> None:
     settings = failed.settings
     court = Court(settings.options, Fingerprint("LeaderCompleteness", "M1"), 600)
-    candidate = Candidate(settings.knobs, failed.plan)
+    candidate = Candidate(settings.knobs, failed.plan, failed.seed)
     first = court.fails(candidate)
     assert court.fails(candidate) == first and (court.runs, court.cached) == (1, 1)
     spent = Shrinker(failed, 0, lambda line: None)
@@ -245,7 +298,7 @@ def test_verdicts_are_kept_by_plan_and_a_budget_ends_it(failed: Bundle) -> None:
 def test_another_violation_is_no_progress_but_a_find(failed: Bundle) -> None:
     settings = failed.settings
     court = Court(settings.options, Fingerprint("ConsistentRead", "R3"), 600)
-    assert court.fails(Candidate(settings.knobs, failed.plan)) == -1
+    assert court.fails(Candidate(settings.knobs, failed.plan, failed.seed)) == -1
     assert [found.invariant for found in court.finds] == [failed.violation.invariant]
 
 

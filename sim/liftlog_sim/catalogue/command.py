@@ -1,13 +1,13 @@
 """`liftlog sim mutants`: plant each known protocol bug and see it caught; or tell what is known of them.
 
-Exit codes: 0 all were caught; 1 one survived; 2 wrong use.
+Exit codes: 0 all were caught (and shrunk as far as they should be); 1 one was not; 2 wrong use.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,9 +16,20 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.catalogue.history import ORIGINS, WAITING
-from liftlog_sim.catalogue.page import NOT_PLANTED, listing, recorded, switch, table, waiting, with_table
+from liftlog_sim.catalogue.page import (
+    NOT_PLANTED,
+    listing,
+    recorded,
+    switch,
+    table,
+    waiting,
+    with_table,
+)
+from liftlog_sim.catalogue.smallest import MOST_S, Sought, smallest, summary, told
+from liftlog_sim.explain.commands import check_budget
+from liftlog_sim.explain.failures import FOLDER, check_folder
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant, mutant_named
-from liftlog_sim.sweeps.catching import Caught, catch_all, record
+from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch_all, each_of, known_of, record
 from liftlog_sim.sweeps.seeds import progress
 from liftlog_sim.sweeps.sweep import default_jobs
 
@@ -32,6 +43,20 @@ def add_mutants(verbs: Any) -> None:
     parser.add_argument(
         "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
     )
+    parser.add_argument(
+        "--shrink",
+        action="store_true",
+        help="also shrink the world that caught each, and tell what is left of it and its story",
+    )
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help=f"of CPU time to shrink one, at most; default: {MOST_S:g}"
+    )
+    parser.add_argument(
+        "--failures",
+        type=Path,
+        metavar="FOLDER",
+        help=f"where bundles, plans and tests of what is shrunk are written; default: {FOLDER}",
+    )
     parser.add_argument("--list", action="store_true", help="only list them: a history of the field's bugs")
     parser.add_argument(
         "--page", type=Path, default=None, metavar="FILE", help="write the table of docs/mutants.md anew"
@@ -42,17 +67,23 @@ def add_mutants(verbs: Any) -> None:
 
 
 def run_mutants(arguments: argparse.Namespace) -> int:
-    """Exit code 1 if one survived."""
+    """Exit code 1 if one survived, or is not shrunk as far as it should be."""
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
     if arguments.record and (names or arguments.list):
         raise LiftlogError("--record is for all mutants: leave --only and --list out")
     chosen = [mutant_named(name) for name in names] or list(MUTANTS)
+    if arguments.shrink and (arguments.list or arguments.page is not None):
+        raise LiftlogError("--shrink looks for them anew: leave --list and --page out")
+    if not arguments.shrink and (arguments.seconds is not None or arguments.failures is not None):
+        raise LiftlogError("--seconds and --failures are for --shrink: say that too, or leave them out")
     if arguments.page is not None:
         _write_page(arguments.page)
         return 0
     if arguments.list:
         _list(chosen, whole=not names, as_json=arguments.json)
         return 0
+    if arguments.shrink:
+        return _shrink(chosen, arguments)
     with progress(len(chosen), enabled=not arguments.json) as advance:
         found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
     if arguments.json:
@@ -61,8 +92,46 @@ def run_mutants(arguments: argparse.Namespace) -> int:
     else:
         _tell(found)
     if arguments.record:
-        record(Path(arguments.record), found)
+        _record(arguments.record, found, {caught.name: known_of(caught) for caught in found})
     return 0 if all(caught.caught for caught in found) else 1
+
+
+def _record(path: str, found: Sequence[Caught], known: Mapping[str, KnownCatch]) -> None:
+    survived = [caught.name for caught in found if not caught.caught]
+    if survived:
+        raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
+    record(Path(path), known)
+
+
+def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
+    """Without a record to write, each is looked for where it was found before."""
+    seconds = MOST_S if arguments.seconds is None else arguments.seconds
+    folder = FOLDER if arguments.failures is None else arguments.failures
+    check_budget(seconds)
+    check_folder(folder)
+    known = {} if arguments.record else recorded()
+    sought = [
+        Sought(
+            name=mutant.name,
+            seconds=seconds,
+            folder=folder,
+            known=known[mutant.name].seed if mutant.name in known else -1,
+        )
+        for mutant in chosen
+    ]
+    with progress(len(chosen), enabled=not arguments.json) as advance:
+        jobs = arguments.jobs or default_jobs()
+        found = each_of(sought, smallest, jobs, lambda one: advance(""))
+    if arguments.json:
+        _print_json({"mutants": found})
+    else:
+        for one in found:
+            print("\n".join([*told(one), ""]))
+        print("\n".join(summary(found)))
+    if arguments.record:
+        caught = [one.caught for one in found]
+        _record(arguments.record, caught, {one.caught.name: one.known() for one in found})
+    return 0 if all(one.good for one in found) else 1
 
 
 def _tell(found: Sequence[Caught]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from liftlog.core.guards import REMOVABLE
 from liftlog.types import LiftlogError
 from liftlog_sim.catalogue.history import ORIGINS, WAITING, Origin
+from liftlog_sim.explain.words import many
 from liftlog_sim.profiles.mutants import Mutant
 from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
 
@@ -62,7 +63,11 @@ def _caught(known: KnownCatch | None) -> str:
     text = f"{known.invariant}, seed {known.seed}, the {_ordinal(known.searched)} of its profiles"
     if known.simulated_s is not None and known.cpu_s is not None:
         text += f"; {known.simulated_s:,.0f} s simulated in {known.cpu_s:.1f} s of CPU"
-    return text + (f"; shrunk to {known.shrunk}" if known.shrunk else "")
+    if known.shrunk is not None:
+        text += f"; shrunk to {many(known.shrunk, 'fault or operation', 'faults and operations')}"
+        text += f", {many(known.fates, 'message fate')}" if known.fates else ""
+        text += f", in {known.shrink_cpu_s:.1f} s" if known.shrink_cpu_s is not None else ""
+    return text
 
 
 def _ordinal(number: int) -> str:
@@ -73,9 +78,10 @@ def _ordinal(number: int) -> str:
 def table(chosen: Sequence[Mutant], known: Mapping[str, KnownCatch]) -> list[str]:
     """The table of docs/mutants.md. A column that the record has nothing for is left out."""
     timed = any(known[one.name].cpu_s for one in chosen if one.name in known)
-    shrunk = any(known[one.name].shrunk for one in chosen if one.name in known)
+    shrunk = any(known[one.name].shrunk is not None for one in chosen if one.name in known)
     titles = ["bug", "row", "rule", "what is wrong", "source", "lesson", "before", "caught by", "seeds"]
-    titles += ["simulated s", "CPU s"] * timed + ["shrunk to"] * shrunk
+    titles += ["simulated s", "CPU s"] * timed
+    titles += ["shrunk to", "and fates", "in CPU s"] * shrunk
     lines = [_row(titles), "|" + "---|" * len(titles)]
     for mutant in chosen:
         origin = ORIGINS[mutant.name]
@@ -86,11 +92,16 @@ def table(chosen: Sequence[Mutant], known: Mapping[str, KnownCatch]) -> list[str
         times = ("", "")
         if found.simulated_s is not None and found.cpu_s is not None:
             times = (f"{found.simulated_s:,.0f}", f"{found.cpu_s:.1f}")
-        cells += [*times] * timed + [str(found.shrunk or "")] * shrunk
+        sizes = (_number(found.shrunk), _number(found.fates), _number(found.shrink_cpu_s))
+        cells += [*times] * timed + [*sizes] * shrunk
         lines.append(_row(cells))
     lines += ["", "Of the literature these rows are not planted:", "", "| row | bug | source | why |"]
     lines.append("|---|---|---|---|")
     return lines + [_row([str(one.row), one.bug, one.source, one.why]) for one in WAITING]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -105,7 +105,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """The command line that runs exactly this again."""
     trace_hash: str
     story: list[str]
-    """Lines of at most 100 characters, causes first."""
+    """Lines of at most 110 characters, causes first."""
     trace: list[TracedStep]
     changes: list[dict[str, Any]]
     """For each step what it changed on its node (`explain/states.py`); at a process's first step

@@ -30,14 +30,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A world: everything that is the seed's, and what was stated of it."""
+    """A world: what was stated of it, and the seed that decides the rest."""
 
     knobs: Knobs
     plan: Plan
+    seed: int
 
-    def cost(self) -> tuple[int, int]:
-        """How large it is: its entries, then its time."""
-        return len(self.plan.names()), self.knobs.duration_us
+    def options(self, options: RunOptions) -> RunOptions:
+        """These, with its own seed."""
+        return msgspec.structs.replace(options, seed=self.seed)
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -112,6 +113,14 @@ class Court:
         found = self._verdicts[key] = self._judge(candidate)
         return found
 
+    def draw(self, candidate: Candidate) -> Candidate | None:
+        """The same world, with all that chance decides in it stated; None if it violates nothing in time."""
+        self.runs += 1
+        options = candidate.options(self.options)
+        most_us = candidate.knobs.duration_us if self.limit_us else 0
+        drawn, result = drawn_candidate(options, candidate.knobs, candidate.plan, most_us)
+        return drawn if result is not None and not result.good else None
+
     def is_clean(self, candidate: Candidate) -> bool:
         """Whether nothing is violated without the mutant, so that a test of this world can pass."""
         if not self.options.mutant:
@@ -141,23 +150,33 @@ class Court:
 
 def run_candidate(options: RunOptions, candidate: Candidate, limit_us: int = 0) -> RunResult | None:
     """Run a candidate; None if `limit_us` came before anything was violated. Raises LiftlogError."""
+    return _run(candidate.options(options), candidate.knobs, candidate.plan, limit_us, [], noting=False)
 
+
+def drawn_candidate(
+    options: RunOptions, knobs: Knobs, plan: Plan, limit_us: int = 0
+) -> tuple[Candidate, RunResult | None]:
+    """The whole world, with all that chance decided in it stated; what it violates, None if `limit_us` came
+    before that. Raises LiftlogError.
+    """
+    seen: list[World] = []
+    result = _run(options, knobs, plan, limit_us, seen, noting=True)
+    return Candidate(knobs, seen[0].drawn(), options.seed), result
+
+
+def _run(
+    options: RunOptions, knobs: Knobs, plan: Plan, limit_us: int, seen: list[World], *, noting: bool
+) -> RunResult | None:
     def watch(world: World) -> None:
+        seen.append(world)
         if limit_us:
             world.kernel.at(limit_us, _stop)
 
     try:
-        return run_world(options, candidate.knobs, candidate.plan, watch)
+        return run_world(options, knobs, plan, watch, noting=noting)
     except _TimeIsUp:
         return None
 
 
 def _stop(first: Any, second: Any) -> None:
     raise _TimeIsUp
-
-
-def drawn_candidate(options: RunOptions, knobs: Knobs, plan: Plan) -> tuple[Candidate, RunResult]:
-    """The whole world, with all that chance decided in it stated. Raises LiftlogError."""
-    seen: list[World] = []
-    result = run_world(options, knobs, plan, seen.append, noting=True)
-    return Candidate(knobs, seen[0].drawn()), result

@@ -108,11 +108,16 @@ def add_shrink(verbs: Any) -> None:
     parser.set_defaults(run=_shrink)
 
 
+def check_budget(seconds: float) -> None:
+    """Whether that is a time to shrink for. Raises LiftlogError."""
+    if not 0 < seconds <= 100_000:
+        raise LiftlogError(f"--seconds {seconds:g} is out of range; choose more than 0, to 100000")
+
+
 def _shrink(arguments: argparse.Namespace) -> int:
     from liftlog_sim.explain.shrinking import shrink, summary_of
 
-    if not 0 < arguments.seconds <= 100_000:
-        raise LiftlogError(f"--seconds {arguments.seconds:g} is out of range; choose more than 0, to 100000")
+    check_budget(arguments.seconds)
 
     def say(line: str) -> None:
         if not arguments.json:

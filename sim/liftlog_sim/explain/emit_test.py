@@ -20,11 +20,13 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def file_of(options: RunOptions, candidate: Candidate, fingerprint: Fingerprint, finding: str) -> str:
-    """The source of a test module."""
+def file_of(
+    options: RunOptions, candidate: Candidate, fingerprint: Fingerprint, finding: str, found_in: int
+) -> str:
+    """The source of a test module. `found_in`: the seed that was shrunk."""
     bug = re.sub(r"\W", "_", options.mutant)
     what = " ".join(finding.split())
-    head = f"{fingerprint} in a world of {sizes(candidate.plan)}; shrunk from seed {options.seed}."
+    head = f"{fingerprint} in a world of {sizes(candidate.plan)}; shrunk from seed {found_in}."
     about = "\n".join(textwrap.wrap(what, _WIDTH)[:4])
     knobs = pformat(stated(candidate.knobs), width=_WIDTH, sort_dicts=False)
     extra = ", refine=True" if options.refine else ""

@@ -9,6 +9,7 @@ does, and it names the step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,7 @@ from liftlog_sim.kernel import SECOND
 from liftlog_sim.refine.replicas import Refining
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
-from liftlog_sim.runs.trace import plain
+from liftlog_sim.runs.trace import plain, raised, raising_event
 from liftlog_sim.sweeps.record import sources_hash
 from liftlog_sim.world import World
 
@@ -60,6 +61,7 @@ class Witness:
         """`strict`: the model ends the run where it says no, as in a refined run."""
         self.world = world
         world.observer.on_step = self._step
+        world.observer.on_raised = self._raised
         world.observer.refining = _Model(world, self, strict)
         told = world.account.on_row
 
@@ -76,21 +78,23 @@ class Witness:
         self.happenings.append(Happening(now_us, len(self.trace), what, detail, named_node(detail)))
 
     def _step(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
-        assert machine.node is not None
+        told = None if event is None else plain(event)
+        self._note(machine, event, told, effects, [plain(effect) for effect in effects])
+
+    def _raised(self, machine: Machine, event: Event | None, error: Exception) -> None:
+        """A step that came to nothing: nobody else sees it."""
+        started = self._states.get(machine.number, (0, {}))[0] == machine.restarts
+        self._note(machine, event, raising_event(event, started), [], [raised(error)])
+
+    def _note(
+        self, machine: Machine, event: Event | None, told: Any, effects: list[Effect], asked: list[Any]
+    ) -> None:
         kernel, number = self.world.kernel, machine.number
-        self.trace.append(
-            TracedStep(
-                kernel.now_us,
-                number,
-                None if event is None else plain(event),
-                [plain(effect) for effect in effects],
-                kernel.trace_hash,
-            )
-        )
+        self.trace.append(TracedStep(kernel.now_us, number, told, asked, kernel.trace_hash))
         run, before = self._states.get(number, (0, {}))
         if run != machine.restarts:
             self._origins.began(number)
-        after = state_of(machine.node)
+        after = state_of(machine.node) if machine.node is not None else {}
         self.befores, changed = difference(before, after)
         self.changes.append(after if run != machine.restarts else changed)
         self._states[number] = machine.restarts, after

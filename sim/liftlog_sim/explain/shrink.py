@@ -16,17 +16,27 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_sim.chance.plan import Plan, fault_name
+from liftlog_sim.chance.plan import DRAWN, Plan, fault_name
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.network import NetworkOptions
 from liftlog_sim.explain.bundle import Bundle
 from liftlog_sim.explain.candidates import Candidate, Court, drawn_candidate, fingerprint_of
+from liftlog_sim.explain.words import many
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
 Report = Callable[[str], None]
 SLACK_US = 10 * MILLISECOND
 _READY_US = 3 * SECOND
 """About then streams are there and clients begin."""
+LONG_US = 15 * SECOND
+SEEDS = 30
+"""So many other worlds are drawn for a failure that takes longer than that to come."""
+FEW = 6
+"""So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
+MANY = 12
+"""More faults and operations than that are too many."""
+CHANCES, CHANCES_S = 8, 10.0
+"""So many seeds are tried with each part, and so long in all, unless too much is left."""
 _KEPT = ("profile", "nodes", "streams", "duration_us")
 """Parameters that are not simply set to what they are by default."""
 
@@ -50,14 +60,13 @@ def counts(plan: Plan) -> tuple[int, int, int]:
     return len(plan.faults or ()) + len(plan.hunts or ()), len(plan.operations or ()), len(plan.fates or ())
 
 
-def many(number: int, what: str) -> str:
-    """`1 node`, `3 nodes`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def sizes(plan: Plan) -> str:
     """A plan's size in words."""
-    faults, operations, fates = counts(plan)
+    return in_words(*counts(plan))
+
+
+def in_words(faults: int, operations: int, fates: int) -> str:
+    """So many of each."""
     return f"{many(faults, 'fault')}, {many(operations, 'operation')}, {many(fates, 'message fate')}"
 
 
@@ -77,7 +86,7 @@ class Shrinker:
         self._report = report
         options = settings.options
         whole, result = drawn_candidate(options, settings.knobs, bundle.plan)
-        if result.good:
+        if result is None or result.good:
             raise LiftlogError(
                 f"this world does not fail any more; the bundle shows {bundle.violation.invariant}. "
                 "See 'liftlog sim replay' whether the code is another one"
@@ -89,7 +98,11 @@ class Shrinker:
                 f"this world violates {result.invariant} now; the bundle shows {bundle.violation.invariant}"
             )
         self.court.expect_by(self.at_us)
-        self._stage = ""
+        self._seed = options.seed
+        self._others = 0
+        """Worlds that were drawn."""
+        self._chances_s = 0.0
+        """What was spent on other chances."""
 
     def run(self) -> Shrunk:
         """Shrink until nothing helps any more or the budget is spent."""
@@ -99,15 +112,17 @@ class Shrinker:
             before = self.best
             for stage, act in (
                 ("time", self._cut_time),
+                ("healing", self._heal_sooner),
                 ("kinds", self._without_kinds),
                 ("late start", self._start_late),
+                ("other seeds", self._fail_sooner),
                 ("clients", self._without_clients),
                 ("parts", self._without_parts),
                 ("nodes and streams", self._fewer_nodes),
                 ("parameters", self._simpler_knobs),
                 ("lengths", self._simpler_values),
+                ("other chances", self._with_other_chances),
             ):
-                self._stage = stage
                 size = self.best
                 act()
                 if self.best != size:
@@ -134,32 +149,42 @@ class Shrinker:
         at_us = self.court.fails(candidate)
         if at_us < 0:
             return False
-        if candidate.knobs != self.best.knobs and not self.court.is_clean(candidate):
+        other = candidate.knobs != self.best.knobs or candidate.seed != self.best.seed
+        if other and not self.court.is_clean(candidate):
             return False  # It would fail without the mutant as well.
         self.best, self.at_us = candidate, at_us
         self.court.expect_by(at_us)
         return True
 
     def _try_plan(self, plan: Plan) -> bool:
-        return self._try(Candidate(self.best.knobs, plan))
+        return self._try(msgspec.structs.replace(self.best, plan=plan))
 
     def _try_knobs(self, **changes: Any) -> bool:
-        return self._try(Candidate(msgspec.structs.replace(self.best.knobs, **changes), self.best.plan))
+        knobs = msgspec.structs.replace(self.best.knobs, **changes)
+        return self._try(msgspec.structs.replace(self.best, knobs=knobs))
+
+    @property
+    def _struck_us(self) -> int:
+        """When it is violated, or everything is healed, if that comes first."""
+        return min(self.at_us, self.best.knobs.duration_us)
 
     # -- stages --------------------------------------------------------------------------------------------
 
     def _cut_time(self) -> None:
         """What comes after the violation, and the time itself."""
-        plan, end_us = self.best.plan, self.at_us
-        early = Plan(
-            faults=_before(plan.faults, lambda fault: fault.at_us, end_us),
-            operations=_before(plan.operations, lambda one: one.at_us, end_us),
-            hunts=plan.hunts,
-            fates=_before(plan.fates, lambda fate: fate.second * SECOND, end_us),
-        )
-        self._try_plan(early)
+        end_us = self.at_us
+        self._try_plan(_until(self.best.plan, end_us))
         if end_us + SLACK_US < self.best.knobs.duration_us:
             self._try_knobs(duration_us=end_us + SLACK_US)
+
+    def _heal_sooner(self) -> None:
+        """What shows when everything is healed may have been there long before."""
+        if self.court.limit_us:
+            return
+        for share in (16, 8, 4, 2):
+            end_us = self.best.knobs.duration_us // share
+            if end_us >= _READY_US and self._try(_healed_at(self.best, end_us)):
+                return
 
     def _without_kinds(self) -> None:
         """All of one kind at once: what is mostly noise first."""
@@ -170,7 +195,7 @@ class Shrinker:
     def _start_late(self) -> None:
         """Nothing happens but shortly before the violation; then all of it sooner."""
         for window_us in (SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND, 32 * SECOND):
-            first_us = self.at_us - window_us
+            first_us = self._struck_us - window_us
             if first_us < _READY_US or self._try_plan(_since(self.best.plan, first_us)):
                 break
         first_s = min((time_us // SECOND for time_us in _times(self.best.plan)), default=0)
@@ -179,6 +204,17 @@ class Shrinker:
             if self._try_plan(_sooner(self.best.plan, sooner_s)):
                 self._cut_time()
             sooner_s //= 2
+
+    def _fail_sooner(self) -> None:
+        """A long world may need all that happens in it; but in another one of its kind the same may come much
+        sooner. So others are drawn with the same parameters.
+        """
+        while self._struck_us > LONG_US and self._others < SEEDS and not self.court.over:
+            self._others += 1
+            knobs = msgspec.structs.replace(self.best.knobs, duration_us=self._struck_us // 2)
+            found = self.court.draw(Candidate(knobs, DRAWN, self._seed + self._others))
+            if found is not None and self._try(found):
+                self._cut_time()
 
     def _without_clients(self) -> None:
         """One client after the other, and one link's fates after the other."""
@@ -274,6 +310,47 @@ class Shrinker:
         entries = list(getattr(self.best.plan, kind))
         entries[place] = msgspec.structs.replace(entries[place], **changes)
         return self._try_plan(msgspec.structs.replace(self.best.plan, **{kind: tuple(entries)}))
+
+    def _with_other_chances(self) -> None:
+        """What is left may hang together by its exact moments alone: take anything away, and all that is
+        drawn comes a little otherwise. So parts are taken away while another seed draws the rest.
+        """
+        faults, operations, fates = counts(self.best.plan)
+        if faults + operations + fates <= FEW:
+            return
+        patience_s = CHANCES_S if faults + operations <= MANY else 1e9
+        started_s = self.court.spent_s - self._chances_s
+        names = self.best.plan.names()
+        part = (len(names) + 1) // 2
+        while part:
+            for end in range(len(names), 0, -part):
+                less = self.best.plan.without(names[max(0, end - part) : end])
+                for more in range(1, CHANCES + 1):
+                    seed = self.best.seed + more
+                    helped = self._try(msgspec.structs.replace(self.best, plan=less, seed=seed))
+                    self._chances_s = self.court.spent_s - started_s
+                    if helped:
+                        self._cut_time()
+                        return
+                    if self._chances_s > patience_s or self.court.over:
+                        return
+            part //= 2
+
+
+def _healed_at(candidate: Candidate, end_us: int) -> Candidate:
+    """Faults and operations end then."""
+    knobs = msgspec.structs.replace(candidate.knobs, duration_us=end_us)
+    return msgspec.structs.replace(candidate, knobs=knobs, plan=_until(candidate.plan, end_us))
+
+
+def _until(plan: Plan, end_us: int) -> Plan:
+    """What happens up to a time. Hunts strike when they do."""
+    return Plan(
+        faults=_before(plan.faults, lambda fault: fault.at_us, end_us),
+        operations=_before(plan.operations, lambda one: one.at_us, end_us),
+        hunts=plan.hunts,
+        fates=_before(plan.fates, lambda fate: fate.second * SECOND, end_us),
+    )
 
 
 def _since(plan: Plan, first_us: int) -> Plan:

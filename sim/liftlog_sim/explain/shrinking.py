@@ -14,7 +14,8 @@ from liftlog_sim.explain.candidates import Fingerprint
 from liftlog_sim.explain.emit_test import file_of
 from liftlog_sim.explain.failures import check_folder
 from liftlog_sim.explain.recording import bundle_of
-from liftlog_sim.explain.shrink import Report, Shrinker, many, sizes
+from liftlog_sim.explain.shrink import Report, Shrinker, sizes
+from liftlog_sim.explain.words import many
 from liftlog_sim.kernel import SECOND
 
 FINDS = 3
@@ -53,7 +54,8 @@ def shrink(path: Path, seconds: float, folder: Path | None, report: Report) -> t
     check_folder(folder)
     shrinker = Shrinker(bundle, seconds, report)
     found = shrinker.run()
-    options, court, candidate = bundle.settings.options, shrinker.court, found.candidate
+    court, candidate = shrinker.court, found.candidate
+    options = candidate.options(court.options)
     stem = re.sub(r"(\.shrunk)?\.json(\.gz)?$", "", path.name)
     small = folder / f"{stem}.shrunk.json.gz"
     replay = f"liftlog sim replay {small}"
@@ -63,9 +65,8 @@ def shrink(path: Path, seconds: float, folder: Path | None, report: Report) -> t
     test = folder / f"test_{re.sub(r'[^a-z0-9]+', '_', stem.lower())}.py"
     try:
         plan.write_bytes(encode(candidate.plan))
-        test.write_text(
-            file_of(options, candidate, court.wanted, smallest.violation.finding), encoding="utf-8"
-        )
+        source = file_of(options, candidate, court.wanted, smallest.violation.finding, bundle.seed)
+        test.write_text(source, encoding="utf-8")
     except OSError as error:
         raise LiftlogError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
     result = ShrinkResult(
@@ -98,7 +99,8 @@ def _keep_finds(shrinker: Shrinker, folder: Path, stem: str) -> dict[str, str]:
         name = "-".join(part for part in (fingerprint.invariant, *fingerprint.action.split()) if part)
         path = folder / f"{stem}.find-{name}.json.gz"
         replay = f"liftlog sim replay {path}"
-        write(bundle_of(court.options, candidate.knobs, candidate.plan, replay=replay), path)
+        options = candidate.options(court.options)
+        write(bundle_of(options, candidate.knobs, candidate.plan, replay=replay), path)
         kept[fingerprint] = path
     return {str(fingerprint): str(path) for fingerprint, path in kept.items()}
 

@@ -17,11 +17,16 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.bundle import Bundle, Disagreed, Happening
 from liftlog_sim.explain.cone import GROUP, Cone, partition_in
-from liftlog_sim.explain.words import Fact, Narrator
+from liftlog_sim.explain.words import Fact, Narrator, kind_of
 from liftlog_sim.kernel import SECOND
 
-WIDTH = 100
+WIDTH = 110
 LINES = 24
+FEW = 8
+"""So many faults are told whatever else there is."""
+ENOUGH, WORTH = 10, 6.5
+"""When so much is told, only what has at least this weight is added."""
+STARTS = ("start", "stop")
 _ROUTINE = ("controller", "leader", "isr", "truncate", "reset", "rebuild", "damage", "repair", "heal")
 """Rows of the world that steps tell better themselves."""
 _HISTORY = re.compile(r"\[([^\[\]]*?)\.\. (\d+)\]")
@@ -49,18 +54,21 @@ class Focus(msgspec.Struct):
     partitions: list[str]
     nodes: list[int]
     offsets: list[tuple[int, int]]
-    """Offsets of a partition or indexes of the group's log, end excluded."""
-    numbers: list[int]
-    """Terms and epochs."""
+    """Of these partitions, end excluded."""
+    indexes: list[tuple[int, int]]
+    """Of the group's log, end excluded."""
+    epochs: list[int]
+    terms: list[int]
     emphasis: str = ""
 
     def touches(self, fact: Fact) -> float:
         """How much a fact is about it."""
         found = 0.0
         start, end = fact.span
-        if end > start and any(start < high and low < end for low, high in self.offsets):
+        spans, numbers = (self.indexes, self.terms) if fact.subject == GROUP else (self.offsets, self.epochs)
+        if end > start and any(start < high and low < end for low, high in spans):
             found += 4.0
-        if any(number in self.numbers for number in fact.numbers):
+        if any(number in numbers for number in fact.numbers):
             found += 1.5
         if fact.node in self.nodes:
             found += 1.0
@@ -71,20 +79,29 @@ class Focus(msgspec.Struct):
 
 def focus_of(finding: str) -> Focus:
     """Read a finding."""
-    offsets = [
-        (int(low), int(high or low) + 1)
-        for low, high in re.findall(r"\b(?:offsets?|index|entry) (\d+)(?:\.\.(\d+))?", finding)
-    ]
+    offsets = _ranges(r"offsets?", finding)
     offsets += [(int(low), int(high)) for low, high in re.findall(r"\[(\d+), (\d+)\)", finding)]
     histories = [_history(*found) for found in _HISTORY.findall(finding)]
     if len(histories) >= 2:
         offsets.append(_differ(histories[0], histories[1]))
     return Focus(
         partitions=list(dict.fromkeys(re.findall(r"\b(\d+/\d+)\b", finding))),
-        nodes=list(dict.fromkeys(map(int, re.findall(r"\b(?:node|of) (\d+)\b(?!/)", finding)))),
+        nodes=_numbers(r"\b(?:node|of) (\d+)\b(?!/)", finding),
         offsets=offsets,
-        numbers=list(dict.fromkeys(map(int, re.findall(r"\b(?:term|epoch) (\d+)", finding)))),
+        indexes=_ranges(r"(?:index|entry)", finding),
+        epochs=_numbers(r"\bepoch (\d+)", finding),
+        terms=_numbers(r"\bterm (\d+)", finding),
     )
+
+
+def _ranges(noun: str, finding: str) -> list[tuple[int, int]]:
+    """`offset 3` and `offsets 3..7`, end excluded."""
+    found = re.findall(rf"\b{noun} (\d+)(?:\.\.(\d+))?", finding)
+    return [(int(low), int(high or low) + 1) for low, high in found]
+
+
+def _numbers(pattern: str, finding: str) -> list[int]:
+    return list(dict.fromkeys(map(int, re.findall(pattern, finding))))
 
 
 def _history(starts: str, end: str) -> list[tuple[int, int]]:
@@ -120,8 +137,9 @@ def _ranked(
     facts: dict[str, Fact] = {}
     for fact in told:
         emphasised = bool(focus.emphasis) and focus.emphasis in fact.text
+        # What contradicts it may be known to others only.
         if (
-            (fact.at_step not in steps and not emphasised)
+            (fact.at_step not in steps and not emphasised and focus.touches(fact) < 4)
             or fact.at_step > target
             or fact.subject not in wanted
         ):
@@ -134,26 +152,31 @@ def _ranked(
 
     def rank(weight: float, step: int, told: Fact | Happening) -> None:
         late = step / max(1, target)
-        ranked.append((weight + 3.0 * late + 2.0 * (target - step < 60), step, told))
+        ranked.append((weight + 3.0 * late + 2.0 * (target - step < min(60, target // 5)), step, told))
 
     for fact in facts.values():
-        weight = fact.weight + focus.touches(fact)
-        if about_partition and fact.subject == GROUP and fact.weight < 5:
-            weight -= 2
+        weight = fact.weight + focus.touches(fact) + 3.0 * (fact.at_step not in steps)
+        if about_partition and fact.subject == GROUP:
+            weight += 1 if fact.about in focus.partitions else -2
         if disagreed is not None and abs(fact.at_step - disagreed.at_step) < 1:
             weight += 20
         if fact.at_step == target:
             weight += 8
         rank(weight, fact.at_step, fact)
-    for happening in bundle.happenings:
-        if happening.before_step > target + (target == len(bundle.trace) - 1) or happening.what in _ROUTINE:
-            continue
-        if happening.node and happening.node not in nodes:
-            continue
-        weight = 4.0 + (happening.node in focus.nodes) - 1.5 * (happening.what in ("start", "stop"))
+    befell = [
+        one
+        for one in bundle.happenings
+        if one.before_step <= target + (target == len(bundle.trace) - 1)
+        and one.what not in _ROUTINE
+        and (not one.node or one.node in nodes)
+    ]
+    # Where little befell the world, it is what is left of more: each of it was needed.
+    few = 6.0 if len(befell) <= FEW else 0.0
+    for happening in befell:
+        weight = 4.0 + few + (happening.node in focus.nodes) - (1.5 + few) * (happening.what in STARTS)
         rank(weight, happening.before_step, happening)
     ranked.sort(key=lambda each: (-each[0], -each[1]))
-    return [told for _, _, told in ranked]
+    return [told for place, (weight, _, told) in enumerate(ranked) if place < ENOUGH or weight >= WORTH]
 
 
 def _place(told: Fact | Happening) -> tuple[int, int]:
@@ -220,18 +243,9 @@ def _told(
 def _silent(bundle: Bundle, disagreed: Disagreed) -> list[str]:
     """The step to which the model says no, where nothing else is to be told of it."""
     step = bundle.trace[disagreed.at_step]
-    what = "starts" if step.event is None else f"takes {_kind(step.event)}"
+    what = "starts" if step.event is None else f"takes {kind_of(step.event)}"
     first = f"{step.at_us / SECOND:9.4f} #{disagreed.at_step:<6} "
     return [*_wrapped(f"node {step.node} {what}", first, 1), *_says_no(disagreed)]
-
-
-def _kind(event: list[object]) -> str:
-    name, fields = event
-    assert isinstance(fields, dict)
-    if name == "Received":
-        return f"{fields['message'][0]} from node {fields['sender']}"
-    where = partition_in(fields)
-    return f"{name} of {where}" if where else f"{name}"
 
 
 def tell(bundle: Bundle) -> list[str]:
@@ -247,7 +261,9 @@ def tell(bundle: Bundle) -> list[str]:
         end += _wrapped(f"{violation.rule}: {violation.sentence}", " " * 13, 3)
     if violation.at_step < 0:
         return end
-    subjects = focus.partitions or [GROUP]
+    event = bundle.trace[violation.at_step].event
+    about = partition_in(event[1]) if event is not None else ""
+    subjects = focus.partitions or [about or GROUP]
     return _told(bundle, violation.at_step, subjects, focus, end, bundle.disagreement)
 
 
@@ -259,12 +275,19 @@ def why(bundle: Bundle, step: int) -> list[str]:
     facts = [fact for fact in Narrator(bundle).facts if fact.at_step == step]
     what = "; ".join(fact.text for fact in facts)
     if not what:
-        what = f"node {traced.node} " + ("starts" if traced.event is None else f"takes {_kind(traced.event)}")
+        what = f"node {traced.node} " + (
+            "starts" if traced.event is None else f"takes {kind_of(traced.event)}"
+        )
     changed = ", ".join(f"{name} = {value}" for name, value in list(bundle.changes[step].items())[:6])
     end = _wrapped(what, f"{traced.at_us / SECOND:9.4f} => ", 3)
     end += _wrapped(f"changed: {changed or 'nothing'}", " " * 13, 2)
     about = partition_in(traced.event[1]) if traced.event is not None else ""
-    spans = [fact.span for fact in facts if fact.span[1]]
-    numbers = [number for fact in facts for number in fact.numbers]
-    focus = Focus([about] if about else [], [traced.node], spans, numbers)
+    focus = Focus(
+        partitions=[about] if about else [],
+        nodes=[traced.node],
+        offsets=[fact.span for fact in facts if fact.span[1] and fact.subject != GROUP],
+        indexes=[fact.span for fact in facts if fact.span[1] and fact.subject == GROUP],
+        epochs=[number for fact in facts for number in fact.numbers if fact.subject != GROUP],
+        terms=[number for fact in facts for number in fact.numbers if fact.subject == GROUP],
+    )
     return _told(bundle, step, [about or GROUP], focus, end, None)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from liftlog_sim.explain.bundle import Bundle, TracedStep
+from liftlog_sim.explain.command_words import command_words, partition_of
 from liftlog_sim.explain.cone import GROUP, partition_in
 from liftlog_sim.explain.states import State
 from liftlog_sim.runs.trace import read_batch
@@ -29,6 +30,8 @@ class Fact(msgspec.Struct, frozen=True):
     """Of offsets or indexes, end excluded, that it is about."""
     numbers: tuple[int, ...] = ()
     """Terms or epochs that it is about."""
+    about: str = ""
+    """The partition of which it speaks, though it is the group's."""
 
 
 class Narrator:
@@ -61,6 +64,9 @@ class Narrator:
             ),
             "Scrubbed": self._scrubbed,
         }
+        self._asked: set[str] = set()
+        self._entries: dict[tuple[int, int], Any] = {}
+        """What the entries of a node's group log say, by node and index."""
         for step in range(len(bundle.trace)):
             self._tell(step)
 
@@ -73,19 +79,21 @@ class Narrator:
         text: str,
         span: tuple[int, int] = (0, 0),
         numbers: tuple[int, ...] = (),
+        about: str = "",
     ) -> None:
-        self.facts.append(
-            Fact(self._step, self._node, weight, subject, f"node {self._node} {text}", span, numbers)
-        )
+        text = f"node {self._node} {text}"
+        self.facts.append(Fact(self._step, self._node, weight, subject, text, span, numbers, about))
 
     def _tell(self, step: int) -> None:
         traced = self._bundle.trace[step]
         changed = self._bundle.changes[step]
         self._step, self._node = step, traced.node
         if traced.event is None:
-            self._former[traced.node] = self._state.get(traced.node, {})
+            # A process that ended before it opened a log knew nothing of it.
+            self._former.setdefault(traced.node, {}).update(self._state.get(traced.node, {}))
             self._state[traced.node] = {}
             self._started(changed)
+        self._learn(traced)
         before = self._state.setdefault(traced.node, {})
         after = {**before, **changed}
         if traced.event is not None:
@@ -134,9 +142,8 @@ class Narrator:
         if voted and vote not in (0, self._node) and message == "VoteRequest":
             early = _leaves_early(traced, "VoteReply", "SaveHardState")
             also = "; its answer leaves before that is synced" if early else ""
-            also += (
-                f" (candidate's log: {letter['last_index']} entries, the last of term {letter['last_term']})"
-            )
+            length = many(letter["last_index"], "entry")
+            also += f" (candidate's log: {length}, the last of term {letter['last_term']})"
             text = f"gives node {vote} its vote in term {term}{also}"
             self._say(6 + early, GROUP, text, numbers=(term,))
         elif message == "VoteRequest" and not letter["pre_vote"] and _grants(traced):
@@ -144,7 +151,7 @@ class Narrator:
             self._say(6, GROUP, text, numbers=(letter["term"],))
         last, was_last = after.get("raft last", 0), before.get("raft last", 0)
         if last < was_last:
-            text = f"cuts the group's log from {was_last} entries to {last} (node {sender} leads)"
+            text = f"cuts the group's log from {many(was_last, 'entry')} to {last} (node {sender} leads)"
             self._say(6, GROUP, text, (last + 1, was_last + 1), (term,))
         elif last > was_last and message == "AppendRequest":
             early = _leaves_early(traced, "AppendReply", "AppendLog")
@@ -153,16 +160,47 @@ class Narrator:
             self._say(1.5 + early, GROUP, text, (was_last + 1, last + 1), (letter["term"],))
         elif last > was_last:
             text = f"as controller of term {term} proposes {_entries(was_last + 1, last + 1)}"
-            self._say(2, GROUP, text, (was_last + 1, last + 1), (term,))
+            self._entries_say(2, text, was_last + 1, last + 1, term)
         commit, was_commit = after.get("raft commit", 0), before.get("raft commit", 0)
         if commit > was_commit:
             how = f"as node {sender} says" if message else "by its own synced copy"
             if message == "AppendReply":
                 how = f"with the answer of node {sender}"
             text = f"takes {_entries(was_commit + 1, commit + 1)} for committed, {how}"
-            self._say(2.5, GROUP, text, (was_commit + 1, commit + 1), (term,))
+            heard = 1.5 if message == "AppendRequest" else 2.5
+            self._entries_say(heard, text, was_commit + 1, commit + 1, term)
         if changed.get("incarnation"):
-            self._say(3, GROUP, f"is registered as incarnation {changed['incarnation']}")
+            again = 5 if self._former.get(self._node) else 2
+            self._say(again, GROUP, f"is registered as incarnation {changed['incarnation']}")
+
+    def _learn(self, traced: TracedStep) -> None:
+        """Entries of the group's log that this node has sent or received."""
+        letters = [fields["message"] for name, fields in traced.effects if name == "Send"]
+        if traced.event is not None and traced.event[0] == "Received":
+            letters.append(traced.event[1]["message"])
+        for name, letter in letters:
+            if name == "AppendRequest":
+                for _, entry in letter["entries"]:
+                    self._entries[traced.node, entry["index"]] = entry["data"]
+
+    def _entries_say(self, weight: float, text: str, start: int, end: int, term: int) -> None:
+        """Say something about entries of the group's log, with what they say. Where all of them are about one
+        partition, that is a fact about it.
+        """
+        commands = [self._entries.get((self._node, index)) for index in range(start, end)]
+        said = [words for words in map(command_words, commands) if words]
+        if 0 < len(said) <= 2:
+            text += f": {'; '.join(said)}"
+        about = {partition_of(command) for command in commands}
+        partition = about.pop() if len(about) == 1 else ""
+        self._say(weight, GROUP, text, (start, end), (term,), partition)
+
+    def _asks(self, command: Any) -> None:
+        """A node asks the group for something, for the first time."""
+        if isinstance(command, list) and str(command[1]["request"]) not in self._asked:
+            self._asked.add(str(command[1]["request"]))
+            words = f"asks the group: {command_words(command)}"
+            self._say(2, GROUP, words, about=partition_of(command))
 
     def _partition(
         self, traced: TracedStep, partition: str, before: State, after: State, changed: State
@@ -174,6 +212,8 @@ class Narrator:
             return f"{partition} {name}" in changed
 
         epoch, role = get("epoch"), get("role")
+        if moved("LEO") and get("LEO", before) is None:
+            self._found(partition, get("LEO"))
         if (moved("role") or moved("epoch")) and role == "leader":
             text = f"becomes leader of {partition} in epoch {epoch}; its log ends at {get('LEO')}"
             self._say(8, partition, text, (get("LEO") or 0, (get("LEO") or 0) + 1), (epoch,))
@@ -237,11 +277,22 @@ class Narrator:
                 self._say(1, partition, f"asks its disk for {partition} from {fields['offset']}")
             elif name == "Send" and fields["message"][0] == "FetchReply":
                 self._fetch_reply(fields["message"][1], fields["to"])
+            elif name == "Send" and fields["message"][0] == "Forward":
+                self._asks(fields["message"][1]["command"])
             elif name == "CheckpointHw":
                 text = f"has the HW {fields['hw']} of {partition} remembered on its disk"
                 self._say(1, partition, text)
+            elif name == "Raised":
+                self._raised(traced, fields)
             elif name == "StopNode":
                 self._say(8, GROUP, f"ends its process: {fields['reason']}")
+
+    def _raised(self, traced: TracedStep, fields: Any) -> None:
+        event = traced.event
+        subject = (partition_in(event[1]) if event is not None else "") or GROUP
+        over = f"over {kind_of(event)}" if event is not None else "as it starts"
+        where = f" ({fields['place']})" if fields["place"] else ""
+        self._say(10, subject, f"raises {over}: {fields['error']}{where}")
 
     def _append(self, traced: TracedStep, partition: str, fields: Any, after: State) -> None:
         for start, end, epoch in _batches(fields["batches"]):
@@ -334,12 +385,18 @@ class Narrator:
         if not partition:
             return
         leo = self._opened[self._node, partition] = summary["leo"]
-        former = self._former.get(self._node, {}).get(f"{partition} durable LEO")
-        if former is not None and former > leo:
-            text = f"opens {partition} up to {leo}; before its process ended {former} was durable"
-            self._say(7, partition, text, (leo, former))
-        else:
+        if not self._found(partition, leo):
             self._say(2, partition, f"opens {partition} up to {leo}")
+
+    def _found(self, partition: str, leo: int) -> bool:
+        """Say what a process begins with, if it is less than the one before it had: once."""
+        known = self._former.get(self._node, {})
+        former = known.pop(f"{partition} durable LEO", None)
+        if former is None or former <= leo:
+            return False
+        text = f"finds its copy of {partition} to end at {leo}; before its process ended {former} was durable"
+        self._say(8, partition, text, (leo, former))
+        return True
 
     def _scrubbed(self, fields: Any) -> None:
         if fields["damage"]:
@@ -374,10 +431,27 @@ class Narrator:
 # -- parts of sentences --------------------------------------------------------------------------------------
 
 
+def many(number: int, noun: str, plural: str = "") -> str:
+    """`1 node`, `3 nodes`."""
+    plural = plural or {"entry": "entries", "batch": "batches"}.get(noun, noun + "s")
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def kind_of(event: list[Any]) -> str:
+    """What an event is, in a word or two."""
+    name, fields = event
+    if name == "Received":
+        return f"{fields['message'][0]} from node {fields['sender']}"
+    if name == "StorageWork":
+        return "what its storage has to do"
+    where = partition_in(fields)
+    return f"{name} of {where}" if where else f"{name}"
+
+
 def _memory(state: State) -> str:
     vote = state.get("raft vote") or 0
     voted = f"its vote for node {vote}" if vote else "no vote"
-    return f"term {state.get('raft term', 0)}, {voted}, {state.get('raft last', 0)} entries"
+    return f"term {state.get('raft term', 0)}, {voted}, {many(state.get('raft last', 0), 'entry')}"
 
 
 def _nodes(nodes: list[int]) -> str:

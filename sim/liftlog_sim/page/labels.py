@@ -10,6 +10,8 @@ from liftlog_sim.page.words import appended, named
 
 def label(event: Any, effects: list[Any], changes: dict[str, Any], logs: dict[str, str]) -> str:
     """The one most telling thing about a step; empty for most steps."""
+    if any(name == "Raised" for name, _ in effects):
+        return "raises"
     if event is None:
         return "starts"
     for name, fields in effects:

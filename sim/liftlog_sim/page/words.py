@@ -12,6 +12,7 @@ from liftlog.messages import (
     FETCH_OK,
     FETCH_UNKNOWN,
 )
+from liftlog_sim.explain.words import many
 from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
 from liftlog_sim.runs.trace import read_batch
 
@@ -52,7 +53,7 @@ KINDS = {
     **dict.fromkeys(
         ("Durable", "StorageFailed", "MetadataStalled", "LogOpened", "LogRead", "TimeFound"), DISK
     ),
-    **dict.fromkeys(("LogStartMoved", "Compacted", "Scrubbed", "LogRepaired"), DISK),
+    **dict.fromkeys(("LogStartMoved", "Compacted", "Scrubbed", "LogRepaired", "StorageWork"), DISK),
 }
 LONGEST = 160
 
@@ -80,7 +81,7 @@ def message_words(message: Any) -> str:
         told.append("pre-vote")
     for key in ("entries", "batches"):
         if fields.get(key):
-            told.append(_count(len(fields[key]), "entry" if key == "entries" else "batch"))
+            told.append(many(len(fields[key]), "entry" if key == "entries" else "batch"))
     return f"{name} ({', '.join(told)})" if told else name
 
 
@@ -102,7 +103,7 @@ def event_words(event: Any, logs: dict[str, str]) -> str:
             what = "a sync" if fields["sync"] else "a write"
             return f"hears that {what} of {log} failed: {fields['error']}"
         case "Published":
-            count = _count(len(fields["messages"]), "message")
+            count = many(len(fields["messages"]), "message")
             return f"takes {count} from NATS for {log} in epoch {fields['epoch']}"
         case "ClientRequest":
             return f"is asked by client {fields['client']}: {_request(fields['request'])}"
@@ -114,6 +115,8 @@ def event_words(event: Any, logs: dict[str, str]) -> str:
             return "is connected to NATS" if name == "BusUp" else "loses NATS"
         case "StopRequested":
             return "is asked to stop"
+        case "StorageWork":
+            return "its storage does what it was asked for"
         case "LogOpened":
             summary = _fields(fields["summary"])
             name = named(log_key(summary["log"]), logs)
@@ -138,12 +141,14 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
             return f"cuts {log} to {fields['offset']} (ticket {fields['ticket']})"
         case "AckPublishes":
             replies = fields["replies"]
-            count = _count(len(replies), "message")
+            count = many(len(replies), "message")
             return f"acknowledges {count} of {log} from offset {fields['offsets_from']}"
         case "RefusePublishes":
-            return clipped(f"refuses {_count(len(fields['replies']), 'message')} of {log}: {fields['code']}")
+            return clipped(f"refuses {many(len(fields['replies']), 'message')} of {log}: {fields['code']}")
         case "ReplyClient":
             return clipped(f"answers client {fields['client']}: {_request(fields['reply'])}")
+        case "Raised":
+            return clipped(f"raises {fields['error']} at {fields['place']}")
         case "CheckpointHw":
             return f"remembers HW {fields['hw']} of {log} on disk"
         case "Subscribe":
@@ -155,7 +160,7 @@ def appended(batches: list[str]) -> str:
     """Which offsets batches hold."""
     first, last = (read_batch(batches[0]), read_batch(batches[-1])) if batches else (None, None)
     if first is None or last is None:
-        return _count(len(batches), "batch")
+        return many(len(batches), "batch")
     start, (_, end, epoch) = first[0], last
     offsets = f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
     return f"{offsets} of epoch {epoch}"
@@ -169,11 +174,6 @@ def end_of(batches: list[str]) -> tuple[int, int] | None:
 
 def clipped(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _count(number: int, noun: str) -> str:
-    plural = {"entry": "entries", "batch": "batches"}.get(noun, noun + "s")
-    return f"{number} {noun if number == 1 else plural}"
 
 
 def _fields(raw: Any) -> dict[str, Any]:

@@ -141,6 +141,8 @@ class Refining:
     def first_disagreement(self) -> Disagreeing | None:
         """The first step that was noted and that a model does not explain; all are forgotten."""
         waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return None
         # One model after the other, since a loop over much of the same is fast.
         raft = self.raft.explain(waiting)
         replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)

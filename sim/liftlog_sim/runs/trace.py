@@ -6,25 +6,30 @@ the effects:
 
     {"at_us": 1234567, "node": 2, "event": ["Received", {...}], "effects": [["Send", {...}]], "hash": "..."}
 
-Byte strings are shown as text where they are text, else in hexadecimal; batches and spans of files by their
-position only.
+Byte strings are shown as text where they are text, else in hexadecimal; metadata commands as what they say;
+batches and spans of files by their position only. A step that raised has what it raised in place of effects:
+`["Raised", {"error": "KeyError: 3", "place": "replica.py:210 in take"}]`.
 """
 
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
 
-from liftlog.messages import Effect, Event
-from liftlog.types import Batch, FileSpan
+from liftlog.core.metadata.commands import decode_command
+from liftlog.messages import Effect, Event, Forward, intake
+from liftlog.types import Batch, Entry, FileSpan
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.world import World
 
 _encode = msgspec.json.Encoder().encode
 LONGEST_BYTES = 120
+COMMANDS: dict[type, str] = {Entry: "data", Forward: "command"}
+"""What carries a metadata command, and in which field."""
 _BATCH = re.compile(r"batch (\d+)\+(\d+) of epoch (\d+)")
 
 
@@ -35,6 +40,8 @@ class WorldTraceWriter:
         self._path = path
         self._file: TextIO | None = None
         self._world: World | None = None
+        self._runs: dict[int, int] = {}
+        """The run of each node that has stepped."""
 
     def __enter__(self) -> WorldTraceWriter:
         self._file = self._path.open("w", encoding="utf-8")
@@ -48,19 +55,46 @@ class WorldTraceWriter:
         """Write every step of this world from now on."""
         self._world = world
         world.observer.on_step = self._step
+        world.observer.on_raised = self._raised
 
     def _step(self, machine: Machine, event: Event | None, effects: list[Effect]) -> None:
+        self._runs[machine.number] = machine.restarts
+        self._write(machine, None if event is None else plain(event), [plain(effect) for effect in effects])
+
+    def _raised(self, machine: Machine, event: Event | None, error: Exception) -> None:
+        started = self._runs.get(machine.number) == machine.restarts
+        self._write(machine, raising_event(event, started), [raised(error)])
+
+    def _write(self, machine: Machine, event: Any, effects: list[Any]) -> None:
         assert self._file is not None and self._world is not None
         kernel = self._world.kernel
         line = {
             "at_us": kernel.now_us,
             "node": machine.number,
-            "event": None if event is None else plain(event),
-            "effects": [plain(effect) for effect in effects],
+            "event": event,
+            "effects": effects,
             "hash": kernel.trace_hash,
         }
         self._file.write(_encode(line).decode())
         self._file.write("\n")
+
+
+def raised(error: Exception) -> list[Any]:
+    """An exception as an effect: what it says, and where in the code it came from."""
+    text = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    # Where it was raised, not the function that raises for others.
+    own = [frame for frame in frames if frame.name != "invariant"] or frames
+    place = f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else ""
+    name = type(error).__name__
+    return ["Raised", {"error": f"{name}: {text}" if text else name, "place": place}]
+
+
+def raising_event(event: Event | None, started: bool) -> Any:
+    """Over what a node raised: an event, its start, or, once it has started, what its storage was doing."""
+    if event is None:
+        return ["StorageWork", {}] if started else None
+    return plain(event)
 
 
 def read_batch(text: Any) -> tuple[int, int, int] | None:
@@ -78,6 +112,10 @@ def plain(value: Any) -> Any:
         return f"batch {value.base_offset}+{value.count} of epoch {value.epoch}"
     if isinstance(value, FileSpan):
         return f"offsets {value.base_offset} to {value.end_offset} at byte {value.position}"
+    if type(value) in COMMANDS:
+        name = COMMANDS[type(value)]
+        fields = {each: plain(getattr(value, each)) for each in value.__struct_fields__}
+        return [type(value).__name__, {**fields, name: _command(getattr(value, name))}]
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         return [type(value).__name__, fields]
@@ -90,6 +128,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return _text(value)
     return value
+
+
+def _command(data: bytes) -> Any:
+    """A metadata command; as text if it is none."""
+    try:
+        return plain(decode_command(data)) if data else ""
+    except intake.InputRefused:
+        return _text(data)
 
 
 def _text(data: bytes) -> str:

@@ -8,8 +8,9 @@ the bug breaks; so each is found within the first thousands that everybody sweep
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -41,6 +42,10 @@ class KnownCatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Processor time that they took, on the machine of the record."""
     shrunk: int | None = None
     """Operations and faults that are left when the plan of that seed is shrunk."""
+    fates: int | None = None
+    """Messages to which something else than usual has to happen there."""
+    shrink_cpu_s: float | None = None
+    """Processor time that shrinking took."""
 
 
 class Caught(msgspec.Struct, kw_only=True):
@@ -114,25 +119,39 @@ def _stresses(mutant: Mutant, seed: int) -> bool:
     return lies or not mutant.profiles or profile_of(seed) in mutant.profiles
 
 
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+def each_of(
+    asked: Sequence[Asked],
+    answer: Callable[[Asked], Answered],
+    jobs: int,
+    progress: Callable[[Answered], None] | None = None,
+) -> list[Answered]:
+    """The answer to each, on `jobs` processes; in the order in which they were asked."""
+    import multiprocessing
+
+    found: list[Answered] = []
+    if jobs <= 1 or len(asked) <= 1:
+        for one in asked:
+            found.append(answer(one))
+            if progress is not None:
+                progress(found[-1])
+        return found
+    with multiprocessing.get_context("spawn").Pool(min(jobs, len(asked))) as pool:
+        for answered in pool.imap(answer, asked, chunksize=1):
+            found.append(answered)
+            if progress is not None:
+                progress(answered)
+    return found
+
+
 def catch_all(
     mutants: Sequence[Mutant], jobs: int, progress: Callable[[Caught], None] | None = None
 ) -> list[Caught]:
     """`catch` for each, `jobs` at a time; results in the order of `mutants`."""
-    import multiprocessing
-
-    found: list[Caught] = []
-    if jobs <= 1 or len(mutants) <= 1:
-        for mutant in mutants:
-            found.append(catch(mutant))
-            if progress is not None:
-                progress(found[-1])
-        return found
-    with multiprocessing.get_context("spawn").Pool(min(jobs, len(mutants))) as pool:
-        for caught in pool.imap(catch, mutants, chunksize=1):
-            found.append(caught)
-            if progress is not None:
-                progress(caught)
-    return found
+    return each_of(mutants, catch, jobs, progress)
 
 
 def known_seeds(path: Path) -> dict[str, KnownCatch]:
@@ -140,17 +159,13 @@ def known_seeds(path: Path) -> dict[str, KnownCatch]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, KnownCatch])
 
 
-def record(path: Path, found: Sequence[Caught]) -> None:
-    """Write down which seeds caught them. Raises LiftlogError if one survived."""
-    survived = [caught.name for caught in found if not caught.caught]
-    if survived:
-        raise LiftlogError(f"nothing was recorded: {', '.join(survived)} survived")
-    known = {
-        caught.name: KnownCatch(
-            caught.seed, caught.searched, caught.invariant, caught.simulated_s, caught.cpu_s
-        )
-        for caught in found
-    }
+def known_of(caught: Caught) -> KnownCatch:
+    """What a record keeps of it."""
+    return KnownCatch(caught.seed, caught.searched, caught.invariant, caught.simulated_s, caught.cpu_s)
+
+
+def record(path: Path, known: Mapping[str, KnownCatch]) -> None:
+    """Write down which seeds caught them. Raises LiftlogError."""
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
     except OSError as error:

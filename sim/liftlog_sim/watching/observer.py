@@ -125,6 +125,8 @@ class Observer:
         self.metadata_counts: dict[str, int] = {}
         self.steps = 0
         self.on_step: Callable[[Machine, Event | None, list[Effect]], None] | None = None
+        self.on_raised: Callable[[Machine, Event | None, Exception], None] | None = None
+        """Told of what `node_failed` and `cannot_start` are told, before that is judged."""
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
         self._sessions = WholeSessions(self.checks)
         self.causes = Causes(cluster, account)
@@ -242,6 +244,8 @@ class Observer:
 
     def cannot_start(self, machine: Machine, error: Exception, name: str) -> None:
         self.checks.counts[name] += 1
+        if self.on_raised is not None:
+            self.on_raised(machine, None, error)
         self.fail(Violation(name, f"node {machine.number} cannot start: {error}"))
 
     def stopped(self, machine: Machine, reason: str) -> None:
@@ -273,9 +277,13 @@ class Observer:
             if number > self.metadata_counts.get(name, 0):
                 self.metadata_counts[name] = number
 
-    def node_failed(self, machine: Machine, error: Exception, name: str) -> None:
-        """A node raised. If the truth is violated already, that is the better explanation."""
+    def node_failed(self, machine: Machine, event: Event | None, error: Exception, name: str) -> None:
+        """A node raised over this event; None: as it started, or in its storage. If the truth is violated
+        already, that is the better explanation.
+        """
         self.checks.counts[name] += 1
+        if self.on_raised is not None:
+            self.on_raised(machine, event, error)
         node = machine.node
         if node is not None:
             try:

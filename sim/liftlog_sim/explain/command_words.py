@@ -1,0 +1,68 @@
+"""Metadata commands in words, from the plain data of a trace (`runs/trace.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Fields = dict[str, Any]
+
+
+def command_words(command: Any) -> str:
+    """What a command says, as a sentence; empty for the entry that says nothing, or for what is none."""
+    if not isinstance(command, list) or len(command) != 2:
+        return ""
+    name, fields = command
+    say = _SAY.get(name)
+    return say(fields) if say is not None else str(name)
+
+
+def partition_of(command: Any) -> str:
+    """The partition that it is about; empty if none."""
+    if not isinstance(command, list) or len(command) != 2 or "partition" not in command[1]:
+        return ""
+    return _name(command[1])
+
+
+def _name(fields: Fields) -> str:
+    partition = fields["partition"]
+    return f"{partition['stream']}/{partition['index']}"
+
+
+def _registers(fields: Fields) -> str:
+    former = f" in place of incarnation {fields['replaces']}" if fields["replaces"] else ""
+    return f"node {fields['node']} registers{former}"
+
+
+def _changes(fields: Fields) -> str:
+    where = f"the ISR of {_name(fields)} (version {fields['version']})"
+    if fields["joiner"]:
+        return f"node {fields['joiner']}, of incarnation {fields['joiner_incarnation']}, joins {where}"
+    return f"only {fields['isr']} stay in {where}"
+
+
+def _ready(fields: Fields) -> str:
+    if fields["refusal"]:
+        return f"NATS refuses the leader of {_name(fields)} its subscription"
+    return f"the leader of {_name(fields)} in epoch {fields['epoch']} is ready"
+
+
+_SAY: dict[str, Callable[[Fields], str]] = {
+    "RegisterNode": _registers,
+    "ConfirmNode": lambda f: f"node {f['node']} has its incarnation {f['incarnation']} on disk",
+    "ExpireNode": lambda f: f"the session of node {f['node']}, incarnation {f['incarnation']}, ends",
+    "LeaveNode": lambda f: f"node {f['node']}, incarnation {f['incarnation']}, leaves in order",
+    "CreateStream": lambda f: (
+        f"the stream {f['config'][1]['name']} is created (asked for as of index {f['as_of']})"
+    ),
+    "DeleteStream": lambda f: f"the stream {f['name']} (number {f['stream']}) is deleted",
+    "ChangeIsr": _changes,
+    "ReplicaFailed": lambda f: f"the copy of {_name(f)} on node {f['node']} has failed at {f['leo']}",
+    "ReportLeader": lambda f: f"node {f['reporter']} misses the leader of {_name(f)} in epoch {f['epoch']}",
+    "ExpireReports": lambda f: f"the reports of a missing leader of {_name(f)} count no more",
+    "LeaderReady": _ready,
+    "Resign": lambda f: f"the leader of {_name(f)} in epoch {f['epoch']} asks for another one",
+    "ForgetSlow": lambda f: f"node {f['node']} has kept up in {_name(f)}",
+    "ElectLeader": lambda f: f"node {f['node']} is elected for {_name(f)} by an operator",
+    "Rebalance": lambda f: "leaders go back to where they belong",
+}
