@@ -45,7 +45,8 @@ class RaftRecorder:
         self._disk = disk
         self._number = 0
         self._history: Runs = ()
-        self._role = raft.role
+        self._looked_at: tuple[object, ...] = ()
+        """What is remembered beside the log, when it was last looked at."""
         self._seen: RaftState | None = None
         self._found = self.seen(1)
         self.told: RaftState | None = None
@@ -62,21 +63,17 @@ class RaftRecorder:
         """
         raft = self._raft
         log = raft.raft_log
+        may_vote = raft.may_vote
+        withheld = not may_vote and raft.standing == "withheld"
+        looked_at = (
+            raft.term, raft.commit, log.durable_index, raft.role, raft.voted_for, may_vote, withheld
+        )  # fmt: skip
         before = self._seen
-        if before is not None and (
-            before.term == raft.term
-            and before.commit == raft.commit
-            and before.durable == log.durable_index
-            and not log_from
-            and self._role is raft.role
-            and before.vote == raft.voted_for
-            and before.may_vote == raft.may_vote
-            and (raft.may_vote or before.withheld == (raft.standing == "withheld"))
-        ):
+        if before is not None and not log_from and looked_at == self._looked_at:
             return before
+        self._looked_at = looked_at
         if log_from:
             self._history = history_of(self._history, log.entries, log_from)
-        self._role = raft.role
         self._seen = RaftState(
             term=raft.term,
             vote=raft.voted_for,
@@ -85,7 +82,7 @@ class RaftRecorder:
             last=log.last_index,
             durable=log.durable_index,
             commit=raft.commit,
-            may_vote=raft.may_vote,
+            may_vote=may_vote,
             withheld=raft.standing == "withheld",
         )
         return self._seen

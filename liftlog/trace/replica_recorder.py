@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 import msgspec
 
@@ -130,8 +131,6 @@ class Recorder:
         """... and in the last line about it."""
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
-        self.replica_steps = 0
-        """Steps of replicas: each of the node's is one of every replica, whether or not it did anything."""
 
     def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
         """The lines of the step that has just been done."""
@@ -145,7 +144,6 @@ class Recorder:
         """
         node = self._node
         replicas = node.replicas
-        self.replica_steps += len(replicas)
         touched, groups = outcome.touched, self._groups
         if not (touched or effects or groups or _message_in(event) is not None):
             return None
@@ -169,6 +167,9 @@ class Recorder:
 
     def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
+        partition = _only(seen)
+        if partition is not None:
+            return self._line(seen, partition)
         event, effects, _, _, states, groups, reports = seen
         deeds: dict[PartitionId, _Deeds] = self._deeds(effects) if effects else {}
         for partition, report in reports:
@@ -201,6 +202,50 @@ class Recorder:
             if self._last_told.pop(partition, None) is not None:
                 self._add_replica(lines, seen, partition, _cause(event, None), None, deeds.get(partition))
         return lines
+
+    def _line(self, seen: Seen, partition: PartitionId) -> Sequence[Step]:
+        """The short way to what `lines` says of a step that is about one replica, which is there, and about
+        nothing of the group, as most are."""
+        event, effects, incarnation, applied, states, _, _ = seen
+        after = states[0][1] if states else self._last.get(partition)
+        if after is None:
+            return NO_LINES
+        me = self._me
+        sent: tuple[Letter, ...] = ()
+        appended: tuple[tuple[int, int], ...] = ()
+        for effect in effects:
+            if type(effect) is Send:
+                sent += (_letter(effect.message, me, effect.to),)
+            else:
+                batches = effect.batches  # type: ignore[attr-defined]
+                appended += tuple([(batch.epoch, batch.end_offset) for batch in batches])
+        came = _message_in(event)
+        letter = None
+        if came is not None:
+            letter = _letter(came, event.sender, me)  # type: ignore[union-attr]
+        elif not effects:
+            before = self._last_told.get(partition)
+            if before is not None and _same(before, after):
+                self._last[partition] = after
+                return NO_LINES
+        if after.view.applied != applied:
+            after = _as_of(after, applied)
+        self._last[partition] = self._last_told[partition] = after
+        self._number += 1
+        ctx = self._node.ctx
+        return (
+            ReplicaStep(
+                node=ctx.node,
+                start=ctx.nonce,
+                number=self._number,
+                incarnation=incarnation,
+                partition=partition,
+                cause=_cause(event, letter),
+                sent=sent,
+                after=after,
+                appended=appended,
+            ),
+        )
 
     def _deeds(self, effects: Sequence[Effect]) -> dict[PartitionId, _Deeds]:
         deeds: dict[PartitionId, _Deeds] = {}
@@ -455,39 +500,73 @@ def _bare_cause(event: str) -> Cause:
     return Cause(event)
 
 
+def _only(seen: Seen) -> PartitionId | None:
+    """The partition of the one replica that a step is about; None if there is more to tell."""
+    event, effects, _, _, states, groups, reports = seen
+    if groups or reports or len(states) > 1:
+        return None
+    found = None
+    if states:
+        found, state = states[0]
+        if state is None:
+            return None
+    for effect in effects:
+        about = _about(effect)
+        if found is None:
+            found = about
+        elif about != found:
+            return None
+    came = _message_in(event)
+    if came is None:
+        return found
+    return came.partition if found is None or came.partition == found else None
+
+
+def _about(effect: Any) -> PartitionId:
+    """Whose message or append it is."""
+    kind = type(effect)
+    partition: PartitionId = effect.message.partition if kind is Send else effect.log
+    return partition
+
+
 def _letter(message: object, sender: int, receiver: int) -> Letter:
-    match message:
-        case Fetch() | FetchProgress():
-            return Letter(
-                kind="fetch" if isinstance(message, Fetch) else "progress",
-                sender=sender,
-                receiver=receiver,
-                epoch=message.epoch,
-                incarnation=message.incarnation,
-                request=message.request if isinstance(message, Fetch) else 0,
-                offset=message.offset,
-                durable=message.durable_leo,
-                last_epoch=message.last_epoch,
-                log_start=message.log_start,
-            )
-        case FetchReply():
-            first, end = _run_of(message.batches)
-            return Letter(
-                kind="answer",
-                sender=sender,
-                receiver=receiver,
-                epoch=message.epoch,
-                incarnation=message.incarnation,
-                request=message.request,
-                status=message.status,
-                hw=message.hw,
-                log_start=message.log_start,
-                end_epoch=message.end_epoch,
-                end_offset=message.end_offset,
-                first=first,
-                end=end,
-            )
-    raise TypeError(f"{type(message).__name__} is no message of replication")
+    kind = type(message)
+    if kind is FetchReply:
+        return _answer(message, sender, receiver)  # type: ignore[arg-type]
+    if kind is not Fetch and kind is not FetchProgress:
+        raise TypeError(f"{kind.__name__} is no message of replication")
+    asks: Any = message
+    return Letter(
+        kind="fetch" if kind is Fetch else "progress",
+        sender=sender,
+        receiver=receiver,
+        epoch=asks.epoch,
+        incarnation=asks.incarnation,
+        request=asks.request if kind is Fetch else 0,
+        offset=asks.offset,
+        durable=asks.durable_leo,
+        last_epoch=asks.last_epoch,
+        log_start=asks.log_start,
+    )
+
+
+def _answer(message: FetchReply, sender: int, receiver: int) -> Letter:
+    first, end = _run_of(message.batches) if message.batches else (0, 0)
+    return Letter(
+        kind="answer",
+        sender=sender,
+        receiver=receiver,
+        epoch=message.epoch,
+        incarnation=message.incarnation,
+        request=message.request,
+        status=message.status,
+        hw=message.hw,
+        log_start=message.log_start,
+        end_epoch=message.end_epoch,
+        end_offset=message.end_offset,
+        first=first,
+        end=end,
+    )
 
 
 def _run_of(frames: Sequence[bytes]) -> tuple[int, int]:

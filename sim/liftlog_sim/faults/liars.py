@@ -85,8 +85,8 @@ class Liars:
         self._broken: dict[int, tuple[Draws, float]] = {}
         self._flips: tuple[Draws, float] | None = None
         self._heard: dict[tuple[int, int], deque[bytes]] = {}
-        self._told: dict[int, Event] = {}
-        self._refusals: dict[tuple[int, int], int] = {}
+        self.lies: dict[int, Event] = {}
+        """The newest events that are lies, by their identity."""
         self._next_ref = STRANGER_REF
         self.any_broken = False
         """Whether a peer was broken at any time in this world."""
@@ -107,14 +107,14 @@ class Liars:
 
     def is_lie(self, event: Event | None) -> bool:
         """Whether an event comes from a stranger or from a broken peer."""
-        return event is not None and self._told.get(id(event)) is event
+        return event is not None and self.lies.get(id(event)) is event
 
     def told(self, event: Event) -> None:
         """Remember that this event is a lie, for as long as it may be on its way."""
         self._account.checks.counts["NoInputEndsNode"] += 1
-        self._told[id(event)] = event
-        if len(self._told) > TOLD_MAX:
-            del self._told[next(iter(self._told))]
+        self.lies[id(event)] = event
+        if len(self.lies) > TOLD_MAX:
+            del self.lies[next(iter(self.lies))]
 
     def refused(self, link: tuple[int, int], data: bytes, error: intake.InputRefused) -> None:
         """A frame was no message: the connection would be closed."""
@@ -123,24 +123,15 @@ class Liars:
             self._account.fail(Violation("HonestHeard", finding))
         self._account.count("lies refused as bytes")
 
-    def refusals(self, machine: Machine, event: Event | None) -> bool:
-        """Whether a step refused a message, and so did nothing. HonestHeard."""
-        assert machine.node is not None
-        ctx = machine.node.ctx
-        self._account.checks.counts["HonestHeard"] += 1
-        key = (machine.number, machine.restarts)
-        refused = ctx.refused != self._refusals.get(key, 0)
-        if not refused and not self._told:
-            return False
-        if refused:
-            self._refusals[key] = ctx.refused
+    def judge(self, machine: Machine, event: Event | None, refused: bool) -> None:
+        """A step refused a message, and so did nothing, or a lie may have been taken. HonestHeard."""
         if self.is_lie(event):
             self._account.count("lies refused" if refused else "lies taken")
             if not refused and isinstance(event, Received):
                 self.any_taken = True
         elif refused and not self.any_broken:
-            raise Violation("HonestHeard", f"node {machine.number} refuses {ctx.last_refusal}")
-        return refused
+            finding = f"node {machine.number} refuses {machine.running.ctx.last_refusal}"
+            raise Violation("HonestHeard", finding)
 
     # -- a broken peer -------------------------------------------------------------------------------------
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from liftlog.messages import Durable, Effect, Event, Received
-from liftlog.trace.parting import OF_THE_GROUP
+from liftlog.messages import Effect, Event
 from liftlog.trace.raft_lines import RaftState
 from liftlog.trace.raft_recorder import RaftRecorder, echo_of
-from liftlog.trace.replica_recorder import Recorder, Seen, Told
+from liftlog.trace.replica_recorder import Recorder, Told
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
 
 if TYPE_CHECKING:
@@ -50,26 +49,27 @@ def required_raft_actions() -> list[str]:
 class RefinedProcess:
     """The recorders of one process, and whose it is."""
 
-    __slots__ = ("number", "raft", "replicas")
+    __slots__ = ("applied", "node", "number", "raft", "remembered", "replica_steps", "replicas")
 
     def __init__(self, machine: Machine, told: Told) -> None:
         node, recovered = machine.node, machine.recovered
         assert node is not None and recovered is not None
         self.number = machine.number
+        self.node = node
+        self.applied = False
+        """Whether commands of the group were applied since a step was noted for the model of replicas."""
+        self.replica_steps = 0
+        """Steps of replicas: each of the node's is one of every replica, whether or not it did anything."""
         self.replicas = Recorder(node, told)
         self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
+        self.remembered: RaftState | None = None
+        """What it remembered of the group after the last step that was noted for the Raft model."""
 
 
-Waiting = tuple[int, RefinedProcess, Event | None, Sequence[Effect], RaftState, Seen | None]
-"""A step: when, by whom, over what, with which effects of the group's, what the process remembered afterwards
-of its log, and what it did about replicas."""
-
-
-def _speaks(event: Event | None) -> bool:
-    """Whether there may be a line by what an event is: a message of the group, a durable write, the start."""
-    if type(event) is Received:
-        return type(event.message) in OF_THE_GROUP
-    return type(event) is Durable or event is None
+RaftNote = tuple[int, int, RefinedProcess, Event | None, Sequence[Effect], RaftState]
+"""A step: its place among those that were noted since the last check, when, by whom, over what, with which
+effects of the group's, and what the process remembered afterwards. If nothing of the group came, left, was
+stored or is remembered that was not before, there is no line of it, and nothing is noted."""
 
 
 class RaftRefining:
@@ -95,26 +95,28 @@ class RaftRefining:
         if struck:
             self.checker.struck(number, "set back or damaged")
 
-    def explain(self, waiting: Sequence[Waiting]) -> tuple[int, RaftDisagreement] | None:
-        """The first step that the Raft model does not explain: its place, and why."""
-        checker, checks = self.checker, self._checks
-        assert checker is not None
-        self._steps += len(waiting)
-        for place, (_, process, event, effects, state, _) in enumerate(waiting):
-            if not effects and process.raft.told is state and not _speaks(event):
-                continue  # Nothing came, left, was stored or is remembered that was not before: no line.
-            echo = echo_of(event, effects)
-            if echo is not None and checker.again(process.number, state, echo):
-                checks[NAME] += 1
-                process.raft.passed()
-                continue
-            line = process.raft.line(event, effects, state)
-            if line is not None:
-                checks[NAME] += 1
-                try:
+    def explain(self, noted: Sequence[RaftNote], steps: int) -> tuple[RaftNote, RaftDisagreement] | None:
+        """The first step that the Raft model does not explain, and why. `steps`: all that there were."""
+        checker, told = self.checker, 0
+        self._steps += steps
+        if checker is None:
+            return None
+        try:
+            for note in noted:
+                _, _, process, event, effects, state = note
+                echo = echo_of(event, effects)
+                if echo is not None and checker.again(process.number, state, echo):
+                    told += 1
+                    process.raft.passed()
+                    continue
+                line = process.raft.line(event, effects, state)
+                if line is not None:
+                    told += 1
                     checker.step(line, echo)
-                except RaftDisagreement as found:
-                    return place, found
+        except RaftDisagreement as found:
+            return note, found
+        finally:
+            self._checks[NAME] += told
         return None
 
     def counters(self) -> dict[str, int]:

@@ -7,20 +7,20 @@ nothing and changes nothing, so that a seed runs the same with it and without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
-from liftlog.messages import Event, Outcome
-from liftlog.trace.parting import parted
-from liftlog.trace.replica_recorder import Told
+from liftlog.messages import Durable, Outcome, Received
+from liftlog.trace.parting import OF_REPLICAS, OF_THE_GROUP, Parts, parted
+from liftlog.trace.replica_recorder import Seen, Told
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.refine.raft import (
     BASIC_RAFT_ACTIONS,
     NAME,
+    RaftNote,
     RaftRefining,
     RefinedProcess,
-    Waiting,
     required_raft_actions,
 )
 from liftlog_sim.truth.invariants import Violation
@@ -29,6 +29,7 @@ from liftlog_spec.refine.checker import Mismatch, Refinement
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
+NO_EFFECTS: Parts = ((), ())
 AT_ONCE = 1_000
 """Steps that are checked together: the more, the less each costs, since what a check needs stays at hand."""
 STEPS, ACTIONS, STUTTERS, COMMANDS = "steps", "actions", "stutters", "commands"
@@ -70,6 +71,10 @@ def required_actions() -> list[str]:
     return [action.name for action in IsrSteps().actions] + required_raft_actions()
 
 
+ReplicaNote = tuple[int, int, RefinedProcess, Seen]
+"""A step: its place among those that were noted since the last check, when, by whom, and what it did."""
+
+
 class Disagreeing(NamedTuple):
     """A step that a model does not explain. `place`: among those that were noted since the last check."""
 
@@ -102,7 +107,10 @@ class Refining:
         self._processes: dict[int, RefinedProcess] = {}
         self._told = Told()
         self._replica_steps = 0
-        self._waiting: list[Waiting] = []
+        self._noted = 0
+        """Steps since the last check, and those of them that a model has to explain."""
+        self._replica_steps_noted: list[ReplicaNote] = []
+        self._raft_steps_noted: list[RaftNote] = []
 
     def created(self, machine: Machine) -> None:
         """A process has its node, which is not started yet. Raises Violation."""
@@ -114,22 +122,35 @@ class Refining:
         self.raft.created(machine.number, machine.node.config.voters, struck)
         former = self._processes.get(machine.number)
         if former is not None:
-            self._replica_steps += former.replicas.replica_steps
+            self._replica_steps += former.replica_steps
         self._processes[machine.number] = RefinedProcess(machine, self._told)
 
     def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """A node has applied a command, in the middle of a step."""
-        self._processes[machine.number].replicas.applied(index, command, result)
+        process = self._processes[machine.number]
+        process.applied = True
+        process.replicas.applied(index, command, result)
 
-    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
+    def stepped(self, machine: Machine, event: Any, outcome: Outcome) -> None:
         """After each `Node.step`. Raises Violation."""
         process = self._processes[machine.number]
-        waiting = self._waiting
-        group, effects = parted(outcome.effects)
-        seen = process.replicas.seen(event, outcome, effects)
+        place = self._noted
+        self._noted = place + 1
+        process.replica_steps += len(process.node.replicas)
+        kind = type(event)
+        message = type(event.message) if kind is Received else None
+        group, effects = parted(outcome.effects) if outcome.effects else NO_EFFECTS
+        if outcome.touched or effects or process.applied or message in OF_REPLICAS:
+            process.applied = False
+            seen = process.replicas.seen(event, outcome, effects)
+            if seen is not None:
+                self._replica_steps_noted.append((place, self._kernel.now_us, process, seen))
         remembers = process.raft.seen(outcome.group_log_from)
-        waiting.append((self._kernel.now_us, process, event, group, remembers, seen))
-        if len(waiting) >= AT_ONCE:
+        speaks = group or message in OF_THE_GROUP or kind is Durable or event is None
+        if speaks or remembers is not process.remembered:
+            process.remembered = remembers
+            self._raft_steps_noted.append((place, self._kernel.now_us, process, event, group, remembers))
+        if place >= AT_ONCE - 1:
             self.check()
 
     def check(self) -> None:
@@ -140,42 +161,46 @@ class Refining:
 
     def first_disagreement(self) -> Disagreeing | None:
         """The first step that was noted and that a model does not explain; all are forgotten."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        noted, self._noted = self._noted, 0
+        replica_steps, self._replica_steps_noted = self._replica_steps_noted, []
+        raft_steps, self._raft_steps_noted = self._raft_steps_noted, []
+        if not noted:
             return None
         # One model after the other, since a loop over much of the same is fast.
-        raft = self.raft.explain(waiting)
-        replicas = self._explain(waiting[: raft[0] + 1] if raft is not None else waiting)
-        if raft is not None and (replicas is None or raft[0] <= replicas[0]):
-            place, refused = raft
-            at_us, text = waiting[place][0], f"Raft, {refused}"
+        raft = self.raft.explain(raft_steps, noted)
+        replicas = self._explain(replica_steps, raft[0][0] if raft is not None else noted)
+        if raft is not None and (replicas is None or raft[0][0] <= replicas[0][0]):
+            (place, at_us, *_), refused = raft
+            text = f"Raft, {refused}"
             return Disagreeing(place, at_us, refused.node, "raft", "", refused.finding, text)
         if replicas is not None:
-            place, mismatch = replicas
-            at_us, node = waiting[place][0], mismatch.node
-            text = str(mismatch)
+            (place, at_us, *_), mismatch = replicas
+            text, node = str(mismatch), mismatch.node
             return Disagreeing(place, at_us, node, "isr-steps", mismatch.action, mismatch.finding, text)
         return None
 
-    def _explain(self, waiting: list[Waiting]) -> tuple[int, Mismatch] | None:
-        """The first step that the ISR model does not explain: its place, and why."""
-        take, checks = self.refinement.take, self._checks
-        for place, (_, process, _, _, _, seen) in enumerate(waiting):
-            if seen is None:
-                continue
-            for line in process.replicas.lines(seen):
-                checks[NAME] += 1
-                try:
+    def _explain(self, noted: list[ReplicaNote], last: int) -> tuple[ReplicaNote, Mismatch] | None:
+        """The first step up to place `last` that the ISR model does not explain, and why."""
+        take, told = self.refinement.take, 0
+        try:
+            for note in noted:
+                place, _, process, seen = note
+                if place > last:
+                    break
+                for line in process.replicas.lines(seen):
+                    told += 1
                     take(line)
-                except Mismatch as mismatch:
-                    return place, mismatch
+        except Mismatch as mismatch:
+            return note, mismatch
+        finally:
+            self._checks[NAME] += told
         return None
 
     def counters(self) -> dict[str, int]:
         """For the run's result: steps of replicas, actions by name, and what the model does not contain."""
         refinement = self.refinement
         running = self._processes.values()
-        replica_steps = self._replica_steps + sum(each.replicas.replica_steps for each in running)
+        replica_steps = self._replica_steps + sum(each.replica_steps for each in running)
         found = {
             STEPS: replica_steps,
             ACTIONS: refinement.actions,

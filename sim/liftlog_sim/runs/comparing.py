@@ -31,7 +31,7 @@ def compare_copies(world: World) -> None:
     newest = world.newest_metadata()
     assert newest is not None
     for partition, state in newest.partitions.items():
-        compact = world.observer.compaction_of(partition) is not None
+        compact = world.observer.compacting.policy_of(partition) is not None
         copies: list[list[Decoded]] = []
         known: dict[bytes, list[Record]] = {}
         for number in state.replicas:
@@ -115,7 +115,7 @@ def _compare_values(world: World, state: PartitionState, copies: list[list[Decod
         machine = world.machines[number]
         assert machine.node is not None
         replica = machine.node.replicas[state.id]
-        world.observer.judge_copy(machine, state.id)
+        world.observer.compacting.judge(machine, state.id)
         start = max(start, replica.log_start)
         end = min(end, replica.hw)
     for copy in copies:
@@ -137,7 +137,7 @@ def _check_acked(world: World, number: int, partition: PartitionId, copy: list[D
     node = world.machines[number].node
     assert node is not None
     start = node.replicas[partition].log_start
-    compact = world.observer.compaction_of(partition) is not None
+    compact = world.observer.compacting.policy_of(partition) is not None
     found = {record.offset: record for _, records in copy for record in records}
     for offset, value in world.workload.acked.get(partition, {}).items():
         record = found.get(offset)

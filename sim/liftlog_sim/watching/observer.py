@@ -1,8 +1,9 @@
-"""Watches every step of every node, keeps the truth up to date and checks the invariants on what was touched.
+"""Watches every step of every node, keeps the truth up to date, checks the invariants on what was touched.
 
-Both gears call `Observer.stepped` after each `Node.step`, before any effect of the step is carried out. Only
-what changed is looked at: the effects of this step, and those replicas of this node whose position moved. A
-replica that has compacted or repaired something is read from its disk and judged record by record.
+Both gears call `Observer.stepped` after each `Node.step`, before any effect of it is carried out. Only what
+changed is looked at: the effects of this step, and the replicas that its outcome names; on every tick all of
+the node's, so that none changes unseen. A replica that has compacted or repaired something is read
+from its disk and judged record by record.
 """
 
 from __future__ import annotations
@@ -11,19 +12,24 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from liftlog.core.metadata.commands import Command, ExpireNode
 from liftlog.core.metadata.records import CommandResult
+from liftlog.core.node import Node
+from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.replica import Replica
 from liftlog.messages import (
+    TIMER_TICK,
     AckPublishes,
     AppendLog,
+    AppendReply,
+    AppendRequest,
     Compacted,
     CompactLog,
     Durable,
     Effect,
     Event,
+    Heartbeat,
+    HeartbeatReply,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -42,11 +48,11 @@ from liftlog.messages import (
     Send,
     Subscribe,
     TimeFound,
+    TimerFired,
     TruncateLog,
 )
 from liftlog.types import (
     RAFT_LOG,
-    CompactionPolicy,
     EpochStart,
     LogSummary,
     OffsetRange,
@@ -55,22 +61,26 @@ from liftlog.types import (
     TailState,
 )
 from liftlog_sim.devices.cluster import Cluster
-from liftlog_sim.devices.copies import LOG_STATES, NODE_STATES, copy_of, state_problem
+from liftlog_sim.devices.copies import LOG_STATES, NODE_STATES, state_problem
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.faults.faults import Faults
 from liftlog_sim.faults.hunter import Hunter
-from liftlog_sim.kernel import MILLISECOND
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
 from liftlog_sim.truth.raft import RaftTruth
 from liftlog_sim.watching.causes import Causes
+from liftlog_sim.watching.compacting import CompactedCopies
 from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.paces import Paces
 from liftlog_sim.watching.retaining import Retaining
 from liftlog_sim.watching.sessions import WholeSessions
-from liftlog_sim.watching.silence import Contacts
+from liftlog_sim.watching.silence import Contacts, ProcessContact
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
+
+HEARS_CONTACT = frozenset((AppendReply, HeartbeatReply))
+SAYS_CONTACT = frozenset((AppendRequest, Heartbeat, HeartbeatReply))
+"""Messages of which depends how long a process may serve (N2), or lives on for the controller (R15)."""
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -92,10 +102,12 @@ class _Seen:
 class _View:
     """What was last seen of one process."""
 
-    __slots__ = ("commit", "led_term", "marks", "registered", "replicas")
+    __slots__ = ("commit", "contact", "led_term", "marks", "refused", "registered", "replicas")
 
-    def __init__(self) -> None:
+    def __init__(self, contact: ProcessContact) -> None:
+        self.contact = contact
         self.commit = 0
+        self.refused = 0
         self.led_term = 0
         self.marks: dict[str, int] = {}
         self.registered = False
@@ -107,7 +119,7 @@ class Observer:
 
     def __init__(self, cluster: Cluster, account: Account, faults: Faults, hunter: Hunter) -> None:
         self._cluster = cluster
-        self._account = account
+        self._account, self._authors = account, account.authors
         self._faults = faults
         self._atlas = faults.atlas
         self._liars = faults.liars
@@ -132,6 +144,7 @@ class Observer:
         self.causes = Causes(cluster, account)
         self._paces = Paces(account)
         self._log_starts = LogStarts(cluster, account)
+        self.compacting = CompactedCopies(cluster, account)
         self._on_event: dict[type[Event], Callable[[Machine, Any], None]] = {
             Compacted: self._compacted,
             LogRepaired: self._repaired,
@@ -141,13 +154,12 @@ class Observer:
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
             Durable: self._log_starts.synced,
-            Received: self._contacts.heard,
             PeerLost: self._sessions.hinted,
         }
         self.refining: StepWatcher | None = None
         """Checks each step against the model, if this run is refined."""
         self._views: dict[int, _View] = {}
-        self._dropped: dict[tuple[int, PartitionId], int] = {}
+        self._counts, self._lies, self._watched = account.checks.counts, faults.liars.lies, hunter.watched
         self._retaining = Retaining(self.checks)
         self._on_effect: dict[type[Effect], Callable[[Machine, Any], None]] = {
             AppendLog: self._append,
@@ -160,7 +172,6 @@ class Observer:
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
-            Send: self._sent,
             **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
         }
 
@@ -184,9 +195,9 @@ class Observer:
 
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
-        self._views[machine.number] = _View()
         self._log_starts.began(machine)
         self._contacts.began(machine)
+        self._views[machine.number] = _View(self._contacts.of(machine))
         self._reads.began(machine)
         self.count("starts")
         machine.recovered = recovered
@@ -211,7 +222,7 @@ class Observer:
 
     def command_applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command of the metadata group, in the middle of a step."""
-        self._account.authors.applied(index, command, machine.running.metadata)
+        self._authors.applied(index, command, machine.running.metadata)
         self._sessions.applied(machine, index, command, result)
         if isinstance(command, ExpireNode) and not result.code:
             self._contacts.session_ended(self._cluster.machines[command.node], index, command)
@@ -226,7 +237,7 @@ class Observer:
             self.count("damaged opens")
             self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
         self._log_starts.opened(machine, summary, self._exempt(machine))
-        self._clean_point(machine, summary.log, summary.clean_point)
+        self.compacting.clean_point(machine, summary.log, summary.clean_point)
 
     def _check_recovered(self, machine: Machine, partitions: Iterable[PartitionId]) -> None:
         """What a process found of these on its disk, where the metadata group counts on this node."""
@@ -287,8 +298,10 @@ class Observer:
         node = machine.node
         if node is not None:
             try:
-                self._look_at_raft(machine)
-                self._look_at(machine)
+                view = self._views[machine.number]
+                self._look_at_raft(machine, node.raft, view)
+                self._look_at(machine, node, view)
+                self._look_at_replicas(machine, view, node.replicas)
             except Violation as violation:
                 self.fail(violation)
         text = str(error) if name == "NodeInvariant" else "".join(traceback.format_exception(error)).strip()
@@ -300,45 +313,79 @@ class Observer:
 
     # -- each step -----------------------------------------------------------------------------------------
 
-    def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
-        """Check what this step touched. Raises `Violation`."""
+    def stepped(self, machine: Machine, event: Any, outcome: Outcome) -> None:
+        """Check what this step touched; `event` None: the start. Raises `Violation`.
+
+        Every step of every seed comes by here, and most touch next to nothing: what is seldom to be done is
+        called, and only then.
+        """
         self.steps += 1
-        effects = outcome.effects
+        effects, touched = outcome.effects, outcome.touched
         if self.on_step is not None:
             self.on_step(machine, event, effects)
+        view, node = self._views[machine.number], machine.node
+        assert node is not None
         try:
-            self._look_at_raft(machine)
-            judged = self._account.authors.violation or self._sessions.violation
+            raft = node.raft
+            if raft.commit != view.commit or (raft.is_leader and raft.term != view.led_term):
+                self._look_at_raft(machine, raft, view)
+            # What was found while commands were applied, in the middle of the step.
+            judged = self._authors.violation or self._sessions.violation
             judged = judged or self._contacts.violation or self._paces.violation
             if judged is not None:
                 raise judged
-            on_event = self._on_event.get(type(event)) if event is not None else None
-            if on_event is not None:
-                on_event(machine, event)
-            on_effect = self._on_effect
+            event_kind, contact = type(event), view.contact
+            if event_kind is Received:
+                if contact.unsettled or type(event.message) in HEARS_CONTACT:
+                    contact.heard(event.sender, event.message)
+            elif event_kind in self._on_event:
+                self._on_event[event_kind](machine, event)
             for effect in effects:
-                handler = on_effect.get(type(effect))
-                if handler is not None:
-                    handler(machine, effect)
-            self._look_at(machine)
-            self._look_for_held_back(machine, outcome)
-            nothing_done = self._liars.refusals(machine, event) and not effects
-            if self._liars.any_taken and self.refining is not None:
-                # What an honest peer could have said is acted on, and no model knows of it. What was before
-                # has to be explained all the same.
-                self.refining.check()
-                self.refining = None
-            if self.refining is not None and not nothing_done:
+                kind = type(effect)
+                if kind is Send:
+                    message = effect.message  # type: ignore[attr-defined]
+                    if contact.unsettled or type(message) in SAYS_CONTACT:
+                        contact.sent(message)
+                        self._sessions.sent(machine, effect)  # type: ignore[arg-type]
+                elif kind in self._on_effect:
+                    self._on_effect[kind](machine, effect)
+            metadata = node.metadata
+            if metadata.applied > self.applied or not view.registered or self._watched:
+                self._look_at(machine, node, view)
+            if event_kind is TimerFired and event.kind == TIMER_TICK:
+                self._look_at_replicas(machine, view, node.replicas)
+            elif len(touched) > 1:
+                in_order = [partition for partition in node.replicas if partition in touched]
+                self._look_at_replicas(machine, view, in_order)
+            elif touched:
+                self._look_at_replicas(machine, view, touched)
+            if touched:
+                self._look_for_held_back(machine, touched)
+            self._counts["HonestHeard"] += 1
+            may_be_none = node.ctx.refused != view.refused or self._lies
+            if may_be_none and not self._judge_refusal(machine, view, event, effects):
+                return
+            if self.refining is not None:
                 self.refining.stepped(machine, event, outcome)
         except Violation as violation:
             self.fail(violation)
 
-    def _look_at_raft(self, machine: Machine) -> None:
+    def _judge_refusal(
+        self, machine: Machine, view: _View, event: Event | None, effects: Sequence[Effect]
+    ) -> bool:
+        """A message was refused, or a lie may have come; whether the step is one for the models."""
+        refused = machine.running.ctx.refused
+        did_refuse, view.refused = refused != view.refused, refused
+        self._liars.judge(machine, event, did_refuse)
+        if self._liars.any_taken and self.refining is not None:
+            # What an honest peer could have said is acted on, and no model knows of it. What was before
+            # has to be explained all the same.
+            self.refining.check()
+            self.refining = None
+        return bool(effects) or not did_refuse
+
+    def _look_at_raft(self, machine: Machine, raft: Raft, view: _View) -> None:
         """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""
-        node = machine.node
-        assert node is not None
-        view = self._views[machine.number]
-        raft = node.raft
         if raft.is_leader and raft.term != view.led_term:
             view.led_term = raft.term
             if self.raft.led(raft.term, machine.number):
@@ -353,26 +400,29 @@ class Observer:
                 self.metadata.commit(entry)
             view.commit = raft.commit
 
-    def _look_at(self, machine: Machine) -> None:
-        node = machine.node
-        assert node is not None
-        view = self._views[machine.number]
-        metadata = node.metadata
-        if metadata.applied > self.applied:
-            self._apply(metadata)
+    def _look_at(self, machine: Machine, node: Node, view: _View) -> None:
+        """The node as a whole."""
+        if node.metadata.applied > self.applied:
+            self._apply(node.metadata)
         if not view.registered and node.incarnation:
             self._registered(machine, view)
-        for mark, strikes in self._hunter.watched.items():
+        for mark, strikes in self._watched.items():
             number = node.ctx.marks.get(mark, 0)
             if number != view.marks.get(mark, 0):
                 view.marks[mark] = number
                 for strike in strikes:
                     strike(machine)
-        replicas = view.replicas
-        for partition, replica in node.replicas.items():
-            seen = replicas.get(partition)
+
+    def _look_at_replicas(self, machine: Machine, view: _View, touched: Iterable[PartitionId]) -> None:
+        """Those of these that have moved since they were last seen."""
+        replicas, views = machine.running.replicas, view.replicas
+        for partition in touched:
+            replica = replicas.get(partition)
+            if replica is None:
+                continue
+            seen = views.get(partition)
             if seen is None:
-                seen = replicas[partition] = _Seen()
+                seen = views[partition] = _Seen()
             log = replica.log
             if (
                 log.leo != seen.leo
@@ -383,12 +433,13 @@ class Observer:
             ):
                 self._moved(machine, partition, replica, seen)
 
-    def _look_for_held_back(self, machine: Machine, outcome: Outcome) -> None:
+    def _look_for_held_back(self, machine: Machine, touched: Sequence[PartitionId]) -> None:
         """A leader that has changed has committed whatever may be committed by now."""
-        for partition in outcome.touched:
-            replica = machine.running.replicas.get(partition)
+        replicas = machine.running.replicas
+        for partition in touched:
+            replica = replicas.get(partition)
             if replica is not None and replica.leading is not None:
-                self.checks.counts["NothingHeldBack"] += 1
+                self._counts["NothingHeldBack"] += 1
                 nothing_held_back(machine.number, replica.log, replica.leading)
 
     def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
@@ -485,61 +536,20 @@ class Observer:
     # -- events --------------------------------------------------------------------------------------------
 
     def _compacted(self, machine: Machine, event: Compacted) -> None:
-        if event.error:
-            self.count("compaction errors")
-            if event.damage is not None:
-                self._found(machine, event.log, event.damage, "a compaction")
+        if not event.error:
+            self.compacting.compacted(machine, event)
             return
-        self.count("compaction slices")
-        key = (machine.number, event.log)
-        if event.dropped_below > self._dropped.get(key, 0):
-            self.count("tombstones dropped")
-        before = self._clean_point(machine, event.log, event.clean_point)
-        if event.clean_point != before or event.dropped_below != self._dropped.get(key, 0):
-            self.count("compactions")
-            self._dropped[key] = event.dropped_below
-            self.judge_copy(machine, event.log)
+        self.count("compaction errors")
+        if event.damage is not None:
+            self._found(machine, event.log, event.damage, "a compaction")
 
-    def judge_copy(self, machine: Machine, log: PartitionId) -> None:
-        """Read a compacted replica from its disk and compare it with the truth. Raises Violation."""
-        node = machine.node
-        policy = self.compaction_of(log)
-        if node is None or policy is None or machine.damaged_run >= 0:
+    def _repaired(self, machine: Machine, event: LogRepaired) -> None:
+        if event.next_offset < event.range.end:
             return
-        replica = node.replicas.get(log)
-        if replica is None or replica.state != "ready":
-            return
-        truth = self.truth(log)
-        copy = copy_of(machine.disk, log, self._cluster.sealer)
-        clean_point = truth.contents.clean_points.get(machine.number, 0)
-        now_ms = self._cluster.kernel.now_us // MILLISECOND
-        drift = self._cluster.knobs.clock_drift
-        # A clock that runs fast lets a tombstone go early by so much, in true time.
-        patience_ms = int(policy.tombstone_retention_ms / (1 + drift)) - 1
-        policy = msgspec.structs.replace(policy, tombstone_retention_ms=patience_ms)
-        offsets = (replica.log_start, replica.hw)
-        truth.copy_seen(machine.number, copy, offsets, clean_point, now_ms, policy)
-
-    def compaction_of(self, log: PartitionId) -> CompactionPolicy | None:
-        """How a partition's stream is compacted, if it is."""
-        newest = self._cluster.newest_metadata()
-        stream = newest.by_id.get(log[0]) if newest is not None else None
-        return stream.config.compaction if stream is not None and stream.config.compact else None
-
-    def _clean_point(self, machine: Machine, log: PartitionId, clean_point: int) -> int:
-        """A replica's durable clean point; returns what it was."""
-        contents = self.truth(log).contents
-        before = contents.clean_points.get(machine.number, 0)
-        newest = self._cluster.newest_metadata()
-        state = newest.partitions.get(log) if newest is not None else None
-        replicas = state.replicas if state is not None else tuple(self._cluster.machines)
-        contents.compacted(machine.number, clean_point, replicas, self._cluster.kernel.now_us // MILLISECOND)
-        return before
-
-    def _lower_clean_point(self, machine: Machine, log: PartitionId, offset: int) -> None:
-        """What lies at or above `offset` comes from another replica, which may be less compacted (C2)."""
-        clean_point = self.truth(log).contents.clean_points.get(machine.number, 0)
-        self._clean_point(machine, log, min(clean_point, offset))
+        self.count("ranges repaired")
+        self.compacting.lowered(machine, event.log, event.range.start)
+        self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
+        self.compacting.judge(machine, event.log)
 
     def _compact(self, machine: Machine, effect: CompactLog) -> None:
         self._hunter.compacting(machine)
@@ -549,14 +559,6 @@ class Observer:
 
     def _move(self, machine: Machine, effect: MoveLogStart) -> None:
         self._retaining.otherwise(machine, effect.log)
-
-    def _repaired(self, machine: Machine, event: LogRepaired) -> None:
-        if event.next_offset < event.range.end:
-            return
-        self.count("ranges repaired")
-        self._lower_clean_point(machine, event.log, event.range.start)
-        self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
-        self.judge_copy(machine, event.log)
 
     def _read(self, machine: Machine, event: LogRead) -> None:
         self._reads.answered(machine, event)
@@ -609,12 +611,8 @@ class Observer:
             self.count("raft truncations")
         else:
             self.count("truncations")
-            self._lower_clean_point(machine, effect.log, effect.offset)
+            self.compacting.lowered(machine, effect.log, effect.offset)
             self.row("truncate", f"node {machine.number} cuts {effect.log} to {effect.offset}")
-
-    def _sent(self, machine: Machine, effect: Send) -> None:
-        self._contacts.sent(machine, effect)
-        self._sessions.sent(machine, effect)
 
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
         self._contacts.of(machine).check(f"acknowledges a message to {effect.partition}")
@@ -632,7 +630,7 @@ class Observer:
 
     def _reset(self, machine: Machine, effect: ResetLog) -> None:
         self.count("log resets")
-        self._lower_clean_point(machine, effect.log, 0)
+        self.compacting.lowered(machine, effect.log, 0)
         self._log_starts.reset(machine, effect)
         self.row("reset", f"node {machine.number} begins {effect.log} anew at {effect.start}")
 

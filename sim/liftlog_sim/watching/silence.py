@@ -26,8 +26,6 @@ from liftlog.messages import (
     Heartbeat,
     HeartbeatReply,
     PeerMessage,
-    Received,
-    Send,
 )
 from liftlog.types import PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
@@ -43,7 +41,16 @@ TOLERANCE_MS = 0.1
 class ProcessContact:
     """The contact of one process, by the node's own monotonic clock."""
 
-    __slots__ = ("_answered", "_checks", "_heartbeats", "_machine", "_rounds", "_since_ms", "_term")
+    __slots__ = (
+        "_answered",
+        "_checks",
+        "_heartbeats",
+        "_machine",
+        "_rounds",
+        "_since_ms",
+        "_term",
+        "unsettled",
+    )
 
     def __init__(self, machine: Machine, checks: Checks) -> None:
         self._machine = machine
@@ -53,6 +60,8 @@ class ProcessContact:
         self._rounds: dict[int, float] = {}
         self._answered: dict[int, float] = {}
         self._term = 0
+        self.unsettled = False
+        """Whether voters have answered since it was weighed what that is worth; nothing else changes that."""
 
     def begin(self) -> None:
         """The incarnation is durable."""
@@ -60,7 +69,8 @@ class ProcessContact:
 
     def sent(self, message: PeerMessage) -> None:
         """Something has left the node."""
-        self._settle()
+        if self.unsettled:
+            self.settle()
         if type(message) is Heartbeat:
             self._note(self._heartbeats, message.sequence)
         elif type(message) is AppendRequest:
@@ -68,6 +78,7 @@ class ProcessContact:
                 self._term = message.term
                 self._rounds.clear()
                 self._answered.clear()
+                self.unsettled = False
             self._note(self._rounds, message.round)
 
     def _note(self, times: dict[int, float], number: int) -> None:
@@ -78,7 +89,8 @@ class ProcessContact:
 
     def heard(self, sender: int, message: PeerMessage) -> None:
         """Something has reached the node."""
-        self._settle()
+        if self.unsettled:
+            self.settle()
         if type(message) is HeartbeatReply:
             node = self._machine.node
             if node is not None and message.incarnation == node.incarnation:
@@ -87,20 +99,22 @@ class ProcessContact:
             at_ms = self._rounds.get(message.round, 0.0)
             if at_ms > self._answered.get(sender, 0.0):
                 self._answered[sender] = at_ms
+                self.unsettled = True
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """What voters have answered counts for a controller in office."""
         node = self._machine.node
         if node is None or node.raft.term != self._term or node.raft.leadership is None:
             return
         if node.raft.leadership.in_office:
+            self.unsettled = False
             self._since_ms = max(self._since_ms, self._as_controller())
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""
         machine, config = self._machine, self._machine.knobs.node_config(self._machine.number)
         self._checks.counts["FencedInTime"] += 1
-        self._settle()
+        self.settle()
         now_ms = machine.clock.monotonic_ms()
         silent_ms = 0.0 if machine.knobs.nodes == 1 else now_ms - self._since_ms
         limit_ms = config.lease_ms
@@ -161,9 +175,3 @@ class Contacts:
         replica = machine.node.replicas.get(log) if machine.node is not None else None
         if replica is not None and replica.leading is not None:
             self._contacts[machine.number].check(f"takes messages to {log}")
-
-    def heard(self, machine: Machine, event: Received) -> None:
-        self._contacts[machine.number].heard(event.sender, event.message)
-
-    def sent(self, machine: Machine, effect: Send) -> None:
-        self._contacts[machine.number].sent(effect.message)

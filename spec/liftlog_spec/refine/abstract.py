@@ -7,6 +7,7 @@ Raft log. `Abstract` keeps the maps. Nodes are numbered by their place among the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ from liftlog.trace.replica_lines import ReplicaState
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.models.isr_steps import IsrSteps
 from liftlog_spec.refine.runs import Runs
-from liftlog_spec.run.stepwise import Refused, Stepper
+from liftlog_spec.run.compiled import State
+from liftlog_spec.run.stepwise import NO_VALUE, Refused, Stepper
 
 UNBOUNDED = 10**9
 
@@ -96,6 +98,8 @@ class Abstract:
         self.place = {node: place for place, node in enumerate(members)}
         self.steps = stepper_of(len(members), minimum)
         self._counts = counts
+        self._functions: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
+        """Of the actions that were taken: what the model makes of a state."""
         self._masks: dict[tuple[int, ...], int] = {}
         first = self.steps.first()
         self.state = self.steps.with_values(first, {"log": (Runs(),) * len(members)})
@@ -115,15 +119,28 @@ class Abstract:
 
     def do(self, action: str, *given: Any) -> None:
         """Take a step of the model. Raises Disagreement."""
+        function = self._functions.get(action)
+        if function is None:
+            function = self._functions[action] = self.steps.function(action)
         try:
-            after = self.steps.apply(action, given, self.state)
-        except SpecError as error:
-            raise Disagreement(self.shown(action, given), str(error)) from None
-        if isinstance(after, Refused):
-            raise Disagreement(self.shown(action, given), f"refused by {after.line}: {after.text}")
+            after = function(self.state, given)
+        except NO_VALUE:
+            after = None
+        if type(after) is not tuple:
+            raise self._refused(action, given)
         self.state = after
         self.done.append(action)
-        self._counts[action] = self._counts.get(action, 0) + 1
+        counts = self._counts
+        counts[action] = counts.get(action, 0) + 1
+
+    def _refused(self, action: str, given: tuple[Any, ...]) -> Disagreement:
+        """Why the model does not take this step."""
+        try:
+            refused = self.steps.apply(action, given, self.state)
+        except SpecError as error:
+            return Disagreement(self.shown(action, given), str(error))
+        assert isinstance(refused, Refused)
+        return Disagreement(self.shown(action, given), f"refused by {refused.line}: {refused.text}")
 
     def shown(self, action: str, given: tuple[Any, ...]) -> str:
         """`Name(f = node 2, lead = node 1)`."""

@@ -46,13 +46,17 @@ class PartitionRefinement:
         self.replicas = [
             ReplicaPart(self.abstract, self.group, place) for place in range(len(first.replicas))
         ]
+        self._of = dict(zip(self.abstract.members, self.replicas, strict=True))
 
-    def take(self, step: Step) -> None:
-        self.abstract.done.clear()
-        if isinstance(step, GroupStep):
-            self.group.take(step)
+    def take(self, step: Step) -> bool:
+        """Explain a step; whether that was by any action. Raises Disagreement."""
+        done = self.abstract.done
+        done.clear()
+        if type(step) is ReplicaStep:
+            self._of[step.node].take(step, self.replicas)
         else:
-            self.replicas[self.abstract.place[step.node]].take(step, self.replicas)
+            self.group.take(step)  # type: ignore[arg-type]
+        return bool(done)
 
 
 class Refinement:
@@ -77,6 +81,19 @@ class Refinement:
     def take(self, step: Step) -> None:
         """Explain one line. Raises Mismatch."""
         partition = step.partition
+        known = self.partitions.get(partition)
+        if known is not None and type(step) is ReplicaStep:
+            self.lines += 1
+            try:
+                if not known.take(step):
+                    self.stutters += 1
+            except Disagreement as disagreement:
+                raise self._mismatch(step, disagreement) from None
+        else:
+            self._take_rare(step, partition)
+
+    def _take_rare(self, step: Step, partition: PartitionId) -> None:
+        """A line about the group, or about a partition that is not known or is over."""
         if self.only and partition not in self.only:
             return
         if partition in self._over:
@@ -86,22 +103,23 @@ class Refinement:
             self.lines += 1
         else:
             self.commands += 1
-        known = self.partitions.get(partition)
         try:
             if isinstance(step, GroupStep) and step.after is None:
                 self._end(partition, "deletion")
-            elif known is None:
+            elif partition not in self.partitions:
                 if not isinstance(step, GroupStep):
                     raise Disagreement("", "a replica of a partition that was never created")
                 self.partitions[partition] = PartitionRefinement(step, self.counts)
             else:
-                known.take(step)
+                self.partitions[partition].take(step)
         except Disagreement as disagreement:
-            done = list(known.abstract.done) if known is not None else []
-            self._end(partition, "mismatch")
-            raise Mismatch(step, disagreement, done) from None
-        if known is not None and not known.abstract.done and isinstance(step, ReplicaStep):
-            self.stutters += 1
+            raise self._mismatch(step, disagreement) from None
+
+    def _mismatch(self, step: Step, disagreement: Disagreement) -> Mismatch:
+        known = self.partitions.get(step.partition)
+        done = list(known.abstract.done) if known is not None else []
+        self._end(step.partition, "mismatch")
+        return Mismatch(step, disagreement, done)
 
     def _end(self, partition: PartitionId, why: str) -> None:
         """Nobody is held to anything any more."""

@@ -40,10 +40,11 @@ from liftlog_spec.refine.abstract import (
     SYNCED,
     TOLD,
     UP,
+    VIEW,
     Abstract,
     Disagreement,
 )
-from liftlog_spec.refine.compare import compare
+from liftlog_spec.refine.compare import NO_PROGRESS, compare
 from liftlog_spec.refine.group import GroupPart
 
 OK, DIVERGED, BELOW_START = 0, 1, 5
@@ -77,19 +78,28 @@ class ReplicaPart:
             self.start, self.last = step.start, None
         before, self.last = self.last, after
         a, r = self.abstract, self.place
-        if a.state[APPLIED][r] < a.state[INDEX]:
+        state = a.state
+        if state[APPLIED][r] < state[INDEX]:
             self._apply_metadata(after)
         if step.reports or after.state != "ready" or not a.state[UP][r]:
             self._log(step, before, after)
         cause = step.cause
-        if cause.letter is not None:
-            self._received(cause.letter, before, after)
+        letter = cause.letter
+        if letter is not None:
+            if letter.kind != "answer":
+                self._report(letter, after)
+            elif before is not None and before.question and before.question != after.question:
+                self._answer(letter, before, after)
         if a.state[UP][r]:
             self._moved(cause.event, after)
-        if after.office is not None and after.office.pending is not None:
-            self._propose(after.office.pending)
+        office = after.office
+        if office is not None and office.pending is not None:
+            self._propose(office.pending)
         for letter in step.sent:
-            self._sent(letter, others)
+            if letter.kind == "answer":
+                self._answers(letter, others)
+            else:
+                self._asked(letter)
         self.question = (step.incarnation, after.epoch, after.question) if after.question else None
         compare(a, r, after)
 
@@ -134,29 +144,23 @@ class ReplicaPart:
 
     # -- messages that came --------------------------------------------------------------------------------
 
-    def _received(self, letter: Letter, before: ReplicaState | None, after: ReplicaState) -> None:
-        if letter.kind != "answer":
-            self._report(letter, after)
-        elif before is not None and before.question and before.question != after.question:
-            self._answer(letter, before, after)
-
     def _report(self, letter: Letter, after: ReplicaState) -> None:
         """R2: a leader counts what a follower reports."""
         a, r = self.abstract, self.place
-        office = after.office
-        if office is None or letter.sender not in a.place or not a.state[UP][r]:
+        office, state = after.office, a.state
+        f = a.place.get(letter.sender)
+        if office is None or f is None or not state[UP][r]:
             return
-        f = a.place[letter.sender]
-        known = office.progress.get(letter.sender, (0, -1))[1]
-        if known <= a.state[PROGRESS][r][f]:
+        known = office.progress.get(letter.sender, NO_PROGRESS)[1]
+        if known <= state[PROGRESS][r][f]:
             return
         run = a.run_of(f, letter.incarnation)
         epoch = a.epochs.get(letter.epoch, -1)
         wanted = (REPORT, f, r, epoch, run, letter.offset)
         reported = min(letter.durable, letter.offset)
         last = a.epochs.get(letter.last_epoch, -1)
-        for message in a.state[MAIL]:
-            same = message[:MAIL_LAST] == wanted and message[MAIL_TO] == reported
+        for message in state[MAIL]:
+            same = message[MAIL_TO] == reported and message[:MAIL_LAST] == wanted
             if same and (message[MAIL_LAST] == last or not letter.last_epoch):
                 a.do("ReportArrives", r, message)
                 return
@@ -182,9 +186,9 @@ class ReplicaPart:
     def _records(self, letter: Letter, after: ReplicaState) -> None:
         a, r = self.abstract, self.place
         at = len(a.state[LOG][r])
-        end = max(letter.end, at)
+        end, hw = max(letter.end, at), letter.hw
         for message in a.state[MAIL]:
-            if message[MAIL_KIND] != RECORDS or message[MAIL_FOLLOWER] != r or message[MAIL_HW] != letter.hw:
+            if message[MAIL_KIND] != RECORDS or message[MAIL_FOLLOWER] != r or message[MAIL_HW] != hw:
                 continue
             if message[MAIL_AT] == at and at + len(message[MAIL_ENTRIES]) == end:
                 a.do("RecordsArrive", r, after.leo, message)
@@ -215,9 +219,10 @@ class ReplicaPart:
                 raise Disagreement("Write", text)
             for _ in range(written):
                 a.do("Write", r)
-        synced = a.state[SYNCED][r]
+        state = a.state
+        synced = state[SYNCED][r]
         if not after.waiting:
-            if synced < after.durable or a.state[FORMER][r]:
+            if synced < after.durable or state[FORMER][r]:
                 a.do("Sync", r)
         elif synced < after.durable:
             a.do("SyncSome", r, after.durable)
@@ -232,41 +237,30 @@ class ReplicaPart:
 
     # -- messages that went out ----------------------------------------------------------------------------
 
-    def _sent(self, letter: Letter, others: list[ReplicaPart]) -> None:
-        if letter.kind != "answer":
-            self._asked(letter)
+    def _answers(self, letter: Letter, others: list[ReplicaPart]) -> None:
+        a, r = self.abstract, self.place
+        f = a.place.get(letter.receiver)
+        if f is None:
             return
-        a = self.abstract
-        if letter.receiver not in a.place:
-            return
-        f = a.place[letter.receiver]
-        other = others[f]
-        asked = other.question
-        wanted = (letter.incarnation, letter.epoch, letter.request)
-        if asked != wanted or not a.state[UP][f]:
+        state = a.state
+        if others[f].question != (letter.incarnation, letter.epoch, letter.request) or not state[UP][f]:
             # Nobody waits for it any more: whatever it says, it is thrown away where it arrives.
             return
-        self._answered(letter, f)
-
-    def _answered(self, letter: Letter, f: int) -> None:
-        a, r = self.abstract, self.place
-        match letter.status:
-            case 0:
-                at = len(a.state[LOG][f])
-                end = letter.end or at
-                if end > at and not letter.first <= at:
-                    raise Disagreement(
-                        "Answer", f"the records of offset {at} on are wanted, it begins at {letter.first}"
-                    )
-                if letter.hw != a.state[HW][r]:
-                    raise Disagreement("Answer", f"it says HW {letter.hw}, but that is {a.state[HW][r]}")
-                a.do("Answer", f, r, max(end, at))
-            case 1:
-                a.do("AnswerWithCut", f, r)
-            case 5:
-                a.do("AnswerWithStart", f, r, letter.log_start)
-            case _:
-                pass
+        status = letter.status
+        if status == OK:
+            at = len(state[LOG][f])
+            end = letter.end or at
+            if end > at and not letter.first <= at:
+                raise Disagreement(
+                    "Answer", f"the records of offset {at} on are wanted, it begins at {letter.first}"
+                )
+            if letter.hw != state[HW][r]:
+                raise Disagreement("Answer", f"it says HW {letter.hw}, but that is {state[HW][r]}")
+            a.do("Answer", f, r, max(end, at))
+        elif status == DIVERGED:
+            a.do("AnswerWithCut", f, r)
+        elif status == BELOW_START:
+            a.do("AnswerWithStart", f, r, letter.log_start)
 
     def _asked(self, letter: Letter) -> None:
         a, r = self.abstract, self.place
@@ -288,8 +282,8 @@ class ReplicaPart:
             if message[MAIL_KIND] != REPORT or message[MAIL_FOLLOWER] != r:
                 continue
             leader = message[MAIL_LEADER]
-            view = a.view(leader)
-            over = view.epoch > message[MAIL_EPOCH] or view.runs[r] > message[MAIL_RUN]
-            known = view.epoch == message[MAIL_EPOCH] and view.runs[r] == message[MAIL_RUN]
+            _, epoch, _, _, runs, _ = a.state[VIEW][leader]
+            over = epoch > message[MAIL_EPOCH] or runs[r] > message[MAIL_RUN]
+            known = epoch == message[MAIL_EPOCH] and runs[r] == message[MAIL_RUN]
             if over or (known and a.state[PROGRESS][leader][r] >= message[MAIL_TO]):
                 a.do("IsLost", message)

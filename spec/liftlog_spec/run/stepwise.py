@@ -49,6 +49,8 @@ from liftlog_spec.run.compiled import CodeGenerator, State, check_axioms
 from liftlog_spec.run.expressions import RUNTIME, RUNTIME_SPARSE, Env, KnownTerms
 
 Arguments = Sequence[Any] | Mapping[str, Any]
+NO_VALUE = (IndexError, KeyError, TypeError, ValueError)
+"""What generated code raises where a term has no value."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -95,21 +97,28 @@ class Stepper:
 
     def apply(self, action: str, parameters: Arguments, state: State) -> State | Refused:
         """The state after this step, or which guard refuses it."""
-        ready = self._steps.get(action)
-        if ready is None:
-            recorded = self._action(action)
-            ready = self._load(action, _step_source, recorded), len(_chosen(recorded))
-            self._steps[action] = ready
-        function, wanted = ready
+        function, wanted = self._steps.get(action) or self._ready(action)
         if type(parameters) is tuple and len(parameters) == wanted:
             given = parameters
         else:
             given = self._given(action, parameters)
         try:
             found = function(state, given)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
+        except NO_VALUE as error:
             raise SpecError(self._failed(action, given, error)) from error
         return found if type(found) is tuple else self._refused(action, found, given)
+
+    def function(self, action: str) -> Callable[[State, tuple[Any, ...]], Any]:
+        """For who takes many steps: from a state and as many parameters as the action has, in their order, to
+        the next state, or to no tuple where the action is refused. Raises one of `NO_VALUE` where a term has
+        no value. What is wrong in either case, `apply` tells.
+        """
+        return (self._steps.get(action) or self._ready(action))[0]
+
+    def _ready(self, action: str) -> tuple[Callable[[State, tuple[Any, ...]], Any], int]:
+        recorded = self._action(action)
+        ready = self._steps[action] = self._load(action, _step_source, recorded), len(_chosen(recorded))
+        return ready
 
     def _failed(self, action: str, given: tuple[Any, ...], error: Exception) -> str:
         recorded = self._action(action)
