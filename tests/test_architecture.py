@@ -314,6 +314,7 @@ SIM_LAYERS: dict[str, str] = {
     "runs": "one run: its gears, its phases, its verdict, its trace",
     "audit": "what a sweep has reached, and what it never did",
     "sweeps": "many seeds: on several processes, twice, and the record of the last whole sweep",
+    "bench": "how fast the simulator is, where its time goes, what memory it takes",
     "explain": "failure bundles, stories of what caused them, and shrinking",
     "catalogue": "the planted bugs as a history of the field",
     "directed": "scenarios: small stories with fixed latencies",

@@ -18,6 +18,7 @@ import msgspec
 from liftlog.types import LiftlogError
 from liftlog_sim.audit import audit
 from liftlog_sim.audit.coverage import table
+from liftlog_sim.bench.command import add_bench
 from liftlog_sim.catalogue.command import add_mutants
 from liftlog_sim.cover.command import add_cover
 from liftlog_sim.directed.command import add_scenario
@@ -39,7 +40,6 @@ from liftlog_sim.refine.replicas import summary
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.sweeps.canary import told
-from liftlog_sim.sweeps.cost_command import add_cost
 from liftlog_sim.sweeps.seeds import parse_seeds, progress
 from liftlog_sim.sweeps.sweep import SweepResult, default_jobs, run_sweep
 from liftlog_sim.world import World
@@ -85,7 +85,7 @@ def add_parser(subparsers: Any) -> None:
     sweep.set_defaults(run=_sweep)
     add_mutants(verbs)
     add_scenario(verbs)
-    add_cost(verbs)
+    add_bench(verbs)
     add_cover(verbs)
     add_fuzz(verbs)
     add_shrink(verbs)

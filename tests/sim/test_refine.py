@@ -183,16 +183,3 @@ def newest(world: World) -> Metadata:
     metadata = world.newest_metadata()
     assert metadata is not None
     return metadata
-
-
-def test_what_refinement_costs_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sim", "cost", "--seeds", "3:5", "--json"]) == 0
-    found = msgspec.json.decode(capsys.readouterr().out)
-    assert (found["seeds"], found["rounds"]) == (2, 1)
-    assert found["steps"] > 1_000
-    assert found["ratio"] == pytest.approx(found["refined_s"] / found["plain_s"], abs=0.001)
-
-
-def test_wrong_rounds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sim", "cost", "--rounds", "0"]) == 2
-    assert "--rounds 0 is out of range; choose 1 to 100" in capsys.readouterr().err

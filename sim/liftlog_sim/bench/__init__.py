@@ -1,0 +1,1 @@
+"""How fast the simulator is, where its time goes, and what memory it takes."""
