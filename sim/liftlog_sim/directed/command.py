@@ -66,10 +66,10 @@ def _play(scenario: Scenario, arguments: argparse.Namespace) -> dict[str, Any]:
         print(f"{'ok  ' if not problems else 'FAIL'} {scenario.name:<36} {scenario.title}")
         mutant = f" --mutant {arguments.mutant}" if arguments.mutant else ""
         for problem in problems:
-            print(
-                f"     {problem}\n     replay with: liftlog sim scenario {scenario.name} "
-                f"--gear {arguments.gear}{mutant}"
-            )
+            print(f"     {problem}")
+        if problems:
+            again = f"liftlog sim scenario {scenario.name} --gear {arguments.gear}{mutant}"
+            print(f"     replay with: {again}")
     return {"name": scenario.name, "title": scenario.title, "good": not problems, "problems": problems}
 
 

@@ -131,7 +131,8 @@ def run_scenario(scenario: Scenario, gear: str, mutant: str = "") -> ScenarioOut
         gear=gear,
         invariant=result.invariant,
         finding=result.finding,
-        unexpected=tuple(_unexpected(scenario, result, world)),
+        # What ends where an invariant is violated comes to no end that one could expect.
+        unexpected=() if result.invariant else tuple(_unexpected(scenario, result, world)),
         partitions=() if result.invariant else tuple(_partitions(world)),
         result=result,
     )
