@@ -464,6 +464,8 @@ class Mutants(msgspec.Struct, frozen=True):
     removal_before_lease: bool = False  # N2
     slow_leader_stays: bool = False  # R17
     probation_not_doubled: bool = False  # R18
+    damaged_end_kept: bool = False  # R6
+    grants_before_office: bool = False  # N2
 
 
 NO_MUTANTS = Mutants()

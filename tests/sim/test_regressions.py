@@ -12,7 +12,7 @@ from liftlog.core.replica.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
-from liftlog.types import PartitionId, StreamConfig
+from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
@@ -22,14 +22,16 @@ from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.workload import CREATE_TIMEOUT_US
 from liftlog_sim.world import World
 
 
 def new_world(seed: int, **changes: object) -> World:
     fixed: dict[str, object] = {"duration_us": 60 * SECOND, "tick_ms": 100, "admin_interval_us": 0}
-    plan = changes.pop("plan", None)
-    world = World(seed, Knobs(**{**fixed, **changes}), StepProcess, plan=plan)  # type: ignore[arg-type]
+    plan, mutants = changes.pop("plan", None), changes.pop("mutants", NO_MUTANTS)
+    knobs = Knobs(**{**fixed, **changes})  # type: ignore[arg-type]
+    world = World(seed, knobs, StepProcess, mutants, plan=plan)  # type: ignore[arg-type]
     world.start()
     return world
 
@@ -305,4 +307,24 @@ def test_a_lost_copy_that_was_begun_anew_at_its_leaders_log_start_is_whole() -> 
     replica = replica_on(world, machine.number)
     assert world.account.log_starts[machine.number, partition] == replica.log_start > 0
     assert world.faults.atlas.harms(machine) == []
+    finish(world)
+
+
+@pytest.mark.parametrize("mutants", [NO_MUTANTS, Mutants(damaged_end_kept=True)], ids=["clean", "planted"])
+def test_R6_damaged_end_a_copy_that_lost_all_of_an_epoch_gives_it_up(mutants: Mutants) -> None:
+    """Profile failures, seed 0: nothing tells the copy which epoch its end was of, so it asked for ever."""
+    streams = (StreamConfig("s0", "s0.in", 1, 3, segment_records=10),)
+    changes = {"publish_interval_us": 250 * MILLISECOND, "lag_ticks": 6}
+    world = new_world(23, streams=streams, hunt_tail=1.0, mutants=mutants, plan=Plan(faults=()), **changes)
+    run(world, 8 * SECOND)
+    leader = next(number for number in world.machines if replica_on(world, number).role == "leader")
+    strike(world, "kill", leader, 600 * MILLISECOND)
+    if mutants.damaged_end_kept:
+        with pytest.raises(Violation, match=r"HonestHeard: node . refuses FetchReply .* below the committed"):
+            run(world, 20 * SECOND)
+        return
+    run(world, 20 * SECOND)
+    assert world.observer.counters["fault sector"] >= 1
+    nodes = [machine.node for machine in world.machines.values()]
+    assert sum(node.marks.get("R6.damaged-end", 0) for node in nodes if node is not None) >= 1
     finish(world)

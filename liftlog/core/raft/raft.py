@@ -181,7 +181,7 @@ class Raft(RaftState):
         return (
             leadership is not None
             and leadership.transferee == NO_NODE
-            and leadership.in_office
+            and (leadership.in_office or self.mutants.grants_before_office)
             and leadership.has_contact(self.config.suspicion_ms)
         )
 

@@ -158,7 +158,8 @@ class Follower:
         (D2).
         """
         record, hw_epoch = self.log.record, self.log.hw_epoch
-        if self.log.damage.reaches_end(offset, self.log.leo):
+        lost = self.log.damage.reaches_end(offset, self.log.leo)
+        if lost and not self.ctx.mutants.damaged_end_kept:
             self.ctx.mark("R6.damaged-end")
             return True
         return record is not None and any(epoch > hw_epoch for epoch in record.unclean_epochs)

@@ -38,6 +38,7 @@ OCCASIONS = (
     "joiner",
     "damage",
     "boundary",
+    "tail",
 )
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
 CLIENTS = ("publisher", "reader", "admin", "inspector")
@@ -99,6 +100,16 @@ class Fate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return f"{self.link}/{self.kind}/{self.second}/{self.number}"
 
 
+class OwnNames(msgspec.Struct, frozen=True):
+    """What plans may name beside what comes with liftlog: faults and clients of a study (`study/own.py`)."""
+
+    kinds: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+
+
+NOTHING_OWN = OwnNames()
+
+
 def fault_name(fault: Fault) -> str:
     """A fault's name: its number in the plan."""
     return f"fault/{fault.ordinal}"
@@ -134,22 +145,24 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         gone = frozenset(names)
         return self.only([name for name in self.names() if name not in gone])
 
-    def check(self, nodes: int = 0) -> Plan:
+    def check(self, nodes: int = 0, own: OwnNames = NOTHING_OWN) -> Plan:
         """This plan, if it can be carried out; `nodes`: among so many, 0 = unknown. Raises LiftlogError."""
         if self.version != VERSION:
             raise LiftlogError(
                 f"a plan of version {self.version} cannot be carried out, only of version {VERSION}; "
                 f"draw it anew with this liftlog"
             )
-        for place, problem in self._problems(nodes):
+        for place, problem in self._problems(nodes, own):
             raise LiftlogError(f"the plan cannot be carried out: {place}: {problem}")
         return self
 
-    def _problems(self, nodes: int) -> Iterator[tuple[str, str]]:
+    def _problems(self, nodes: int, own: OwnNames) -> Iterator[tuple[str, str]]:
         for number, fault in enumerate(self.faults or ()):
-            yield from ((f"faults[{number}].{field}", text) for field, text in _of_fault(fault, nodes))
+            struck = _of_fault(fault, nodes, own.kinds)
+            yield from ((f"faults[{number}].{field}", text) for field, text in struck)
         for number, operation in enumerate(self.operations or ()):
-            yield from ((f"operations[{number}].{field}", text) for field, text in _of_operation(operation))
+            found = _of_operation(operation, own.clients)
+            yield from ((f"operations[{number}].{field}", text) for field, text in found)
         for number, hunt in enumerate(self.hunts or ()):
             yield from ((f"hunts[{number}].{field}", text) for field, text in _of_hunt(hunt, nodes))
         for number, fate in enumerate(self.fates or ()):
@@ -178,9 +191,9 @@ def _among(
 # -- what cannot be carried out ------------------------------------------------------------------------------
 
 
-def _of_fault(fault: Fault, nodes: int) -> Iterator[tuple[str, str]]:
-    if fault.kind not in KINDS:
-        yield "kind", f"there is no fault '{fault.kind}'; choose from {', '.join(KINDS)}"
+def _of_fault(fault: Fault, nodes: int, own: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if fault.kind not in (*KINDS, *own):
+        yield "kind", f"there is no fault '{fault.kind}'; choose from {', '.join((*KINDS, *own))}"
     named = [name for name, _ in TARGETS]
     if fault.target.isdigit():
         yield from _of_node("target", int(fault.target), nodes)
@@ -193,10 +206,10 @@ def _of_fault(fault: Fault, nodes: int) -> Iterator[tuple[str, str]]:
             yield from _of_node("links", end, nodes)
 
 
-def _of_operation(operation: PlannedOperation) -> Iterator[tuple[str, str]]:
+def _of_operation(operation: PlannedOperation, own: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     kind, slash, number = operation.client.partition("/")
-    if kind not in CLIENTS or not slash or not number.isdigit():
-        choice = ", ".join(f"{kind}/0" for kind in CLIENTS)
+    if kind not in (*CLIENTS, *own) or not slash or not number.isdigit():
+        choice = ", ".join(f"{kind}/0" for kind in (*CLIENTS, *own))
         yield "client", f"'{operation.client}' is no client; write it as in {choice}"
     yield from _of_number("number", operation.number)
     yield from _of_time("at_us", operation.at_us)
@@ -259,10 +272,10 @@ def encode(plan: Plan) -> bytes:
     return ("{" + ",\n".join(parts) + "}\n").encode()
 
 
-def decode(data: bytes, source: str = "the plan") -> Plan:
+def decode(data: bytes, source: str = "the plan", own: OwnNames = NOTHING_OWN) -> Plan:
     """A plan from JSON; `source` names it in errors. Raises LiftlogError."""
     try:
-        return msgspec.json.decode(data, type=Plan).check()
+        return msgspec.json.decode(data, type=Plan).check(own=own)
     except msgspec.MsgspecError as error:
         raise LiftlogError(
             f"{source} cannot be read: {error}; what a plan holds is told in docs/simulator.md"

@@ -138,6 +138,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that a copy's report of its damage is overtaken by that of a failed sync."""
     hunt_boundary: float = 0.0
     """Probability that the place where an epoch begins is damaged and its leader left alone."""
+    hunt_tail: float = 0.0
+    """Probability that a follower loses all that it has of an epoch, from inside a complete segment on."""
     hunt_joiner: float = 0.0
     """Probability that a replica is struck while its return to the ISR is being decided, and that is held
     back.

@@ -8,6 +8,8 @@ What it arranges needs several strikes in a row that chance does not put togethe
                 the leader, a sync of the other follower fails, the leader is killed and starts without the
                 index that would tell where the epoch began. It leads alone when the first follower is back,
                 whose log ends in the damage
+    tails       some time after an epoch has begun, a follower loses all that it has of it, from inside a
+                complete segment to the end, and is killed: its log ends where it knows no epoch
 
 Each occasion has draws of its own; all is done under the atlas, and counts as ordinary faults.
 """
@@ -31,6 +33,8 @@ from liftlog_sim.kernel import MILLISECOND, SECOND
 LOOK_US = 400 * MILLISECOND
 MOST_LOOKS = 12
 """How long the records around the place where an epoch begins may take to get into a complete segment."""
+MOST_LOST = 60
+"""How many batches a copy may lose up to its end."""
 MOST_BATCHES = 12
 """How many batches may lie between the end of the absent log and the epoch."""
 PATIENCE_US = 4 * SECOND
@@ -121,6 +125,7 @@ class CopyHunter:
     # -- boundaries ----------------------------------------------------------------------------------------
 
     def leader_elected(self, number: int) -> None:
+        self._hunt_tail(number)
         share = self._cluster.knobs.hunt_boundary
         node = self._cluster.machines[number].node
         if not share or self._boundary is not None or not self._faults.active or node is None:
@@ -232,6 +237,60 @@ class CopyHunter:
         if self._faults.active:
             for sender, to in self._faults.links_of(boundary.absent):
                 self._cluster.network.unblock(sender, to)
+
+    # -- tails ---------------------------------------------------------------------------------------------
+
+    def _hunt_tail(self, number: int) -> None:
+        share = self._cluster.knobs.hunt_tail
+        node = self._cluster.machines[number].node
+        if not share or not self._faults.active or node is None:
+            return
+        for replica in node.replicas.values():
+            if replica.leading is None or not replica.leo:
+                continue
+            draws = self._cluster.chances.occasion("tail", number, share)
+            others = [other for other in replica.isr if other != number]
+            if draws is None or not others:
+                continue
+            tail = Boundary(replica.id, replica.epoch, number, draws.choice(others), draws)
+            self._cluster.kernel.after(LOOK_US, self._look_at_tail, tail)
+            return
+
+    def _look_at_tail(self, tail: Boundary, second: object) -> None:
+        """Take the end away as soon as enough of the epoch is there."""
+        tail.looks += 1
+        if not self._faults.active or not self._still_leads(tail) or tail.looks > MOST_LOOKS:
+            return
+        if not self._cut_tail(tail):
+            self._cluster.kernel.after(LOOK_US, self._look_at_tail, tail)
+
+    def _cut_tail(self, tail: Boundary) -> bool:
+        """Destroy what the copy has from the end of the epoch before on; False if that cannot be done now."""
+        machine, atlas = self._cluster.machines[tail.absent], self._faults.atlas
+        replica = self._replica(tail.absent, tail.partition)
+        if replica is None or replica.repairs.ranges:
+            return False
+        first = next((entry.start for entry in replica.epochs if entry.epoch == tail.epoch), 0)
+        segments = segment_paths(machine.disk, tail.partition)
+        found = [place for path in segments for place in places(path, machine.disk.content(path))]
+        lost = [place for place in found if place.base + place.span >= first > 0]
+        complete = [place for place in lost if place.path in segments[:-1]]
+        if not complete or len(lost) == len(found) or len(lost) > MOST_LOST:
+            return False
+        harms = [atlas.harm_of(machine, place.path, place.position, place.end) for place in lost]
+        if not all(harm is not None and atlas.allows(machine, harm.log, harm.range) for harm in harms):
+            return False
+        for place, harm in zip(lost, harms, strict=True):
+            if harm is not None:
+                atlas.note(machine, harm)
+            zeros = bytes(place.end - place.position)
+            machine.disk.overwrite(place.path, place.position, zeros, platter_only=True)
+            tail.paths[place.path] = None
+        self._faults.strikes.beyond_models()
+        self._done("sector", f"offsets from {lost[0].base} on of node {machine.number} are destroyed")
+        tail.leader = tail.absent
+        self._leave_alone(tail)
+        return True
 
     def _done(self, kind: str, detail: str) -> None:
         self._faults.done(Fault(self._cluster.kernel.now_us, kind), detail)

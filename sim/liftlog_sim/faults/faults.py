@@ -81,6 +81,14 @@ class Faults:
         self._strike: dict[str, Callable[[Fault, Draws], None]] = {
             kind: getattr(self, f"_{kind}") for kind in KINDS
         }
+        self._taken_back: list[Callable[[], None]] = []
+
+    def learn(
+        self, kind: str, strike: Callable[[Machine, Fault, Draws], None], take_back: Callable[[], None]
+    ) -> None:
+        """One more kind of fault, from outside; `take_back` is called when the fault phase is over."""
+        self._strike[kind] = lambda fault, draws: strike(self._target(fault, draws), fault, draws)
+        self._taken_back.append(take_back)
 
     @property
     def active(self) -> bool:
@@ -101,6 +109,8 @@ class Faults:
         """No more faults; everything is healed, everybody runs again."""
         self.strikes.active = False
         self.liars.end()
+        for take_back in self._taken_back:
+            take_back()
         cluster = self._cluster
         cluster.connections.active = False
         cluster.network.heal()

@@ -14,6 +14,8 @@ class Strikes:
     def __init__(self, account: Account) -> None:
         self._account = account
         self.active = True
+        self.beyond_models: Callable[[], None] = lambda: None
+        """Called when something strikes that no model knows: a copy loses the epochs of its end (R6)."""
         self.on_fault: Callable[[str, str, int], None] | None = None
         """Called with kind, detail and duration in µs."""
         self.on_strike: Callable[[Fault], None] = lambda fault: None

@@ -190,9 +190,11 @@ def rejoins(draws: Draws) -> Knobs:
 
 def failures(draws: Draws) -> Knobs:
     """Copies fail one just after the other: a report of one failure overtakes another, and a leader that was
-    damaged where its epoch began is left alone (`faults/copyhunter.py`).
+    damaged where its epoch began is left alone, or a follower loses its end (`faults/copyhunter.py`).
     """
     reports = draws.random() < 0.5
+    tails = draws.part("tail").random() < 0.4
+    reports = reports and not tails
     stream = small_stream(draws, "s0", compact=False, retention=False)
     damage = (("flip", 3), ("sector", 4), ("latent", 3), ("sync_failure", 1)) if reports else ()
     return base_knobs(
@@ -203,10 +205,11 @@ def failures(draws: Draws) -> Knobs:
         network=NetworkOptions(500, draws.choice((1_000, 10_000)), 0.0, 0.01, 0.01, 200_000),
         storage_times=StorageTimes(50, 300, draws.choice((1_000, 10_000)), 0, 0.0, 0),
         faults=(("kill", 3), ("stop", 2), ("isolate", 1), ("pause", 1), *damage),
-        fault_interval_us=(1 if reports else 5) * SECOND,
+        fault_interval_us=(1 if reports else 3 if tails else 5) * SECOND,
         fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
         hunt_report=0.9,
-        hunt_boundary=0.0 if reports else 0.9,
+        hunt_boundary=0.0 if reports or tails else 0.9,
+        hunt_tail=0.9 if tails else 0.0,
         publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
         burst_max=draws.choice((6, 15)),
         **storing(draws),

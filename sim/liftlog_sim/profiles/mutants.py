@@ -184,6 +184,10 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader for whose disk everybody waits does not ask to be relieved"),
     ("probation_not_doubled", "R18", "shrinking sick mixed",
      "whoever was slow again and again comes back as soon as the first time"),
+    ("damaged_end_kept", "R6", "failures",
+     "a copy refuses to cut what it has lost up to its end, and asks for ever"),
+    ("grants_before_office", "N2", "elections partitions kills",
+     "a controller grants sessions before an entry of its own term is committed"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (

@@ -39,6 +39,7 @@ NO_HUNT: dict[str, object] = {
     "hunt_follower": 0.0,
     "hunt_report": 0.0,
     "hunt_boundary": 0.0,
+    "hunt_tail": 0.0,
     "hunt_joiner": 0.0,
     "hunt_compaction": 0.0,
     "hunt_alternate": False,

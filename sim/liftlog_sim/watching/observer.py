@@ -124,6 +124,7 @@ class Observer:
         self._atlas = faults.atlas
         self._liars = faults.liars
         self._hunter = hunter
+        faults.strikes.beyond_models = self._end_refining
         self.checks = account.checks
         self.metadata = account.metadata
         self.partitions = account.partitions
@@ -377,12 +378,16 @@ class Observer:
         refused = machine.running.ctx.refused
         did_refuse, view.refused = refused != view.refused, refused
         self._liars.judge(machine, event, did_refuse)
-        if self._liars.any_taken and self.refining is not None:
-            # What an honest peer could have said is acted on, and no model knows of it. What was before
-            # has to be explained all the same.
+        if self._liars.any_taken:
+            # What an honest peer could have said is acted on.
+            self._end_refining()
+        return bool(effects) or not did_refuse
+
+    def _end_refining(self) -> None:
+        """No model knows of what comes. What was before has to be explained all the same. Raises Violation."""
+        if self.refining is not None:
             self.refining.check()
             self.refining = None
-        return bool(effects) or not did_refuse
 
     def _look_at_raft(self, machine: Machine, raft: Raft, view: _View) -> None:
         """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""
