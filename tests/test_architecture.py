@@ -309,6 +309,7 @@ SIM_LAYERS: dict[str, str] = {
     "faults": "what goes wrong, when and to whom; the atlas of damage; strangers and broken peers",
     "watching": "invariants that watch every step",
     "world": "all of this around one heap",
+    "study": "what a researcher adds from outside: own faults, clients, invariants",
     "profiles": "which worlds there are: what a seed draws; the planted bugs",
     "refine": "every step of a running world, held against the models",
     "runs": "one run: its gears, its phases, its verdict, its trace",

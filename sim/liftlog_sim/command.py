@@ -39,6 +39,7 @@ from liftlog_sim.profiles.mutants import planted
 from liftlog_sim.refine.replicas import summary
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.study.loading import load_study
 from liftlog_sim.sweeps.canary import told
 from liftlog_sim.sweeps.seeds import parse_seeds, progress
 from liftlog_sim.sweeps.sweep import SweepResult, default_jobs, run_sweep
@@ -141,11 +142,20 @@ def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None
         default=refine,
         help=f"check every step against the models; default: {'yes' if refine else 'no'}",
     )
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="studies",
+        metavar="FILE",
+        help="own faults, clients and invariants (docs/simulator.md, 'A guide for researchers')",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> RunOptions:
     planted(mutant)
+    load_study(arguments.studies)
     for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
         value = getattr(arguments, name)
         if value and not least <= value <= most:
@@ -160,6 +170,7 @@ def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> RunO
         gear=arguments.gear,
         mutant=mutant,
         refine=arguments.refine,
+        studies=tuple(arguments.studies),
     )
 
 
@@ -305,6 +316,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
     sources = sources_hash()
     if arguments.record is not None:
         check_place(arguments.record)
+        if arguments.studies:
+            raise LiftlogError("--record is of liftlog's own worlds: leave --with out")
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
     if arguments.audit and any(each != RunOptions(seed=each.seed, refine=True) for each in options):
         raise LiftlogError("--audit is for sweeps of everything: leave all options of the worlds out")

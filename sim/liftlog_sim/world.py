@@ -27,7 +27,7 @@ from liftlog.ports import DiskError
 from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.chance.fault_plan import Fault
-from liftlog_sim.chance.plan import DRAWN, Plan
+from liftlog_sim.chance.plan import DRAWN, NOTHING_OWN, OwnNames, Plan
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.connections import Connections
 from liftlog_sim.devices.knobs import Knobs
@@ -120,11 +120,12 @@ class World:
         keep_values: bool = False,
         noting: bool = False,
         kernel: Kernel | None = None,
+        own: OwnNames = NOTHING_OWN,
     ) -> None:
         self.seed = seed
         self.knobs = knobs
         self.kernel = kernel if kernel is not None else Kernel()
-        stated = (plan or DRAWN).check(knobs.nodes)
+        stated = (plan or DRAWN).check(knobs.nodes, own)
         self.chances = chances = Chances(self.kernel, seed, stated, noting=noting)
         self.cluster = cluster = Cluster(knobs, chances)
         self.account = account = Account(self.kernel, mutants)
@@ -132,7 +133,7 @@ class World:
         self.bus = cluster.bus
         self.sealer = cluster.sealer
         self.machines = cluster.machines
-        shared = Clientele(cluster, account, keep_values=keep_values)
+        self.clientele = shared = Clientele(cluster, account, keep_values=keep_values)
         self.clients = shared.hub
         self.workload = Workload(shared)
         self.faults = self._faults(draw_plan(seed, knobs) if stated.faults is None else list(stated.faults))
@@ -143,7 +144,9 @@ class World:
         surroundings = MachineSite(
             chances, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
-        wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
+        self.wiring = wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
+        self.endings: list[Callable[[], None]] = []
+        """What still looks at the world when all else is done (`study/loading.py`)."""
         for number in range(1, knobs.nodes + 1):
             cluster.machines[number] = Machine(surroundings, number, wiring)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from liftlog_sim.chance.plan import decode
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.runs.runner import run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.study.loading import load_study
 
 
 def stated(knobs: Knobs) -> dict[str, Any]:
@@ -51,8 +53,16 @@ def _over(default: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_again(
-    seed: int, knobs: dict[str, Any], plan: str, *, mutant: str = "", refine: bool = False, gear: str = "step"
+    seed: int,
+    knobs: dict[str, Any],
+    plan: str,
+    *,
+    mutant: str = "",
+    refine: bool = False,
+    gear: str = "step",
+    studies: Sequence[str] = (),
 ) -> RunResult:
     """Run a world that is stated as plain data. Raises LiftlogError."""
-    options = RunOptions(seed=seed, mutant=mutant, refine=refine, gear=gear)
-    return run_world(options, knobs_from(knobs), decode(plan.encode()))
+    options = RunOptions(seed=seed, mutant=mutant, refine=refine, gear=gear, studies=tuple(studies))
+    own = load_study(options.studies).names
+    return run_world(options, knobs_from(knobs), decode(plan.encode(), own=own))

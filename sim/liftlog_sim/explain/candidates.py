@@ -20,6 +20,7 @@ from liftlog_sim.explain.rules import rule_of
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.runs.runner import run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.study.loading import load_study
 from liftlog_sim.truth.invariants import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
 
@@ -96,7 +97,8 @@ class Court:
 
     def expect_by(self, at_us: int) -> None:
         """The violation came at this time; a smaller world shows it about then, or is of no use."""
-        if self.wanted.invariant not in (*FINAL_INVARIANTS, *SICK_INVARIANTS) and self.options.gear == "step":
+        final = (*FINAL_INVARIANTS, *SICK_INVARIANTS, *load_study(self.options.studies).final)
+        if self.wanted.invariant not in final and self.options.gear == "step":
             self.limit_us = at_us + LATE_US
 
     def fails(self, candidate: Candidate) -> int:

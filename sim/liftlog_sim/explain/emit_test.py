@@ -32,6 +32,8 @@ def file_of(
     extra = ", refine=True" if options.refine else ""
     if options.gear != "step":
         extra += f', gear="{options.gear}"'
+    if options.studies:
+        extra += f", studies={list(options.studies)!r}".replace("'", '"')
     call = f"run_again({options.seed}, WORLD, PLAN"
     lines = [
         f'"""{head}',

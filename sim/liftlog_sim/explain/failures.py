@@ -9,10 +9,9 @@ import msgspec
 
 from liftlog.types import LiftlogError
 from liftlog_sim.explain.bundle import Bundle, read, write
-from liftlog_sim.explain.recording import bundle_of, record_world
+from liftlog_sim.explain.recording import bundle_of, code_of, record_world
 from liftlog_sim.runs.runner import knobs_of
 from liftlog_sim.runs.runs import RunOptions, RunResult
-from liftlog_sim.sweeps.record import sources_hash
 
 FOLDER = Path("failures")
 BUNDLES = 5
@@ -84,7 +83,7 @@ def replay(path: Path) -> tuple[Bundle, Replayed]:
     return bundle, Replayed(
         bundle=str(path),
         same=result.trace_hash == bundle.trace_hash,
-        same_code=sources_hash() == bundle.sources,
+        same_code=code_of(settings.options) == bundle.sources,
         trace_hash=bundle.trace_hash,
         again=result.trace_hash,
         invariant=result.invariant,
@@ -100,7 +99,7 @@ def verdict_of(bundle: Bundle, replayed: Replayed) -> list[str]:
     lines = [f"replayed: NOT the same {hashes}"]
     if not replayed.same_code:
         lines.append(
-            f"  this code is another one than the bundle's ({sources_hash()[:12]}, "
+            f"  this code is another one than the bundle's ({code_of(bundle.settings.options)[:12]}, "
             f"the bundle's {bundle.sources[:12]}, liftlog {bundle.liftlog}): its worlds run differently"
         )
     else:

@@ -8,6 +8,7 @@ does, and it names the step.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ from liftlog_sim.refine.replicas import Refining
 from liftlog_sim.runs.runner import knobs_of, run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.runs.trace import plain, raised, raising_event
+from liftlog_sim.study.loading import load_study
 from liftlog_sim.sweeps.record import sources_hash
 from liftlog_sim.world import World
 
@@ -207,15 +209,21 @@ def record_run(options: RunOptions) -> Bundle:
     return _bundle(*record_world(options, knobs, None), options, knobs, "")
 
 
+def code_of(options: RunOptions) -> str:
+    """A hash of the code that such a run depends on: liftlog's, and that of its studies."""
+    study = load_study(options.studies).code
+    return hashlib.sha256(f"{sources_hash()}{study}".encode()).hexdigest() if study else sources_hash()
+
+
 def _bundle(witness: Witness, result: RunResult, options: RunOptions, knobs: Knobs, replay: str) -> Bundle:
     return Bundle(
         format=FORMAT,
         liftlog=VERSION,
-        sources=sources_hash(),
+        sources=code_of(options),
         seed=options.seed,
         settings=Settings(options=options, knobs=knobs),
         plan=witness.plan,
-        violation=_violated(witness, result),
+        violation=_violated(witness, result, load_study(options.studies).sentence(result.invariant)),
         disagreement=witness.disagreed,
         replay=replay or result.replay,
         trace_hash=result.trace_hash,
@@ -227,7 +235,8 @@ def _bundle(witness: Witness, result: RunResult, options: RunOptions, knobs: Kno
     )
 
 
-def _violated(witness: Witness, result: RunResult) -> Violated:
+def _violated(witness: Witness, result: RunResult, own: str) -> Violated:
+    """`own`: what the invariant says, if it is of a study."""
     at_us = round(result.at_s * SECOND)
     disagreed = witness.disagreed
     number, sentence = rule_of(result.invariant)
@@ -247,7 +256,7 @@ def _violated(witness: Witness, result: RunResult) -> Violated:
         invariant=result.invariant,
         finding=result.finding,
         rule=number,
-        sentence=sentence,
+        sentence=sentence or own,
         at_us=at_us,
         at_step=step,
         node=node,

@@ -257,8 +257,9 @@ def tell(bundle: Bundle) -> list[str]:
     focus = focus_of(finding)
     focus.emphasis = _EMPHASIS.get(violation.invariant, "")
     end = _wrapped(f"{violation.invariant} is violated: {finding}", f"{violation.at_us / SECOND:9.4f} => ", 4)
-    if violation.rule:
-        end += _wrapped(f"{violation.rule}: {violation.sentence}", " " * 13, 3)
+    if violation.sentence:
+        said = f"{violation.rule}: {violation.sentence}" if violation.rule else violation.sentence
+        end += _wrapped(said, " " * 13, 3)
     if violation.at_step < 0:
         return end
     event = bundle.trace[violation.at_step].event

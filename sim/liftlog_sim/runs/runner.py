@@ -15,6 +15,7 @@ from liftlog_sim.profiles.mutants import planted
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.runs.step_gear import StepProcess
+from liftlog_sim.study.loading import Study, load_study
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
 
@@ -26,13 +27,14 @@ def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bo
 
 def knobs_of(options: RunOptions) -> Knobs:
     """The world that the seed draws, with what the options fix of it."""
+    study = load_study(options.studies)
     return draw_knobs(
         options.seed,
         profile=options.profile,
         nodes=options.nodes,
         streams=options.streams,
         duration_s=options.duration_s,
-        faults=options.faults,
+        faults=study.without_own(options.faults),
     )
 
 
@@ -49,16 +51,26 @@ def run_world(
     that the world (see `watch`) can give it back (`World.drawn`). Raises LiftlogError.
     """
     mutants = planted(options.mutant)
+    study = load_study(options.studies)
+    if study.files:
+        watch = _studied(study, options, plan, watch)
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":
         from liftlog_sim.runs.trio_gear import run_on_trio
 
-        return run_on_trio(options, knobs, plan, mutants, watch, keep_values, noting)
+        return run_on_trio(options, knobs, plan, mutants, study.names, watch, keep_values, noting)
     collect_seldom()
     started = time.process_time()
     world = World(
-        options.seed, knobs, StepProcess, mutants, plan=plan, keep_values=keep_values, noting=noting
+        options.seed,
+        knobs,
+        StepProcess,
+        mutants,
+        plan=plan,
+        keep_values=keep_values,
+        noting=noting,
+        own=study.names,
     )
     if watch is not None:
         watch(world)
@@ -79,6 +91,17 @@ def collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 10, 10)
+
+
+def _studied(study: Study, options: RunOptions, plan: Plan | None, watch: Watch | None) -> Watch:
+    """What a study adds comes first: who watches sees it."""
+
+    def both(world: World) -> None:
+        study.attach(world, plan, options.faults)
+        if watch is not None:
+            watch(world)
+
+    return both
 
 
 def _refining(watch: Watch | None) -> Watch:

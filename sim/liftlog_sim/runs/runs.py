@@ -11,6 +11,7 @@ Nothing here knows a gear: `runs/runner.py` chooses one, and each drives the pha
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -43,6 +44,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     mutant: str = ""
     refine: bool = False
     """Check every step against the model (`refine/replicas.py`)."""
+    studies: tuple[str, ...] = ()
+    """Files with own faults, clients and invariants (`study/own.py`)."""
 
     def replay_command(self) -> str:
         """The command line that runs exactly this again."""
@@ -62,6 +65,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"--mutant {self.mutant}")
         if self.refine:
             parts.append("--refine")
+        parts += [f"--with {shlex.quote(file)}" for file in self.studies]
         return " ".join(parts)
 
 
@@ -107,6 +111,8 @@ def phases(world: World) -> Iterator[int]:
     judge_sickness(world)
     yield from heal(world)
     compare_copies(world)
+    for look in world.endings:
+        look()
 
 
 def verdict(options: RunOptions, world: World, violation: Violation | None, seconds: float) -> RunResult:

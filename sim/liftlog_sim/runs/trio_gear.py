@@ -31,7 +31,7 @@ from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Event
 from liftlog.types import Mutants
 from liftlog_sim.chance.chances import ChanceLane, Chances
-from liftlog_sim.chance.plan import Plan
+from liftlog_sim.chance.plan import OwnNames, Plan
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import SECOND, Kernel
@@ -149,6 +149,7 @@ def run_on_trio(
     knobs: Knobs,
     plan: Plan | None,
     mutants: Mutants,
+    own: OwnNames,
     watch: Watch | None,
     keep_values: bool,
     noting: bool,
@@ -167,6 +168,7 @@ def run_on_trio(
         keep_values=keep_values,
         noting=noting,
         kernel=kernel,
+        own=own,
     )
     if watch is not None:
         watch(world)

@@ -23,6 +23,7 @@ from liftlog_sim.chance.fault_plan import DISK_KINDS, KINDS
 from liftlog_sim.refine.replicas import BASIC_ACTIONS, required_actions
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions, RunResult
+from liftlog_sim.study.loading import load_study
 from liftlog_sim.sweeps.canary import sing
 from liftlog_sim.sweeps.catching import Caught
 from liftlog_sim.truth.invariants import (
@@ -32,6 +33,8 @@ from liftlog_sim.truth.invariants import (
     STEP_INVARIANTS,
 )
 
+OWN_SEEDS = 10
+"""In so many, all of a study must have come up."""
 BASIC_SEEDS = 50
 FULL_SEEDS = 500
 
@@ -160,6 +163,8 @@ def run_sweep(
         if progress is not None:
             progress(done, len(options), result)
     unreached = _unreached(options, counters, marks, checks) + _not_refined(options, refined)
+    if len(options) >= OWN_SEEDS:
+        unreached += load_study(options[0].studies).unreached(counters, checks)
     failed.sort(key=lambda result: result.seed)
     return SweepResult(
         seeds=len(options),

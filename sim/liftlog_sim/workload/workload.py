@@ -8,6 +8,7 @@ ack said, is always somebody's bug.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.metadata.subjects import partition_subject
@@ -63,7 +64,8 @@ class Workload:
         cluster.bus.on_acks = self._acks
         cluster.bus.on_refusals = self._refusals
         knobs = cluster.knobs
-        self._publishers = [Publisher(shared, number) for number in range(knobs.publishers)]
+        self._publishers = {number: Publisher(shared, number) for number in range(knobs.publishers)}
+        self._joining: list[Callable[[], None]] = []
         self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
@@ -107,12 +109,29 @@ class Workload:
             self._cluster.kernel.after(500 * MILLISECOND, self._create)
 
     def _let_loose(self) -> None:
-        for publisher in self._publishers:
-            publisher.start()
+        for number in range(self._cluster.knobs.publishers):
+            self._publishers[number].start()
         for reader in self._readers:
             reader.start()
         self._admin.start()
         self._inspector.start()
+        for start in self._joining:
+            start()
+
+    # -- clients from outside ------------------------------------------------------------------------------
+
+    @property
+    def joined(self) -> int:
+        """How many publishers there are."""
+        return len(self._publishers)
+
+    def join(self, start: Callable[[], None]) -> None:
+        """Somebody else begins when the streams are there."""
+        self._joining.append(start)
+
+    def add_publisher(self, publisher: Publisher) -> None:
+        """It is told what was asked for under its number, and publishes by itself."""
+        self._publishers[publisher.number] = publisher
 
     # -- publishing ----------------------------------------------------------------------------------------
 
