@@ -384,7 +384,7 @@ class Observer:
         return bool(effects) or not did_refuse
 
     def _end_refining(self) -> None:
-        """No model knows of what comes. What was before has to be explained all the same. Raises Violation."""
+        """No model knows of what comes; what was before has to be explained. Raises Violation."""
         if self.refining is not None:
             self.refining.check()
             self.refining = None
