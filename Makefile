@@ -51,7 +51,7 @@ KAFKA := --replicas 2 --log-size 3 --records 3 --epochs 3
 
 nightly: test  ## the longest tests, long sweeps in both gears, every mutant caught and shrunk, every model and proof, the checker at 100M operations, the demo
 	$(BIN)/python -m pytest -m nightly
-	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --coverage --twice 0.05 --jobs $(JOBS)
+	$(BIN)/liftlog sim sweep --seeds $(NIGHTLY_SEEDS) --coverage --audit --twice 0.05 --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --gear trio --seeds 0:500 --twice 0.1 --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:2000 --faults disk --jobs $(JOBS)
 	$(BIN)/liftlog sim sweep --seeds 0:500 --faults lies --jobs $(JOBS)
