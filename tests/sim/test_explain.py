@@ -24,7 +24,7 @@ from liftlog_sim.explain.bundle import Bundle, read, write
 from liftlog_sim.explain.candidates import Candidate, Court, Fingerprint
 from liftlog_sim.explain.failures import keep_some, replay, verdict_of
 from liftlog_sim.explain.recording import bundle_of, record_world
-from liftlog_sim.explain.rules import RULES, rule_of
+from liftlog_sim.explain.rules import RAFT, RULES, rule_of
 from liftlog_sim.explain.shrink import Shrinker, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
 from liftlog_sim.page.from_trace import chart_of_trace
@@ -256,6 +256,7 @@ def test_each_rule_says_what_the_page_of_rules_says() -> None:
     rules = dict(re.findall(r"^- \*\*([A-Z]\d+)\*\* (.*?)(?=^- \*\*|^#|\Z)", page, re.DOTALL | re.MULTILINE))
     for invariant, (number, sentence) in RULES.items():
         assert sentence in re.sub(r"\s+", " ", rules[number]), f"{invariant}: {number}"
+    assert RAFT in re.sub(r"\s+", " ", rules["M1"])
     known = {*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS}
     assert known - {*RULES} == {"Refinement", "Convergence"}
 

@@ -30,7 +30,7 @@ from liftlog_sim.explain.bundle import (
     Violated,
 )
 from liftlog_sim.explain.origins import Origins, named_node
-from liftlog_sim.explain.rules import rule_of
+from liftlog_sim.explain.rules import RAFT, rule_of
 from liftlog_sim.explain.states import State, difference, state_of
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.refine.replicas import Refining
@@ -242,7 +242,7 @@ def _violated(witness: Witness, result: RunResult, own: str) -> Violated:
     number, sentence = rule_of(result.invariant)
     if result.invariant == "Refinement" and disagreed is not None:
         step, node = disagreed.at_step, disagreed.node
-        number, sentence = rule_of("ElectionSafety") if disagreed.model == "raft" else ("", "")
+        number, sentence = ("M1", RAFT) if disagreed.model == "raft" else ("", "")
         after = witness.changes[step]
         earlier = witness.state_before(step, node)
         before = {name: earlier[name] for name in earlier if name in after}

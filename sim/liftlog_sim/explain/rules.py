@@ -7,6 +7,8 @@ from __future__ import annotations
 
 _R2 = "The HW is the least durable LEO over the *maximal* ISR: the committed ISR and every addition that may already have been granted; a removal that was only proposed removes nobody."  # noqa: E501
 _M1 = "acknowledgement after the sync, commit by counting of entries of the present term only"
+RAFT = "votes and terms synced before they are answered, up-to-date check, pre-vote, stickiness, which a hint (N2) shortens and never waives, check-quorum, log matching, acknowledgement after the sync, commit by counting of entries of the present term only"  # noqa: E501
+"""Of M1: what a step that the Raft model does not explain may break."""
 _N2 = "An answered heartbeat grants a *lease*, counted from when it was sent: a leader whose lease is over unsubscribes, drops what it holds and answers nobody."  # noqa: E501
 _HINT = "That a host refuses connections to a node's port is a *hint* that its process is gone, never a proof: it ends a session once the lease and a margin have passed in silence, and no sooner, so that a false one moves an office from who is cut off, and never lets two serve at once."  # noqa: E501
 _D4 = "A change of several files may be cut short after any call to the disk, by a kill, by a power loss, or by one after the other, and is complete or undone at the next start: segment roll, rebuild, state files, folders."  # noqa: E501

@@ -29,8 +29,8 @@ SLACK_US = 10 * MILLISECOND
 _READY_US = 3 * SECOND
 """About then streams are there and clients begin."""
 LONG_US = 15 * SECOND
-SEEDS = 30
-"""So many other worlds are drawn for a failure that takes longer than that to come."""
+OTHERS_S = 10.0
+"""So long other worlds are drawn for a failure that takes longer than that to come."""
 FEW = 6
 """So many entries are taken in at a glance. Of more, parts are taken away with other chances."""
 MANY = 12
@@ -99,8 +99,8 @@ class Shrinker:
             )
         self.court.expect_by(self.at_us)
         self._seed = options.seed
-        self._others = 0
-        """Worlds that were drawn."""
+        self._others, self._others_s = 0, 0.0
+        """Worlds that were drawn, and what was spent on it."""
         self._chances_s = 0.0
         """What was spent on other chances."""
 
@@ -209,12 +209,14 @@ class Shrinker:
         """A long world may need all that happens in it; but in another one of its kind the same may come much
         sooner. So others are drawn with the same parameters.
         """
-        while self._struck_us > LONG_US and self._others < SEEDS and not self.court.over:
+        started_s = self.court.spent_s - self._others_s
+        while self._struck_us > LONG_US and self._others_s < OTHERS_S and not self.court.over:
             self._others += 1
             knobs = msgspec.structs.replace(self.best.knobs, duration_us=self._struck_us // 2)
             found = self.court.draw(Candidate(knobs, DRAWN, self._seed + self._others))
             if found is not None and self._try(found):
                 self._cut_time()
+            self._others_s = self.court.spent_s - started_s
 
     def _without_clients(self) -> None:
         """One client after the other, and one link's fates after the other."""

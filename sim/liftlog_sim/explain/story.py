@@ -26,6 +26,8 @@ FEW = 8
 """So many faults are told whatever else there is."""
 ENOUGH, WORTH = 10, 6.5
 """When so much is told, only what has at least this weight is added."""
+GRAVE = 8
+"""What weighs so much is told as often as it happened."""
 STARTS = ("start", "stop")
 _ROUTINE = ("controller", "leader", "isr", "truncate", "reset", "rebuild", "damage", "repair", "heal")
 """Rows of the world that steps tell better themselves."""
@@ -146,7 +148,8 @@ def _ranked(
             continue
         routine = fact.weight <= 3 and focus.touches(fact) < 4
         # Of what was said before, or of what is routine but for its numbers, the last time counts.
-        facts[_NUMBER.sub("#", fact.text) + f" {fact.node}" if routine else fact.text] = fact
+        said = _NUMBER.sub("#", fact.text) + f" {fact.node}" if routine else fact.text
+        facts[f"{said} {fact.at_step}" if fact.weight >= GRAVE else said] = fact
     nodes = {fact.node for fact in facts.values()}
     ranked: list[tuple[float, int, Fact | Happening]] = []
 
@@ -259,7 +262,7 @@ def tell(bundle: Bundle) -> list[str]:
     end = _wrapped(f"{violation.invariant} is violated: {finding}", f"{violation.at_us / SECOND:9.4f} => ", 4)
     if violation.sentence:
         said = f"{violation.rule}: {violation.sentence}" if violation.rule else violation.sentence
-        end += _wrapped(said, " " * 13, 3)
+        end += _wrapped(said, " " * 13, 4)
     if violation.at_step < 0:
         return end
     event = bundle.trace[violation.at_step].event

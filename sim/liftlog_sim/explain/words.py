@@ -17,6 +17,9 @@ from liftlog_sim.explain.cone import GROUP, partition_in
 from liftlog_sim.explain.states import State
 from liftlog_sim.runs.trace import read_batch
 
+_USUAL = ("Liftlog-Key:", "Liftlog-Tombstone:", "Liftlog-Ack: full", "Nats-Expected-Stream:")
+"""Headers that need not be told."""
+
 
 class Fact(msgspec.Struct, frozen=True):
     """One thing that happened. `weight`: how much it matters in general, 0 to 10."""
@@ -301,6 +304,7 @@ class Narrator:
             if event is not None and event[0] == "Published":
                 values = [_value(message) for message in event[1]["messages"]]
                 text = f"as leader in epoch {epoch} stores {_few(values)} at {span}"
+                text += "".join(f"; {wish}" for wish in _wishes(event[1]["messages"])[:1])
                 self._say(2, partition, text, (start, end), (epoch,))
             elif event is not None and event[0] == "Received":
                 text = f"copies {span}, epoch {epoch}, from node {event[1]['sender']}"
@@ -483,6 +487,18 @@ def _batches(batches: list[Any]) -> Iterator[tuple[int, int, int]]:
 
 def _value(message: Any) -> str:
     return str(message["value"]).rstrip(".")[:16]
+
+
+def _wishes(messages: list[Any]) -> list[str]:
+    """What messages ask for in their headers, besides what is done anyway."""
+    found: list[str] = []
+    for message in messages:
+        headers = str(message["headers"]).rstrip(".")
+        if headers.startswith("0x"):
+            headers = bytes.fromhex(headers[2:]).decode("ascii", "replace")
+        lines = [line for line in headers.split("\r\n") if ":" in line and not line.startswith(_USUAL)]
+        found += [f"{_value(message)} asks for {line}" for line in lines]
+    return found
 
 
 def _few(values: list[str]) -> str:

@@ -274,9 +274,11 @@ function drawGutter() {
       const state = states[lane] || {};
       const role = valueOf(state, view.log, 'role'), epoch = valueOf(state, view.log, 'epoch');
       const away = (absences.get(lane) || []).some(([from, to]) => view.chosen > from && view.chosen < to);
-      const lines = [away ? 'down' : role ? `${role}${epoch === undefined ? '' : (view.log === 'raft' ? ', term ' : ', epoch ') + epoch}` : 'no role'];
+      const since = epoch === undefined ? '' : (view.log === 'raft' ? 'term ' : 'epoch ') + epoch;
+      const office = role && since ? `${role}, ${since}` : role || 'no role';
+      const lines = away ? ['down', ''] : widthOf(office) < 100 ? [office, ''] : [role, since];
       const range = `${floor} to ${top}`;
-      if ((view.series.get(lane) || []).some(s => s.leo)) lines.push('', ...(widthOf('offsets ' + range) < 100 ? ['offsets ' + range] : ['offsets', range]));
+      if ((view.series.get(lane) || []).some(s => s.leo)) lines.push(...(widthOf('offsets ' + range) < 100 ? ['offsets ' + range] : ['offsets', range]));
       box.append(...lines.map(line => Object.assign(document.createElement('span'), {textContent: line || '\u00a0'})));
       box.style.top = y - 9 + 'px';
     } else box.style.top = y - 9 + 'px';

@@ -190,7 +190,7 @@ $('title').textContent = data.title;
 const verdict = $('verdict');
 verdict.textContent = data.violation ? data.violation.name : data.disagreement ? 'the model differs' : steps.length ? 'no violation in this file' : 'empty';
 verdict.classList.toggle('bad', Boolean(data.violation || data.disagreement));
-$('log').append(...[...logs.keys()].map(key => make('option', {value: key}, shortLog(key))));
+$('log').append(...[...logs.keys()].map(key => make('option', {value: key}, shortLog(key) + (/[(]log /.test(logs.get(key)) ? ` (${key})` : ''))));
 for (const [id, words, verdict] of [['to-violation', 'Violation', data.violation], ['to-model', 'Model differs', data.disagreement]]) {
   if (verdict && verdict.step >= 0) $('jumps').append(make('button', {id, type: 'button', click: () => choose(verdict.step, true)}, words));
 }

@@ -56,7 +56,7 @@ function fillPanel() {
     make('p', {class: 'words'}, `Node ${s.node} ${s.words}`),
   ];
   for (const v of [data.violation, data.disagreement]) {
-    if (v && v.step === s.place) parts.push(make('p', {class: 'badline'}, v === data.violation ? `Here ${v.name} is violated${v.rule ? ', rule ' + v.rule : ''}: ${v.finding}` : `Here the model says no: ${v.finding}`));
+    if (v && v.step === s.place) parts.push(make('p', {class: 'badline'}, v === data.violation ? `Here ${v.name} is violated${v.rule ? ', rule ' + v.rule : ''}: ${v.finding}` : `Here the model says no: ${v.name ? v.name + '. ' : ''}${v.finding}`));
   }
   if (s.effects.length) parts.push(make('ul', {class: 'does', 'aria-label': 'What it asks for'}, ...s.effects.map(one => make('li', {}, one))));
   for (const [to, name] of s.unheard) parts.push(make('p', {class: 'note'}, `Its ${name} to node ${to} was never received.`));

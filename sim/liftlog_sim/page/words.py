@@ -12,6 +12,7 @@ from liftlog.messages import (
     FETCH_OK,
     FETCH_UNKNOWN,
 )
+from liftlog_sim.explain.command_words import command_words
 from liftlog_sim.explain.words import many
 from liftlog_sim.page.chart import BUS, CLIENT, DISK, MESSAGE, OTHER, START, TIMER, log_key
 from liftlog_sim.runs.trace import read_batch
@@ -82,6 +83,11 @@ def message_words(message: Any) -> str:
     for key in ("entries", "batches"):
         if fields.get(key):
             told.append(many(len(fields[key]), "entry" if key == "entries" else "batch"))
+    commands = [entry[1]["data"] for entry in fields.get("entries", ())]
+    commands += [fields["command"]] if "command" in fields else []
+    said = command_words(commands[-1]) if commands else ""
+    if said:
+        told.append(said if len(commands) == 1 else f"at the end: {said}")
     return f"{name} ({', '.join(told)})" if told else name
 
 
