@@ -27,6 +27,7 @@ from liftlog_sim.explain.recording import bundle_of, record_world
 from liftlog_sim.explain.rules import RAFT, RULES, rule_of
 from liftlog_sim.explain.shrink import Shrinker, counts
 from liftlog_sim.explain.story import LINES, WIDTH, why
+from liftlog_sim.kernel import SECOND
 from liftlog_sim.page.from_trace import chart_of_trace
 from liftlog_sim.runs.runner import knobs_of, run_seed
 from liftlog_sim.runs.runs import RunOptions
@@ -307,3 +308,20 @@ def test_a_world_is_stated_by_what_is_unusual_in_it() -> None:
     for seed in range(40):
         knobs = knobs_of(RunOptions(seed=seed))
         assert knobs_from(json.loads(json.dumps(stated(knobs)))) == knobs
+
+
+def test_a_long_failure_is_looked_for_where_it_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog_sim.explain.shrink.OTHERS_S", 600.0)
+    options = RunOptions(seed=1, profile="kills", mutant="ack_at_append", duration_s=15)
+    while (found := run_seed(options)).good or found.at_s < 4:
+        options = msgspec.structs.replace(options, seed=options.seed + 1)
+    shrinker = Shrinker(bundle_of(options, knobs_of(options), None), 600, lambda line: None)
+    whole = shrinker.at_us
+    monkeypatch.setattr("liftlog_sim.explain.shrink.LONG_US", whole * 2 // 3)
+    shrinker._fail_sooner()
+    best = shrinker.best
+    assert best.seed != options.seed and shrinker.at_us <= whole // 2 and best.plan.faults is not None
+    other = msgspec.structs.replace(options, seed=best.seed)
+    _, again = record_world(other, best.knobs, best.plan)
+    assert (again.invariant, round(again.at_s * SECOND)) == (found.invariant, shrinker.at_us)
+    assert shrinker.court.is_clean(best)
