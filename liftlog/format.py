@@ -465,13 +465,17 @@ def verify_frame(log: PartitionId, data: bytes) -> Header:
     try:
         header = read_header(data)
     except UnsupportedBatch:
-        _verify_bytes(log, data, frame_bytes(data))
+        verify_bytes(log, data, frame_bytes(data))
         raise
-    _verify_bytes(log, data, header.frame_bytes)
+    verify_bytes(log, data, header.frame_bytes)
     return header
 
 
-def _verify_bytes(log: PartitionId, data: bytes, expected_bytes: int) -> None:
+def verify_bytes(log: PartitionId, data: bytes, expected_bytes: int) -> None:
+    """Verify that a frame is as long as its header says, and the batch's own checksum. Raises CorruptBatch.
+
+    For those who have read the header; all others call `verify_frame`.
+    """
     if expected_bytes != len(data):
         raise CorruptBatch(f"the batch is {expected_bytes} bytes long, {len(data)} are there")
     seed = crc32c(_LOG_AND_LENGTH.pack(*log, expected_bytes - PREFIX_BYTES))

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from liftlog.format import Header, decode_records, parse_batch
+from liftlog.format import SEALED, Header, decode_records, parse_batch
 from liftlog.ports import Disk, DiskFile
 from liftlog.storage.index import NO_TIME, SPACING_BYTES
 from liftlog.storage.indexes import Indexes
@@ -91,11 +91,12 @@ class SegmentReader:
             self._skip_to(cursor, offset)
             while max_bytes > 0 and not cursor.at_end:
                 header, frame = cursor.take()
-                too_much = header.frame_bytes > max_bytes and (batches or strict)
-                if too_much or header.end_offset > limit:
+                frame_bytes = header.frame_bytes
+                too_much = frame_bytes > max_bytes and (batches or strict)
+                if too_much or header.base_offset + header.count > limit:
                     return batches
                 batches.append(self._opened(header, frame))
-                max_bytes -= header.frame_bytes
+                max_bytes -= frame_bytes
                 cursor.advance(header)
         except BadBytes:
             if not batches:
@@ -214,7 +215,7 @@ class SegmentReader:
 
     def _opened(self, header: Header, frame: bytes) -> Batch:
         """The batch of a frame that was verified as it lies on disk. Raises SealedBatch, WrongKey."""
-        if header.sealed:
+        if header.attributes & SEALED:
             if self._sealer is None:
                 parse_batch(self._log, frame)
             else:

@@ -30,6 +30,7 @@ from liftlog.format import (
     UnsupportedBatch,
     frame_bytes,
     read_header,
+    verify_bytes,
     verify_frame,
 )
 from liftlog.ports import DiskFile
@@ -152,13 +153,17 @@ class Segment:
     def __contains__(self, offset: int) -> bool:
         return self.base_offset <= offset < self.end_offset
 
+    @property
+    def open_below(self) -> int:
+        """Open batches at or above this offset are not believed."""
+        return self._indexes.open_below(self.log)
+
     def refuse_open(self, header: Header) -> None:
         """V8: a good batch that lies open where all should be encrypted comes from somebody without the key.
 
         Raises CorruptBatch: it is believed no more than flipped bits are.
         """
-        sealed = header.attributes & SEALED
-        if not sealed and header.base_offset >= self._indexes.open_below(self.log):
+        if not header.sealed and header.base_offset >= self.open_below:
             raise CorruptBatch("an open batch in an encrypted log, written by somebody without the key")
 
     def is_full(self, options: LogOptions, more_bytes: int, more_records: int, last_ms: int) -> bool:
@@ -264,7 +269,17 @@ class Cursor:
     raises BadBytes; the records are verified by `verify`.
     """
 
-    __slots__ = ("_ahead", "_chunk", "_chunk_start", "_file", "_segment", "_size", "offset", "position")
+    __slots__ = (
+        "_ahead",
+        "_chunk",
+        "_chunk_start",
+        "_file",
+        "_open_below",
+        "_segment",
+        "_size",
+        "offset",
+        "position",
+    )
 
     def __init__(
         self,
@@ -281,6 +296,7 @@ class Cursor:
         self._ahead = ahead
         self._chunk = b""
         self._chunk_start = position
+        self._open_below = segment.open_below
         self.position = position
         self.offset = offset
 
@@ -347,15 +363,24 @@ class Cursor:
             at = self._read(self._ahead)
         segment = self._segment
         try:
-            length = frame_bytes(self._chunk, at)
+            try:
+                header = read_header(self._chunk, at)
+            except UnsupportedBatch:
+                self._refuse_kind(at)
+                raise
+            length = header.frame_bytes
             if length > self._size - self.position:
-                self.header()
                 raise CorruptBatch(f"a batch of {length} bytes ends after the file")
             if at + length > len(self._chunk):
                 at = self._read(max(self._ahead, length))
-            frame = self._chunk[at : at + length]
-            header = verify_frame(segment.log, frame)
-            segment.refuse_open(header)
+                frame = self._chunk[at : at + length]
+                # Read a second time: what the first has shown of the header is not what this checksum covers.
+                header = verify_frame(segment.log, frame)
+            else:
+                frame = self._chunk[at : at + length]
+                verify_bytes(segment.log, frame, length)
+            if header.base_offset >= self._open_below and not header.attributes & SEALED:
+                segment.refuse_open(header)
             if header.base_offset != self.offset != UNKNOWN:
                 raise CorruptBatch(
                     f"base offset {header.base_offset} does not continue the log at {self.offset}"

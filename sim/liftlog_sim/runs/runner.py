@@ -11,6 +11,7 @@ from functools import cache
 
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.kernel import SECOND
 from liftlog_sim.profiles.mutants import planted
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.runs import RunOptions, RunResult, Watch, phases, verdict
@@ -18,6 +19,12 @@ from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.study.loading import Study, load_study
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
+
+USUAL_US = 300 * SECOND
+USUAL_PACE, LONG_PACE = (200_000, 10, 10), (50_000, 4, 2)
+"""Thresholds of Python's collector: a usual run ends before it has made much that has to be collected; in a
+long one processes end again and again, and what they knew must go.
+"""
 
 
 def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
@@ -54,13 +61,14 @@ def run_world(
     study = load_study(options.studies)
     if study.files:
         watch = _studied(study, options, plan, watch)
+    collect_seldom()
+    gc.set_threshold(*(USUAL_PACE if knobs.duration_us <= USUAL_US else LONG_PACE))
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":
         from liftlog_sim.runs.trio_gear import run_on_trio
 
         return run_on_trio(options, knobs, plan, mutants, study.names, watch, keep_values, noting)
-    collect_seldom()
     started = time.process_time()
     world = World(
         options.seed,
@@ -90,7 +98,6 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 10, 10)
 
 
 def _studied(study: Study, options: RunOptions, plan: Plan | None, watch: Watch | None) -> Watch:

@@ -5,7 +5,7 @@ Clients sit outside the cluster and are never partitioned from it; their connect
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from liftlog.core.metadata.subjects import matches
@@ -117,9 +117,20 @@ class Clientele:
         """Whether reads remember the values they saw, for a history."""
         self.targets: list[Target] = []
         self.operations: list[ClientOperation] = []
+        """Of a run whose operations are asked for when it is over: for a history, or to judge a sickness. Of
+        all others nothing is kept, so that a run may last as long as it likes."""
+        self.performed = 0
+        """How many operations there were."""
+        self._keeps_operations = keep_values or cluster.knobs.sick_from_us > 0
         self.strange: set[bytes] = set()
         """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
         self.stopping = False
+
+    def perform(self, operations: Sequence[ClientOperation]) -> None:
+        """These operations have begun, or been done."""
+        self.performed += len(operations)
+        if self._keeps_operations:
+            self.operations.extend(operations)
 
     def copies_of(self, target: Target) -> list[Target]:
         """Silent streams that store what is published to this target."""

@@ -152,7 +152,7 @@ class Reader:
         operation, target = self._operation, self._target
         assert operation is not None and target is not None
         now_us = self._cluster.kernel.now_us
-        self._shared.operations.append(operation)
+        self._shared.perform([operation])
         if not isinstance(reply, ReadReply):
             code = reply.code if isinstance(reply, ErrorReply) else "no answer"
             operation.end("fail", now_us, error=code)

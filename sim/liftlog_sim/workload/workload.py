@@ -102,7 +102,7 @@ class Workload:
             for partition in info.partitions:
                 subject = partition_subject(config.subject, partition.index).replace("*", "own")
                 self.targets.append(Target(config, PartitionId(info.id, partition.index), subject))
-            if len(self.operations) == 0 and not self._uncreated:
+            if not self._shared.performed and not self._uncreated:
                 self._let_loose()
             self._create(None, None)
         else:
@@ -262,13 +262,15 @@ class Publisher:
             messages.append(Message(target.subject, reply, headers, value + filler))
             operations.append(ClientOperation("send", self.number, target, now_us, value))
         heard = self._cluster.bus.publish(target.subject, messages)
-        self._shared.operations.extend(operations)
+        self._shared.perform(operations)
         for copy in self._shared.copies_of(target):
             # Nobody says whether the copy was stored.
-            self._shared.operations += [
-                ClientOperation("send", self.number, copy, now_us, operation.value)
-                for operation in operations
-            ]
+            self._shared.perform(
+                [
+                    ClientOperation("send", self.number, copy, now_us, operation.value)
+                    for operation in operations
+                ]
+            )
         if with_reply and heard:
             self._deadlines.append((now_us + ACK_TIMEOUT_US, operations))
             for operation in operations:
