@@ -167,9 +167,6 @@ class Recorder:
 
     def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
-        partition = _only(seen)
-        if partition is not None:
-            return self._line(seen, partition)
         event, effects, _, _, states, groups, reports = seen
         deeds: dict[PartitionId, _Deeds] = self._deeds(effects) if effects else {}
         for partition, report in reports:
@@ -202,50 +199,6 @@ class Recorder:
             if self._last_told.pop(partition, None) is not None:
                 self._add_replica(lines, seen, partition, _cause(event, None), None, deeds.get(partition))
         return lines
-
-    def _line(self, seen: Seen, partition: PartitionId) -> Sequence[Step]:
-        """The short way to what `lines` says of a step that is about one replica, which is there, and about
-        nothing of the group, as most are."""
-        event, effects, incarnation, applied, states, _, _ = seen
-        after = states[0][1] if states else self._last.get(partition)
-        if after is None:
-            return NO_LINES
-        me = self._me
-        sent: tuple[Letter, ...] = ()
-        appended: tuple[tuple[int, int], ...] = ()
-        for effect in effects:
-            if type(effect) is Send:
-                sent += (_letter(effect.message, me, effect.to),)
-            else:
-                batches = effect.batches  # type: ignore[attr-defined]
-                appended += tuple([(batch.epoch, batch.end_offset) for batch in batches])
-        came = _message_in(event)
-        letter = None
-        if came is not None:
-            letter = _letter(came, event.sender, me)  # type: ignore[union-attr]
-        elif not effects:
-            before = self._last_told.get(partition)
-            if before is not None and _same(before, after):
-                self._last[partition] = after
-                return NO_LINES
-        if after.view.applied != applied:
-            after = _as_of(after, applied)
-        self._last[partition] = self._last_told[partition] = after
-        self._number += 1
-        ctx = self._node.ctx
-        return (
-            ReplicaStep(
-                node=ctx.node,
-                start=ctx.nonce,
-                number=self._number,
-                incarnation=incarnation,
-                partition=partition,
-                cause=_cause(event, letter),
-                sent=sent,
-                after=after,
-                appended=appended,
-            ),
-        )
 
     def _deeds(self, effects: Sequence[Effect]) -> dict[PartitionId, _Deeds]:
         deeds: dict[PartitionId, _Deeds] = {}
@@ -498,35 +451,6 @@ def _cause(event: Event | None, letter: Letter | None) -> Cause:
 def _bare_cause(event: str) -> Cause:
     """An event that brings no message."""
     return Cause(event)
-
-
-def _only(seen: Seen) -> PartitionId | None:
-    """The partition of the one replica that a step is about; None if there is more to tell."""
-    event, effects, _, _, states, groups, reports = seen
-    if groups or reports or len(states) > 1:
-        return None
-    found = None
-    if states:
-        found, state = states[0]
-        if state is None:
-            return None
-    for effect in effects:
-        about = _about(effect)
-        if found is None:
-            found = about
-        elif about != found:
-            return None
-    came = _message_in(event)
-    if came is None:
-        return found
-    return came.partition if found is None or came.partition == found else None
-
-
-def _about(effect: Any) -> PartitionId:
-    """Whose message or append it is."""
-    kind = type(effect)
-    partition: PartitionId = effect.message.partition if kind is Send else effect.log
-    return partition
 
 
 def _letter(message: object, sender: int, receiver: int) -> Letter:
