@@ -87,6 +87,19 @@ PROOFS: dict[str, Proof] = {
             ("OneLeader", "LogsMatch", "LeadersAreComplete", "OneCommittedEntry"),
         ),
         Proof(
+            "membership",
+            "Raft, one server at a time: one leader in a term, what is committed is in every later leader's log",
+            "liftlog_spec.proofs.membership",
+            "Membership",
+            ("ElectionSafety", "LeaderCompleteness"),
+            (
+                "Found", "Campaign", "Elect", "Write", "Commit", "Change", "Accept", "Commit",
+                "Campaign", "Vote", "Elect",
+            ),
+            "ALeaderUnderANewConfiguration",
+            ("LeaderCompleteness",),
+        ),
+        Proof(
             "compaction",
             "streams with keys: every copy tells the last values, and what was deleted does not come back",
             "liftlog_spec.proofs.compaction",
