@@ -65,7 +65,7 @@ nightly: test  ## the longest tests, long sweeps in both gears, every mutant cau
 	  $(BIN)/liftlog spec check --model kafka --variant $$variant $(KAFKA) --jobs $(JOBS) || exit 1; done
 	if [ -n "$$TLA2TOOLS_JAR" ]; then $(BIN)/liftlog spec tlc || exit 1; fi
 	$(BIN)/liftlog spec prove --minimal
-	for mapping in raft-election raft-log isr compaction; do $(BIN)/liftlog spec map --mapping $$mapping || exit 1; done
+	for mapping in raft-election raft-log raft-membership isr compaction; do $(BIN)/liftlog spec map --mapping $$mapping || exit 1; done
 	$(BIN)/liftlog jepsen bench --operations 1M,10M,100M --hot --cycles --driver-memory 8g
 	$(BIN)/liftlog demo
 

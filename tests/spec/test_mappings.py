@@ -16,10 +16,13 @@ from liftlog_spec.mappings.reading import NamedItem, NamedState
 WALKS: dict[str, dict[str, int]] = {
     "raft-election": {"terms": 3, "campaigns": 4, "entries": 2, "appends": 4, "restarts": 2},
     "raft-log": {"terms": 3, "campaigns": 4, "entries": 2, "appends": 6, "restarts": 2, "batch": 2},
+    "raft-membership": {"terms": 3, "campaigns": 4, "entries": 4, "changes": 3, "restarts": 1, "losses": 1},
     "isr": {"records": 2, "epochs": 3, "changes": 6, "crashes": 2, "delays": 2},
     "compaction": {"records": 3, "given": 3, "epochs": 3, "shrinks": 1, "replicas": 2, "damages": 1},
 }
 """Bounds that allow every action of the proofs; far too many states to see all."""
+IMPOSSIBLE = ["ElectAnother", "ElectWithout", "CommitLate"]
+"""Actions of `membership` that are there to be proved impossible."""
 
 
 @pytest.mark.parametrize("name", sorted(MAPPINGS))
@@ -41,6 +44,11 @@ def test_random_walks_far_beyond_have_theirs(name: str) -> None:
 WHOLE: list[tuple[str, dict[str, int], str]] = [
     ("raft-log", {"terms": 1, "entries": 1, "campaigns": 1, "appends": 1, "restarts": 0}, "Commit"),
     ("compaction", {"records": 1, "given": 1, "epochs": 1, "wipes": 1}, "Learn"),
+    (
+        "raft-membership",
+        {"terms": 2, "entries": 2, "voters": 1, "campaigns": 1, "changes": 1, "restarts": 0},
+        "Change",
+    ),
 ]
 
 
@@ -49,6 +57,13 @@ def test_a_space_that_is_seen_to_its_end(name: str, bounds: dict[str, int], last
     report = check_mapping(mapping_of(name).load("", bounds), name)
     assert report.verdict == "holds" and report.failure is None and report.states > 50
     assert report.taken[last] > 0
+
+
+@pytest.mark.nightly
+def test_a_voter_is_added_or_removed_in_every_possible_way() -> None:
+    bounds = {"terms": 2, "entries": 2, "campaigns": 1, "changes": 1, "restarts": 0}
+    report = check_mapping(mapping_of("raft-membership").load("", bounds), "raft-membership")
+    assert report.verdict == "holds" and report.states > 10_000 and report.never == IMPOSSIBLE
 
 
 @pytest.mark.nightly
@@ -64,16 +79,25 @@ def test_many_more_states_and_walks(name: str) -> None:
     report = check_mapping(mapping_of(name).load(), name, most_states=150_000)
     assert report.failure is None
     walked = check_mapping(mapping_of(name).load("", WALKS[name]), name, walks=3000, walk_steps=100, seed=1)
-    assert walked.failure is None and walked.never in ([], ["Wipe"], ["Repair"])
+    assert walked.failure is None and walked.never in ([], ["Wipe"], ["Repair"], IMPOSSIBLE)
 
 
 # -- what must fail ------------------------------------------------------------------------------------------
+
+ONE_VOTER = {"voters": 1, "learning": 1, "campaigns": 0, "restarts": 0}
 
 BROKEN: list[tuple[str, str, dict[str, int], str]] = [
     ("raft-election", "vote-before-sync", {}, "Answer is refused at election.py"),
     ("raft-election", "vote-forgotten", {}, "Grant is refused at election.py"),
     ("raft-log", "vote-forgotten", {}, "Vote is refused at raftlog.py"),
     ("raft-log", "commit-old-term", {"terms": 3, "campaigns": 4, "appends": 5}, "Commit is refused at"),
+    ("raft-membership", "change-before-own-commit", {}, "s.at[b] == s.term[n]"),
+    ("raft-membership", "two-changes", {}, "s.config[b][old]"),
+    ("raft-membership", "effective-at-commit", ONE_VOTER, "Commit is refused at membership.py"),
+    ("raft-membership", "quorum-of-election", ONE_VOTER, "Commit is refused at membership.py"),
+    ("raft-membership", "learner-counts", {"voters": 1, "learning": 1}, "is refused at membership.py"),
+    ("raft-membership", "removed-leader-counts", {}, "Commit is refused at membership.py"),
+    ("raft-membership", "wiped-voter-rejoins", {"losses": 1}, "is in term 0 and voted"),
     ("isr", "restarted-leader-keeps-epoch", {"crashes": 2}, "replica 1 leads epoch"),
     ("isr", "truncate-to-hw", {}, "has the log"),
     ("isr", "minimum-over-maximal-isr", WALKS["isr"], "is refused at isr.py"),
@@ -188,6 +212,8 @@ def test_bounds_that_a_mapping_is_not_made_for_are_refused() -> None:
         mapping_of("raft-election").load("", {"writes": 2})
     with pytest.raises(SpecError, match="give --nodes 3"):
         mapping_of("raft-log").load("", {"nodes": 5})
+    with pytest.raises(SpecError, match="the proof's sets are of three; give --nodes 3"):
+        mapping_of("raft-membership").load("", {"nodes": 4})
     with pytest.raises(SpecError, match="mapping isr has no --terms; it has: --replicas"):
         mapping_of("isr").load("", {"terms": 2})
     with pytest.raises(SpecError, match="there is no mapping 'x'; mappings: raft-election"):

@@ -55,8 +55,10 @@ from liftlog_spec.proofs import PROOFS, Proof, proof_of
 from liftlog_spec.proofs.compaction import Compaction
 from liftlog_spec.proofs.election import Election
 from liftlog_spec.proofs.isr import Isr
+from liftlog_spec.proofs.membership import Membership
 from liftlog_spec.proofs.raftlog import RaftLog
 from liftlog_spec.proofs.twophase import TwoPhaseProof
+from liftlog_spec.proofs.voters import are_neighbours, is_quorum
 from liftlog_spec.prover.finite import Finite
 from liftlog_spec.prover.fragment import cycle_in, fragment_of
 from liftlog_spec.prover.induction import FOLLOWS, Induction, QueryAnswer
@@ -322,7 +324,7 @@ def test_no_conjunct_can_be_left_out(name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["isr", "raft-log"])
+@pytest.mark.parametrize("name", ["isr", "raft-log", "membership"])
 def test_no_conjunct_of_a_long_proof_can_be_left_out(name: str) -> None:
     """Minutes; so is the proof of Raft's log alone."""
     all_are_needed(prove(proof_of(name), minimal=True))
@@ -347,6 +349,7 @@ SMALL = [
     (Isr(Nodes=2, Epochs=2), 1000),
     (Compaction(), 500),
     (RaftLog(), 4_000),
+    (Membership(), 4_000),
 ]
 
 
@@ -357,6 +360,20 @@ def test_every_state_of_a_small_instance_satisfies_axioms_and_conjuncts(model: M
     assert report.invariant == "" and report.distinct_states >= at_least
 
 
+def test_quorums_of_neighbours_meet() -> None:
+    """The axiom of `membership`, for at most five voters. It is not so of some that are two voters apart."""
+    apart = 0
+    for nodes in range(1, 6):
+        sets = range(1, 1 << nodes)
+        quorums = {c: [q for q in sets if is_quorum(q, c)] for c in sets}
+        for c in sets:
+            for d in sets:
+                meet = all(q & r for q in quorums[c] for r in quorums[d])
+                assert meet or not are_neighbours(c, d)
+                apart += not meet and (c ^ d).bit_count() == 2
+    assert apart > 0  # two voters at once are too many
+
+
 BROKEN = [
     ("twophase", "impatient", "Commit", "CommitHeardEverybody"),
     ("election", "vote-before-sync", "Answer", "WhatIsToldIsOnDisk"),
@@ -365,6 +382,14 @@ BROKEN = [
     ("isr", "cut-what-agrees", "Fetch", "AckedIsDurable"),
     ("isr", "report-before-sync", "Acknowledge", "AckedIsDurable"),
     ("isr", "leads-on-after-a-crash", "Crash", "TheLeaderHoldsItsLog"),
+    ("membership", "change-before-own-commit", "Change", "NeighboursMeet"),
+    ("membership", "two-changes", "Change", "NeighboursMeet"),
+    ("membership", "two-voters-at-once", "Change", "NeighboursMeet"),
+    ("membership", "effective-at-commit", "ElectAnother", "ElectionSafety"),
+    ("membership", "quorum-of-election", "Commit", "CountedByItsConfiguration"),
+    ("membership", "learner-counts", "ElectWithout", "LeaderCompleteness"),
+    ("membership", "removed-leader-counts", "Commit", "AQuorumAcked"),
+    ("membership", "wiped-voter-rejoins", "Wipe", "VotersAreInTheTerm"),
     ("compaction", "own-clean-point", "Learn", "NothingOlderIsAnywhere"),
     ("compaction", "repair-keeps-clean-point", "Repair", "NothingOlderIsPassed"),
     ("compaction", "clean-before-rewritten", "Pass", "NothingOlderIsPassed"),

@@ -64,6 +64,23 @@ MAPPINGS: dict[str, MappingEntry] = {
             {flag: name for flag, name in _RAFT.items() if flag != "writes"},
         ),
         MappingEntry(
+            "raft-membership",
+            "raft-membership -> membership",
+            "liftlog_spec.mappings.raft_membership",
+            "MembershipToProof",
+            {
+                "nodes": "Nodes",
+                "voters": "Voters",
+                "learning": "Learning",
+                "terms": "Terms",
+                "entries": "Entries",
+                "campaigns": "Campaigns",
+                "changes": "Changes",
+                "restarts": "Restarts",
+                "losses": "Losses",
+            },
+        ),
+        MappingEntry(
             "isr",
             "isr -> isr",
             "liftlog_spec.mappings.isr",

@@ -88,7 +88,7 @@ PROOFS: dict[str, Proof] = {
         ),
         Proof(
             "membership",
-            "Raft, one server at a time: one leader in a term, what is committed is in every later leader's log",
+            "Raft with one change at a time: one leader in a term, later leaders have what is committed",
             "liftlog_spec.proofs.membership",
             "Membership",
             ("ElectionSafety", "LeaderCompleteness"),
