@@ -16,10 +16,11 @@ of one term, and with an entry that is committed late, when a leader that lacks 
 the first such leader.
 
 "The lowest" and "the first" are the only inductions that z3 is not left to find, since a sort with an order
-may have no lowest element. They are said by actions. Where all is well there are `Elect` and `Commit`; if
-something is lacking, that is `ElectWithout`, `ElectAnother`, `CommitLate`, which do the same, and name the
-lowest or first of what they lack. Of finitely many one is the lowest, so together these actions are all
-elections and commits; z3 shows that the last three are impossible.
+may have no lowest element. They are said by actions. Where all is well there are `Elect` and `Commit`; else
+there are `ElectWithout`, `ElectAnother`, `CommitLate`, which do the same, and name the lowest or first of
+what is lacking (`lacks` is kept for each leader's beginning, `gone` says that a leader before a term lacked
+something). Of finitely many one is the lowest, so together these actions are all elections and commits. Each
+of the last three would break one of the conjuncts at once: that they keep all is that they are impossible.
 
 Abstracted, and why that leaves out no harm:
   - an entry is an element of a tree. A server compares term and index, which is the same: entries of one
@@ -28,6 +29,7 @@ Abstracted, and why that leaves out no harm:
     tests/spec/test_prover.py checks all sets of at most five voters;
   - who learns, that a candidate need not be a member, to whom a leader sends: whoever is not counted may
     do as he likes;
+  - a candidate stands with the log that it asked with; a leader counts only what is after what it counted;
   - messages, disks and restarts as in `raft-log`.
 
 It is the argument of ADORE's tree of caches (Honoré, Shin, Kim, Shao, PLDI 2022), whose induction on the
@@ -339,7 +341,7 @@ class Membership(Model):
 
     @invariant
     def LeaderCompleteness(s):
-        """What was committed in a term is in the log with which a leader of a later term begins."""
+        """What was committed in a term, and so what is before it, is there when a leader of a later one begins."""
 
         def complete(e, t, n, a, q):
             later = And(s.committed[e], s.elected[t][n][a][q], s.below(s.at[e], t))
