@@ -19,8 +19,9 @@ the first such leader.
 may have no lowest element. They are said by actions. Where all is well there are `Elect` and `Commit`; else
 there are `ElectWithout`, `ElectAnother`, `CommitLate`, which do the same, and name the lowest or first of
 what is lacking (`lacks` is kept for each leader's beginning, `gone` says that a leader before a term lacked
-something). Of finitely many one is the lowest, so together these actions are all elections and commits. Each
-of the last three would break one of the conjuncts at once: that they keep all is that they are impossible.
+something). Of finitely many one is the lowest, so together these actions are all elections and commits (that
+`lacks` and `gone` mean what they say is proved in tests/spec/test_prover.py, outside of EPR). Each of the
+last three would break one of the conjuncts at once: that they keep all is that they are impossible.
 
 Abstracted, and why that leaves out no harm:
   - an entry is an element of a tree. A server compares term and index, which is the same: entries of one
@@ -341,7 +342,7 @@ class Membership(Model):
 
     @invariant
     def LeaderCompleteness(s):
-        """What was committed in a term, and so what is before it, is there when a leader of a later one begins."""
+        """What was committed in a term, with all before it, is in the log of whoever is elected later."""
 
         def complete(e, t, n, a, q):
             later = And(s.committed[e], s.elected[t][n][a][q], s.below(s.at[e], t))
