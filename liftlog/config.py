@@ -33,6 +33,10 @@
     encryption_key_file = "/etc/liftlog/key"
     take_over_open_logs = false      # true for one start: a key for a folder that was not encrypted so far
 
+    [metrics]                        # optional: metrics, health and readiness, see docs/operating/metrics.md
+    listen = "127.0.0.1:4901"        # without it there is no such port; whoever reaches it may read it
+    partitions_max = 2000            # so many copies have series of their own; 0: none
+
     [network]                        # memory and number of connections, see NETWORK_RANGES
     client_connections_max = 256
 
@@ -119,6 +123,12 @@ NETWORK_RANGES: dict[str, tuple[int, int]] = {
 }
 """Accepted range of every key of [network], both ends included; the defaults are those of `NetworkLimits`."""
 
+METRICS_RANGES: dict[str, tuple[int, int]] = {"partitions_max": (0, 100_000)}
+"""Accepted range of the numbers of [metrics], both ends included."""
+METRICS_PARTITIONS_MAX = 2000
+METRICS_KEY = "[metrics] listen"
+METRICS_TELL = "names of streams, addresses of nodes, and how they are; no message and no secret"
+
 NATS_FILES = NatsLogin.__struct_fields__
 """Keys of [nats] that name files to log in with."""
 
@@ -129,6 +139,7 @@ KEYS: dict[str, dict[str, type]] = {
     "nats": dict.fromkeys(("url", *NATS_FILES), str),
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
     "storage": {"encryption_key_file": str, "take_over_open_logs": bool},
+    "metrics": {"listen": str, **dict.fromkeys(METRICS_RANGES, int)},
     "network": dict.fromkeys(NETWORK_RANGES, int),
     "protocol": dict.fromkeys(PROTOCOL_RANGES, int),
 }
@@ -179,6 +190,15 @@ class ServerConfig(msgspec.Struct, frozen=True):
     insecure: bool = False
     take_over_open_logs: bool = False
     network: NetworkLimits = NetworkLimits()
+    metrics_listen: str = ""
+    """Empty: nothing is told there."""
+    metrics_partitions_max: int = METRICS_PARTITIONS_MAX
+
+    @property
+    def metrics_open(self) -> bool:
+        """Whether other machines may reach the metrics."""
+        host = self.metrics_listen.rpartition(":")[0].strip("[]")
+        return bool(host) and host != "localhost" and host != "::1" and not host.startswith("127.")
 
     @property
     def open_to(self) -> str:
@@ -219,6 +239,9 @@ class ServerConfig(msgspec.Struct, frozen=True):
             lines += [f"encryption_key_file = {_quote(str(self.encryption_key_file))}"]
         if self.take_over_open_logs:
             lines += ["take_over_open_logs = true"]
+        if self.metrics_listen:
+            lines += ["", "[metrics]", f"listen = {_quote(self.metrics_listen)}"]
+            lines += [f"partitions_max = {self.metrics_partitions_max}"]
         changed = _changed(self.network)
         if changed:
             lines += ["", "[network]", *(f"{key} = {value}" for key, value in changed.items())]
@@ -317,7 +340,7 @@ def _typed(table: str, key: str, value: object, source: str) -> object:
         wanted = {int: "a whole number", bool: "true or false"}.get(expected, "a text in quotes")
         raise LiftlogError(f"{source}: {_shown(table, key)} = {value!r}; it must be {wanted}")
     if expected is int and isinstance(value, int):
-        ranges = PROTOCOL_RANGES | NETWORK_RANGES | {"id": (1, 65535)}
+        ranges = PROTOCOL_RANGES | NETWORK_RANGES | METRICS_RANGES | {"id": (1, 65535)}
         low, high = ranges[key]
         if not low <= value <= high:
             raise LiftlogError(f"{source}: {_shown(table, key)} = {value}; accepted: {low} to {high}")
@@ -350,13 +373,17 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         raise LiftlogError(f"{source}: [peers] has {len(peers)} voters; accepted: 1 to 9")
     address = settings.get(("node", "address"), listen)
     peer_listen = _peer_listen(settings, peers, node, source)
+    metrics_listen = settings.get(("metrics", "listen"), "")
     places = [("[node] listen", listen), ("[node] address", address), *_peer_items(peers)]
-    for key, value in [*places, *([("[node] peer_listen", peer_listen)] if peer_listen else [])]:
+    places += [("[node] peer_listen", peer_listen)] if peer_listen else []
+    places += [(METRICS_KEY, metrics_listen)] if ("metrics", "listen") in settings else []
+    for key, value in places:
         if not re.fullmatch(r".+:\d{1,5}", value) or not 0 < int(value.rpartition(":")[2]) < 65536:
             raise LiftlogError(f"{source}: {key} = {value!r}; use host:port with a port from 1 to 65535")
     protocol = {key: value for (table, key), value in sorted(settings.items()) if table == "protocol"}
     _check_protocol(protocol, source)
     _check_addresses(listen, address, peer_listen, source)
+    _check_metrics(settings, (listen, peer_listen), source)
     limits = {key: value for (table, key), value in settings.items() if table == "network"}
     config = ServerConfig(
         cluster=cluster,
@@ -377,6 +404,8 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         insecure=settings.get(("security", "insecure"), False),
         take_over_open_logs=settings.get(("storage", "take_over_open_logs"), False),
         network=NetworkLimits(**limits),
+        metrics_listen=metrics_listen,
+        metrics_partitions_max=settings.get(("metrics", "partitions_max"), METRICS_PARTITIONS_MAX),
     )
     _check_security(config, source)
     _check_limits(config.network, source)
@@ -407,6 +436,20 @@ def _check_addresses(listen: str, address: str, peer_listen: str, source: str) -
         raise LiftlogError(
             f"{source}: clients cannot be told to connect to {address}; say [node] address = "
             '"host:port" as clients reach this node'
+        )
+
+
+def _check_metrics(settings: dict[tuple[str, str], Any], taken: tuple[str, ...], source: str) -> None:
+    said = settings.get(("metrics", "listen"))
+    if said is None and ("metrics", "partitions_max") in settings:
+        raise LiftlogError(
+            f"{source}: [metrics] partitions_max is set, but nothing is told: say {METRICS_KEY} = "
+            '"127.0.0.1:4901" too, or leave it out'
+        )
+    if said in taken:
+        raise LiftlogError(
+            f"{source}: {METRICS_KEY} = {said!r} is where clients or nodes connect already; it needs a port "
+            "of its own"
         )
 
 

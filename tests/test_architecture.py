@@ -102,6 +102,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "liftlog.real.disk",
     ),
     "liftlog.local": ("liftlog.types", "liftlog.messages", "liftlog.real", "liftlog.client"),
+    "liftlog.eyes": (
+        "liftlog.types",
+        "liftlog.version",
+        "liftlog.messages",
+        "liftlog.core",
+        "liftlog.config",
+        "liftlog.real",
+    ),
     "liftlog.trace": ("liftlog.types", "liftlog.messages", "liftlog.format", "liftlog.core"),
     "liftlog.watching": ("liftlog.types", "liftlog.messages", "liftlog.eventlog", "liftlog.core"),
     "liftlog.testing": ("liftlog.types", "liftlog.ports"),
@@ -245,7 +253,9 @@ STARS = {"liftlog_spec.models": "liftlog_spec.lang", "liftlog_spec.proofs": "lif
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "pyspark": ("liftlog_jepsen.spark*", "liftlog_spec.refine.spark"),
     "z3": ("liftlog_spec.prover*", "liftlog_jepsen.transactions.order_choices"),
-    "trio": ("liftlog.driver*", "liftlog.real*", "liftlog.bench.stall", "liftlog_sim.*"),
+    "trio": ("liftlog.driver*", "liftlog.real*", "liftlog.eyes*", "liftlog.bench.stall", "liftlog_sim.*"),
+    "prometheus_client": ("liftlog.eyes.page",),
+    "h11": ("liftlog.eyes.http",),
     "zstandard": ("liftlog.codec",),
     "lz4": ("liftlog.codec",),
     "cryptography": ("liftlog.storage.sealing", "liftlog.api.tags"),
@@ -256,7 +266,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 KNOWN_CIRCLES: tuple[tuple[str, ...], ...] = ()
 
 # Who looks at a node without its knowing, and so changes nothing of it.
-WATCHERS = ("liftlog.trace", "liftlog.watching")
+WATCHERS = ("liftlog.trace", "liftlog.watching", "liftlog.eyes")
 
 # How many arguments a call of the project's own may have without a name.
 POSITIONAL_MAX = 6

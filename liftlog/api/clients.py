@@ -19,7 +19,9 @@ Responder = Callable[[object], None]
 class ClientRegistry:
     """`ClientReplies` port for all doors of a node."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[ClientRef, bool], None] = lambda client, answered: None) -> None:
+        """`ended`: told of each request that nobody waits for any more, and whether it was answered."""
+        self._ended = ended
         self._responders: dict[int, Responder] = {}
         self._next = 1
         self._counters: list[Callable[[], dict[str, int]]] = []
@@ -46,10 +48,14 @@ class ClientRegistry:
             for source in self._counters:
                 reply.counters.update(source())
         responder(reply)
+        self._ended(client, True)
 
     def forget(self, clients: Iterable[ClientRef]) -> list[ClientRef]:
         """The clients left. Returns those that still waited for an answer."""
-        return [client for client in clients if self._responders.pop(client, None) is not None]
+        waited = [client for client in clients if self._responders.pop(client, None) is not None]
+        for client in waited:
+            self._ended(client, False)
+        return waited
 
     def __len__(self) -> int:
         return len(self._responders)

@@ -7,7 +7,7 @@ Operations and their request objects (an empty payload counts as ``{}``):
 
     STREAM.CREATE        {"name", "subject", "partitions", "replication_factor", "min_insync_replicas",
                           "ack_reply", "max_payload_bytes", and the other fields of `StreamConfig`}
-    STREAM.LIST          {}                        STREAM.INFO          {"name"}
+    STREAM.LIST          {}                        STREAM.INFO          {"name", "known"}
     STREAM.DELETE        {"name"}                  CLUSTER.STATUS       {}
     STREAM.PURGE         {"partition": [stream id, index], "before"}    asked of the partition's leader
     LEADER.ELECT         {"name", "partition", "node", "unclean"}
@@ -61,6 +61,8 @@ class NamedRequest(msgspec.Struct, frozen=True):
     """A request object that holds a stream's name."""
 
     name: str
+    known: bool = False
+    """See `StreamInfoRequest`."""
 
 
 def api_subject(cluster: str, operation: str, node: int = 0) -> str:
@@ -75,7 +77,8 @@ def _create(body: Any) -> ClientMessage:
 
 
 def _info(body: Any) -> ClientMessage:
-    return StreamInfoRequest(from_plain(NamedRequest, body).name)
+    asked = from_plain(NamedRequest, body)
+    return StreamInfoRequest(asked.name, asked.known)
 
 
 def _plainly(kind: type[Any]) -> Callable[[Any], ClientMessage]:

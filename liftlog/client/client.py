@@ -176,6 +176,15 @@ class Client:
         reply = await self._request("STREAM.LIST", {"known": True}, StreamInfoReply, timeout_ms, node)
         return reply.streams
 
+    async def known_stream(self, name: str, timeout_ms: int = 0) -> StreamInfoReply:
+        """One stream as some node knows it, with the age of that. Raises RequestFailed if it knows none."""
+        body = {"name": name, "known": True}
+        return await self._request("STREAM.INFO", body, StreamInfoReply, timeout_ms)
+
+    async def sure_stream(self, name: str, timeout_ms: int = 0) -> StreamInfoReply:
+        """The same, linearizable."""
+        return await self._request("STREAM.INFO", {"name": name}, StreamInfoReply, timeout_ms)
+
     async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
         """One stream, linearizable. Raises RequestFailed if there is none of this name."""
         reply = await self._request("STREAM.INFO", {"name": name}, StreamInfoReply, timeout_ms)

@@ -111,6 +111,14 @@ class NodesClient:
         """All streams as `node` knows them: perhaps out of date, but told without a quorum."""
         return (await self._ask(StreamInfoRequest(known=True), StreamInfoReply, timeout_ms, node)).streams
 
+    async def known_stream(self, name: str, timeout_ms: int = 0) -> StreamInfoReply:
+        """One stream as some node knows it, with the age of that. Raises RequestFailed if it knows none."""
+        return await self._ask(StreamInfoRequest(name, known=True), StreamInfoReply, timeout_ms)
+
+    async def sure_stream(self, name: str, timeout_ms: int = 0) -> StreamInfoReply:
+        """The same, linearizable."""
+        return await self._ask(StreamInfoRequest(name), StreamInfoReply, timeout_ms)
+
     async def _ask(self, request: ClientMessage, kind: type[T], timeout_ms: int, node: int = 0) -> T:
         timeout_s = (timeout_ms or self._timeout_ms) / 1000
         try:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from liftlog.api.plain import to_plain
+from liftlog.client import RequestFailed, Unreachable
 from liftlog.commands.asking import add_node_options, look_at, who_answers
 from liftlog.commands.breakdown import add_breakdown
 from liftlog.commands.clusterview import ClusterView
@@ -12,18 +20,28 @@ from liftlog.commands.common import (
     add_client_options,
     connect,
     positive_count,
+    positive_seconds,
     print_json,
     print_table,
     run,
 )
+from liftlog.commands.liveview import BAD, live_lines
 from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
+from liftlog.terminal import printable
+from liftlog.types import LiftlogError
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     group = subparsers.add_parser("cluster", help="who is alive, who leads what")
     actions = group.add_subparsers(dest="action", required=True)
     status = actions.add_parser("status", help="nodes, controller, and every replica as its own node sees it")
+    status.add_argument(
+        "--live", action="store_true", help="draw it on the terminal, again and again, until Ctrl-C"
+    )
+    status.add_argument(
+        "--every", metavar="S", type=positive_seconds, default=1.0, help="between two looks (default 1)"
+    )
     add_node_options(status)
     status.set_defaults(run=lambda args: run(_status(args)))
     add_breakdown(actions)
@@ -37,6 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 async def _status(args: argparse.Namespace) -> int:
+    if args.live:
+        return await _live(args)
     async with await who_answers(args) as client:
         view = await look_at(client)
     if args.json:
@@ -44,6 +64,47 @@ async def _status(args: argparse.Namespace) -> int:
     else:
         _print_status(view)
     return 0 if view.takes_messages else 1
+
+
+async def _live(args: argparse.Namespace) -> int:
+    """Until Ctrl-C. While nobody answers the last view stays, with the reason below it."""
+    console = Console(highlight=False)
+    if args.json or not console.is_terminal:
+        raise LiftlogError("--live draws on a terminal: leave it out for text or --json, and ask again")
+    loop = asyncio.get_running_loop()
+    view: ClusterView | None = None
+    before: ClusterView | None = None
+    looked_s = before_s = 0.0
+    async with await who_answers(args) as client:
+        with Live(console=console, screen=True, auto_refresh=False) as live, ended_by_interrupt():
+            while True:
+                trouble = ""
+                try:
+                    seen = await look_at(client)
+                    before, before_s, view, looked_s = view, looked_s, seen, loop.time()
+                except (Unreachable, RequestFailed) as error:
+                    trouble = f"nobody answers: {error}"
+                text = Text(no_wrap=True, overflow="ellipsis")
+                if view is not None:
+                    for line in live_lines(view, before, looked_s - before_s, console.height):
+                        text.append(printable(line.text.encode()) + "\n", style=line.colour)
+                if trouble:
+                    old = f"; this is {loop.time() - looked_s:.0f} s old" if view is not None else ""
+                    text.append(f"{trouble}{old}\n", style=BAD)
+                live.update(text, refresh=True)
+                await asyncio.sleep(args.every)
+    return 0 if view is not None and view.takes_messages else 1
+
+
+@contextlib.contextmanager
+def ended_by_interrupt() -> Iterator[None]:
+    """Ctrl-C is how a live view ends."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
 
 
 def _plain(view: ClusterView) -> dict[str, object]:

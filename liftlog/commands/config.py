@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.config import encryption_key, load, secrets_of
+from liftlog.config import METRICS_KEY, METRICS_TELL, encryption_key, load, secrets_of
 
 
 def add_parser(subparsers: Any) -> None:
@@ -43,6 +43,8 @@ def run_check(options: argparse.Namespace) -> int:
         print(json.dumps(settings | paths | shown))
     else:
         print(f"# {options.file} is good; with the environment it means:\n{config.to_toml()}", end="")
+        if config.metrics_open:
+            print(f"# {METRICS_KEY}: whoever reaches it may read {METRICS_TELL}")
         if config.open_to:
             print(f"# INSECURE: whoever can connect may {config.open_to}; see docs/security.md")
     return 0

@@ -24,6 +24,7 @@ from liftlog.commands.common import (
     print_json,
 )
 from liftlog.core.node import Node
+from liftlog.driver.interpreter import Observer
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import Built, run_server
@@ -53,6 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect")
     serve.add_argument("--nats", metavar="URL")
     serve.add_argument("--cluster", metavar="NAME")
+    serve.add_argument("--metrics", metavar="HOST:PORT", help="tell metrics, health and readiness there")
     serve.add_argument("--trace", metavar="FILE", help="write what the protocol does, for 'spec refine'")
     serve.add_argument("--log-format", choices=eventlog.FORMATS, help="of the log on standard error")
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
@@ -68,7 +70,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=int,
         default=DEFAULT_PORT,
         metavar="BASE",
-        help="first node's port for clients; the nodes' own ports follow the last; 0 = any",
+        help="first node's port for clients; the nodes' own ports follow the last, then those for metrics; "
+        "0 = any",
     )
     dev.add_argument(
         "--nats-port", type=int, default=DEFAULT_NATS_PORT, metavar="PORT", help="0 = any free one"
@@ -96,6 +99,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
         ("node", "trace"): args.trace,
         ("node", "log_format"): args.log_format,
         ("nats", "url"): args.nats,
+        ("metrics", "listen"): args.metrics,
     }
     config = configuration.load(Path(args.config) if args.config else None, os.environ, flags)
     sparing = eventlog.set_up(config.log_format, config.node)
@@ -111,21 +115,31 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
         tell_start(config, recovered)
+        observers: list[Observer] = []
         if config.trace is None:
             node = Node(config.node_config(), recovered, contains=True)
-            return Built(node, engine, [Watcher(node, sparing).stepped])
-        node = Node(
-            config.node_config(), recovered, applied=lambda *what: trace.applied(*what), contains=True
-        )
-        disk_id = recovered.identity.disk_id
-        trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
-        return Built(node, engine, [trace.stepped, Watcher(node, sparing).stepped])
+        else:
+            node = Node(
+                config.node_config(), recovered, applied=lambda *what: trace.applied(*what), contains=True
+            )
+            disk_id = recovered.identity.disk_id
+            trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
+            observers.append(trace.stepped)
+        observers.append(Watcher(node, sparing).stepped)
+        if not config.metrics_listen:
+            return Built(node, engine, observers)
+        # Imported here: a node that tells nothing needs neither h11 nor prometheus-client.
+        from liftlog.eyes.onlooker import MetricsOnlooker
+
+        onlooker = MetricsOnlooker(node, config, engine.log_bytes)
+        return Built(node, engine, [onlooker.measures.stepped, *observers], onlooker)
 
     def announce(line: dict[str, object]) -> None:
         if args.json:
             print_json(line)
         else:
-            where = f"on {line['listen']}, NATS {line['nats']}, data in {line['data']}"
+            metrics = f"metrics on {line['metrics']}, " if line["metrics"] else ""
+            where = f"on {line['listen']}, {metrics}NATS {line['nats']}, data in {line['data']}"
             print(f"node {line['node']} serves {where}")
         sys.stdout.flush()
 
@@ -163,7 +177,7 @@ def _dev(args: argparse.Namespace) -> int:
     if args.nodes > 9:
         raise LiftlogError(f"--nodes {args.nodes}: a local cluster has 1 to 9 nodes")
     for name, port, last in (
-        ("--port", args.port, 65536 - 2 * args.nodes),
+        ("--port", args.port, 65536 - 3 * args.nodes),
         ("--nats-port", args.nats_port, 65535),
     ):
         if not 0 <= port <= last:
@@ -183,6 +197,7 @@ def _dev(args: argparse.Namespace) -> int:
         cluster=args.cluster,
         traces=Path(args.trace) if args.trace else None,
         nats_login=nats_login(args),
+        metrics=True,
     )
     try:
         cluster.start()
@@ -231,7 +246,8 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
     option = "" if cluster.nats_url == configuration.DEFAULT_NATS_URL else f" --nats {cluster.nats_url}"
     print(f"ready: {len(cluster.nodes)} nodes, NATS at {cluster.nats_url}, data in {cluster.folder}")
     for number, node in cluster.nodes.items():
-        print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}")
+        metrics = f"http://{cluster.metrics_addresses[number]}/metrics"
+        print(f"  node {number}  pid {node.pid}  {cluster.addresses[number]}  {metrics}")
     print(f"clients find their secret in {cluster.client_secret_file}; other users' need --secret-file")
     print("try, in another terminal:")
     print(f"  liftlog stream create orders 'orders.>'{option}")

@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Callable
 
 from liftlog.api.plain import to_plain
-from liftlog.commands.clusterview import slow_nodes
+from liftlog.client import Client, RequestFailed
+from liftlog.client.direct import NodesClient
+from liftlog.commands.asking import add_node_options, who_answers
+from liftlog.commands.clusterview import ago, slow_nodes
 from liftlog.commands.common import (
     add_client_options,
     connect,
@@ -18,7 +21,7 @@ from liftlog.commands.common import (
     run,
     size_bytes,
 )
-from liftlog.messages import StreamInfo
+from liftlog.messages import ERR_NOT_FOUND, StreamInfo, StreamInfoReply
 from liftlog.types import StreamConfig
 
 
@@ -55,7 +58,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(actions.add_parser("ls", help="list all streams"), _list)
     info = actions.add_parser("info", help="one stream: leaders, in-sync replicas")
     info.add_argument("name", metavar="NAME")
-    _finish(info, _info)
+    info.add_argument(
+        "--linearizable",
+        action="store_true",
+        help="with everything that was decided before: waits for a quorum (default: as a node knows it)",
+    )
+    add_node_options(info)
+    info.set_defaults(run=lambda args: run(_info(args)))
     purge = actions.add_parser("purge", help="remove the records below an offset, for good")
     purge.add_argument("name", metavar="NAME")
     purge.add_argument("--partition", type=int, default=0, metavar="N")
@@ -191,10 +200,12 @@ async def _list(args: argparse.Namespace) -> int:
 
 
 async def _info(args: argparse.Namespace) -> int:
-    async with await connect(args) as client:
-        info = await client.stream(args.name)
+    async with await who_answers(args) as client:
+        told = await _told(client, args.name, args.linearizable)
+    info = told.streams[0]
     if args.json:
-        print_json(to_plain(info))
+        age = {"told_by": told.told_by, "linearizable": told.linearizable, "age_ms": told.age_ms}
+        print_json({**to_plain(info), **age})
     else:
         config = info.config
         print(f"stream '{config.name}' (id {info.id}) on subject '{config.subject}'")
@@ -206,7 +217,29 @@ async def _info(args: argparse.Namespace) -> int:
         )
         print(describe_log(config))
         _print_partitions(info)
+        print(how_old(told))
     return 0
+
+
+async def _told(client: Client | NodesClient, name: str, linearizable: bool) -> StreamInfoReply:
+    """Of a stream; what one node does not know may exist all the same, so that a quorum is asked then."""
+    if not linearizable:
+        try:
+            return await client.known_stream(name)
+        except RequestFailed as error:
+            if error.code != ERR_NOT_FOUND:
+                raise
+    return await client.sure_stream(name)
+
+
+def how_old(told: StreamInfoReply) -> str:
+    """What was told, of when it is."""
+    if told.linearizable:
+        return f"as of now: node {told.told_by} asked a quorum"
+    if told.age_ms < 0:
+        return f"as node {told.told_by} read it from its disk: it has heard no controller since it started"
+    when = ago(told.age_ms)
+    return f"as node {told.told_by} knows it, which heard a controller {when}; --linearizable asks a quorum"
 
 
 def describe_log(config: StreamConfig) -> str:

@@ -87,10 +87,10 @@ class Requests:
             case StreamInfoRequest():
                 name = request.name
                 if request.known or ctx.mutants.metadata_read_at_once:
-                    self._clients.reply(client, self._stream_info(name))
+                    self._clients.reply(client, self._stream_info(name, not request.known))
                 else:
                     self._barrier.after(
-                        client, lambda waiting: self._clients.answer(waiting, self._stream_info(name))
+                        client, lambda waiting: self._clients.answer(waiting, self._stream_info(name, True))
                     )
             case ClusterStatusRequest():
                 contact = self._standing.contact()
@@ -107,6 +107,11 @@ class Requests:
         self._clients.forget(client)
         for replica in self._replicas.values():
             replica.forget(client)
+
+    @property
+    def waiting(self) -> int:
+        """How many clients wait here; `WAITING_MAX` may."""
+        return len(self._clients)
 
     def barrier_ready(self, number: int, index: int) -> None:
         self._barrier.ready(number, index)
@@ -182,12 +187,18 @@ class Requests:
 
     # -- the group --------------------------------------------------------------------------------
 
-    def _stream_info(self, name: str) -> ClientReply:
+    def _stream_info(self, name: str, linearizable: bool) -> ClientReply:
         metadata = self._ctx.metadata
         if name and name not in metadata.streams:
             return unknown_stream(name)
         chosen = [metadata.streams[name]] if name else metadata.streams.values()
-        return StreamInfoReply([describe_stream(metadata, stream) for stream in chosen])
+        return StreamInfoReply(
+            [describe_stream(metadata, stream) for stream in chosen],
+            told_by=self._ctx.node,
+            linearizable=linearizable,
+            age_ms=self._standing.contact().controller_ms,
+            applied=metadata.applied,
+        )
 
     def _transfer(self, request: TransferControllerRequest) -> ClientReply:
         raft = self._raft

@@ -54,6 +54,9 @@ class Clients:
         self._effects = effects
         self._waiting: dict[Waiting, None] = {}
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def reply(self, client: ClientRef, reply: ClientReply) -> None:
         self._effects.append(ReplyClient(client, reply))
 

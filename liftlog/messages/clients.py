@@ -153,6 +153,14 @@ class StreamInfo(Struct):
 
 class StreamInfoReply(Struct):
     streams: list[StreamInfo]
+    told_by: int = 0
+    linearizable: bool = False
+    """It holds everything that was decided before the request came."""
+    age_ms: int = 0
+    """How long ago who tells it heard a controller, or a quorum as one: what was decided since may be
+    missing. -1 = never in this run."""
+    applied: int = 0
+    """Index up to which it has applied the metadata."""
 
 
 class DoneReply(Struct):

@@ -224,6 +224,11 @@ class NatsBus:
         if reply:
             self._write_answers(nats_wire.publish(reply, payload))
 
+    @property
+    def outgoing_bytes(self) -> int:
+        """What waits to be sent; answers are dropped above OUTGOING_LIMIT_BYTES."""
+        return self._outgoing_bytes
+
     async def flushed(self) -> None:
         """Wait until everything that was queued is with the kernel, or there is no connection."""
         while self.connected and (self._outgoing or self._writing):

@@ -165,18 +165,26 @@ class LocalCluster:
         protocol: dict[str, int] | None = None,
         traces: Path | None = None,
         nats_login: NatsLogin = NO_LOGIN,
+        metrics: bool = False,
     ) -> None:
-        """`traces`: folder of the nodes' protocol traces; by default there are none."""
+        """`traces`: folder of the nodes' protocol traces; by default there are none. `metrics`: whether each
+        node tells its metrics, on a port of its own.
+        """
         self.folder = folder
         self.nats = None if nats_url else NatsServer(folder / "nats", nats_port)
         self.nats_url = nats_url or (self.nats.url if self.nats else "")
         self.nats_login = nats_login
         self.cluster = cluster
-        # Clients' ports first, then as many for the nodes among themselves.
-        ports = [base_port + index if base_port else free_port(HOST) for index in range(2 * nodes)]
+        # Clients' ports first, then as many for the nodes among themselves, and as many for metrics.
+        ports = [base_port + index if base_port else free_port(HOST) for index in range(3 * nodes)]
         self.addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[:nodes])}
         """Where clients find the nodes."""
-        self.peer_addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[nodes:])}
+        self.peer_addresses = {
+            index + 1: f"{HOST}:{port}" for index, port in enumerate(ports[nodes : 2 * nodes])
+        }
+        told = ports[2 * nodes :] if metrics else []
+        self.metrics_addresses = {index + 1: f"{HOST}:{port}" for index, port in enumerate(told)}
+        """Where each node tells its metrics, if it does."""
         self.secret_file = (folder / "cluster.secret").resolve()
         self.client_secret_file = own_client_secret_file(cluster, os.environ).resolve()
         self.nodes: dict[int, LocalNode] = {}
@@ -195,6 +203,7 @@ class LocalCluster:
                 client_secret_file=self.client_secret_file,
                 trace=(traces / f"node-{node}.jsonl").resolve() if traces is not None else None,
                 nats_login=nats_login,
+                metrics_listen=self.metrics_addresses.get(node, ""),
             )
             self.nodes[node] = LocalNode(folder / f"node-{node}", config)
 
@@ -203,7 +212,8 @@ class LocalCluster:
         try:
             ensure_secret_file(self.secret_file)
             ensure_secret_file(self.client_secret_file)
-            for address in (*self.addresses.values(), *self.peer_addresses.values()):
+            taken = (self.addresses, self.peer_addresses, self.metrics_addresses)
+            for address in (address for each in taken for address in each.values()):
                 host, _, port = address.rpartition(":")
                 if accepts_connections(host, int(port)):
                     raise LiftlogError(f"port {address} is taken; stop who uses it or choose another --port")
@@ -233,6 +243,7 @@ class LocalCluster:
                 "node": number,
                 "pid": node.pid,
                 "address": self.addresses[number],
+                "metrics": self.metrics_addresses.get(number, ""),
                 "config": str(node.config_path),
             }
             for number, node in self.nodes.items()

@@ -39,7 +39,10 @@ class TcpNetwork:
         secrets: Secrets,
         limits: NetworkLimits,
     ) -> None:
+        self._limits = limits
         self._memory = Budget(limits.all_bytes)
+        self._clients = Budget(limits.clients_bytes, self._memory)
+        self._nodes = Budget(limits.peers_bytes, self._memory)
         self._counters = dict.fromkeys(
             (
                 "network.sent",
@@ -61,7 +64,7 @@ class TcpNetwork:
             others,
             take,
             limits=limits,
-            budget=Budget(limits.peers_bytes, self._memory),
+            budget=self._nodes,
             counters=self._counters,
             reading=reading,
         )
@@ -70,7 +73,7 @@ class TcpNetwork:
             take=take,
             clients=clients,
             limits=limits,
-            budget=Budget(limits.clients_bytes, self._memory),
+            budget=self._clients,
             counters=self._counters,
         )
 
@@ -82,6 +85,16 @@ class TcpNetwork:
             "network.peers": self._peers.incoming,
             "network.memory_bytes": self._memory.held,
             "network.memory_peak_bytes": self._memory.peak,
+        }
+
+    @property
+    def fills(self) -> dict[str, tuple[int, int]]:
+        """(bytes held, bound) of all connections, clients', nodes', and the fullest queue to a node."""
+        return {
+            "connections": (self._memory.held, self._memory.limit),
+            "clients": (self._clients.held, self._clients.limit),
+            "peers": (self._nodes.held, self._nodes.limit),
+            "to-one-peer": (self._peers.fullest, self._limits.connection_bytes),
         }
 
     def send(self, to: int, message: PeerMessage) -> None:

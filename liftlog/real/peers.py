@@ -117,6 +117,11 @@ class PeerNetwork:
     def incoming(self) -> int:
         return len(self._incoming)
 
+    @property
+    def fullest(self) -> int:
+        """Bytes that wait in the fullest queue."""
+        return max((queue.held for queue, _ in self._queues.values()), default=0)
+
     # -- connections that we opened ------------------------------------------------------------------------
 
     async def _keep_connected(self, peer: int) -> None:

@@ -20,19 +20,19 @@ import trio
 
 from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import QUEUE, NatsApi
-from liftlog.config import Secrets, ServerConfig, secrets_of
+from liftlog.config import METRICS_KEY, METRICS_TELL, Secrets, ServerConfig, secrets_of
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
 from liftlog.messages import Event, StopRequested
 from liftlog.ports import StorageGroups
-from liftlog.real.breakdown import Breakdown
+from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
 from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import GroupRunner
-from liftlog.types import LiftlogError, PartitionId
+from liftlog.types import ClientRef, LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.server")
 
@@ -53,12 +53,38 @@ class ServedNode(StepNode, Protocol):
         ...
 
 
+class Parts(NamedTuple):
+    """What has to be run."""
+
+    driver: NodeDriver
+    storage: GroupRunner
+    network: TcpNetwork
+    bus: NatsBus
+
+
+class Onlooker(Protocol):
+    """Who tells operators about a node, on `[metrics] listen`. It observes, is told, and changes nothing."""
+
+    def attach(self, parts: Parts) -> None:
+        """These are the ports of the node, which does not run yet."""
+
+    def group_ended(self, times: GroupTimes) -> None:
+        """A group of storage jobs is over."""
+
+    def request_ended(self, client: ClientRef, answered: bool) -> None:
+        """Nobody waits for this answer any more."""
+
+    async def run(self, listeners: list[trio.SocketListener]) -> None:
+        """Answer, until cancelled."""
+
+
 class Built(NamedTuple):
     """A node on its recovered data folder, and who observes its steps."""
 
     node: ServedNode
     engine: StorageGroups
     observers: Sequence[Observer]
+    onlooker: Onlooker | None = None
 
 
 Build = Callable[[], Built]
@@ -106,7 +132,8 @@ class Server:
         secrets = secrets_of(config)
         clients_at = await listen(config.listen)
         peers_at = await listen(config.peer_listen, "[node] peer_listen") if config.peer_listen else []
-        node, engine, observers = build()
+        metrics_at = await listen(config.metrics_listen, METRICS_KEY) if config.metrics_listen else []
+        node, engine, observers, onlooker = build()
         parts = assemble(
             config,
             secrets,
@@ -115,6 +142,7 @@ class Server:
             node=node,
             engine=engine,
             observers=observers,
+            onlooker=onlooker,
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
@@ -125,12 +153,18 @@ class Server:
                 nursery.start_soon(storage.run)
                 nursery.start_soon(network.run, peers_at, clients_at)
                 nursery.start_soon(self._watch_signals)
+                if onlooker is not None:
+                    nursery.start_soon(onlooker.run, metrics_at)
                 if self._with_parent:
                     nursery.start_soon(self._watch_parent)
                 if config.open_to:
                     log.warning("insecure: whoever can connect may %s; see [security]", config.open_to)
                 self._announce(self._ready_line())
                 where = f"clients at {config.listen}, peers at {config.peer_listen or '-'}"
+                if config.metrics_listen:
+                    where += f", metrics at {config.metrics_listen}"
+                    if config.metrics_open:
+                        log.warning("%s: whoever reaches it may read %s", METRICS_KEY, METRICS_TELL)
                 say(logging.INFO, "start", f"serves {where}", listen=config.listen)
                 await self._stop.wait()
                 by = self._stopped_by
@@ -177,18 +211,10 @@ class Server:
             "node": config.node,
             "pid": os.getpid(),
             "listen": config.listen,
+            "metrics": config.metrics_listen,
             "nats": config.nats_url.rsplit("@", 1)[-1],
             "data": str(config.data),
         }
-
-
-class _Parts(NamedTuple):
-    """What has to be run."""
-
-    driver: NodeDriver
-    storage: GroupRunner
-    network: TcpNetwork
-    bus: NatsBus
 
 
 def assemble(
@@ -199,9 +225,11 @@ def assemble(
     node: ServedNode,
     engine: StorageGroups,
     observers: Sequence[Observer],
-) -> _Parts:
+    onlooker: Onlooker | None = None,
+) -> Parts:
     """A node's ports, and who tells whom; nothing runs yet."""
-    clock, clients = RealClock(), ClientRegistry()
+    clock = RealClock()
+    clients = ClientRegistry() if onlooker is None else ClientRegistry(onlooker.request_ended)
     driver: NodeDriver
 
     def take(event: Event) -> None:
@@ -227,7 +255,10 @@ def assemble(
         # Where messages crowd, the next of them are looked at while the disk is busy.
         return (storage.busy and not plenty) or node.awaits_followers(partitions)
 
-    storage = GroupRunner(engine, deliver)
+    if onlooker is None:
+        storage = GroupRunner(engine, deliver)
+    else:
+        storage = GroupRunner(engine, deliver, ended=onlooker.group_ended)
     network = TcpNetwork(
         cluster=config.cluster,
         node=config.node,
@@ -257,7 +288,10 @@ def assemble(
     bus.serve_api(api.own_subject, "", api.handle)
     for part in (storage, network, bus, api, breakdown):
         clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
-    return _Parts(driver, storage, network, bus)
+    parts = Parts(driver, storage, network, bus)
+    if onlooker is not None:
+        onlooker.attach(parts)
+    return parts
 
 
 def _first_text(error: BaseException) -> str:

@@ -86,9 +86,12 @@ class GroupRunner:
         engine: StorageGroups,
         deliver: Callable[[list[Event]], None],
         kernel: Callable[[int], KernelSync | None] = kernel_sync,
+        ended: Callable[[GroupTimes], None] = lambda times: None,
     ) -> None:
+        """`ended`: told of each group that is over."""
         self._engine = engine
         self._deliver = deliver
+        self._ended = ended
         self._jobs: list[StorageJob] = []
         self._background: list[BackgroundJob] = []
         self._groups_since_slice = 0
@@ -131,6 +134,16 @@ class GroupRunner:
     def busy(self) -> bool:
         """Whether a group is in work, so that what is submitted now waits for the next one."""
         return self._owner is not NOBODY and self._owner is not TELLING
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many jobs wait for a group, and how many of them in the background."""
+        return len(self._jobs) + len(self._background), len(self._background)
+
+    @property
+    def working_ms(self) -> float:
+        """How long the group in work has been so; 0 if there is none."""
+        return _now_ms() - self._begun.begun_ms if self.busy else 0.0
 
     def flush(self) -> None:
         """Begin what can begin. Raises what the engine raises."""
@@ -219,6 +232,7 @@ class GroupRunner:
         """The group is over."""
         self._owner = TELLING
         self.times = self._begun._replace(synced_ms=_now_ms())
+        self._ended(self.times)
         if events:
             self._deliver(events)
         self._owner = NOBODY

@@ -214,6 +214,11 @@ class StorageEngine:
         """(LEO, durable LEO) of every open log: for inspection."""
         return {log.id: (log.leo, log.durable_leo) for log in self._logs.values()}
 
+    def log_bytes(self, log: PartitionId) -> int:
+        """Bytes of a log's segments; 0 if it is not open. May be asked from another thread."""
+        found = self._logs.get(log)
+        return 0 if found is None else found.size_bytes
+
     def _summary(self, log: Log) -> LogSummary:
         """What the core is told of a log. Raises LiftlogError if the disk does not let us find that out."""
         try:

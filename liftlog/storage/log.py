@@ -152,13 +152,14 @@ class Log:
         """The complete segments, ascending: all but the one that grows."""
         return tuple(self._segments[:-1])
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in tuple(self._segments))
+
     def summary(self, hw: int) -> LogSummary:
         """What the core is told when the log was opened."""
-        epochs, late = self.epochs.as_tuple(), self._damage.late
-        return LogSummary(
-            self.id, self.log_start, self.durable_leo, hw, epochs,
-            tail=self.tail, damage=self.damage, late_epochs=late,
-        )  # fmt: skip
+        place = (self.id, self.log_start, self.durable_leo, hw, self.epochs.as_tuple())
+        return LogSummary(*place, tail=self.tail, damage=self.damage, late_epochs=self._damage.late)
 
     def refresh(self) -> None:
         """The row of complete segments has changed: derive anew what follows from it."""

@@ -192,3 +192,31 @@ def test_every_protocol_setting_has_a_range_that_holds_its_default() -> None:
     assert set(config.PROTOCOL_RANGES) == set(NodeConfig.__struct_fields__) - other
     for name, (low, high) in config.PROTOCOL_RANGES.items():
         assert low <= getattr(defaults, name) <= high
+
+
+def test_metrics_are_told_where_they_are_wanted_and_nowhere_else(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).metrics_listen == ""
+    told = load(tmp_path, GOOD + '[metrics]\nlisten = "127.0.0.1:4901"\npartitions_max = 5\n')
+    assert (told.metrics_listen, told.metrics_partitions_max) == ("127.0.0.1:4901", 5)
+    assert not told.metrics_open
+    assert load(tmp_path, told.to_toml()) == told
+    places = {"0.0.0.0:1": True, "[::1]:1": False, "localhost:1": False, "10.0.0.1:1": True}
+    for address, is_open in places.items():
+        assert load(tmp_path, GOOD, {"LIFTLOG_SERVE_METRICS_LISTEN": address}).metrics_open is is_open
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("partitions_max = 5", "partitions_max is set, but nothing is told"),
+        ('listen = "4901"', "listen = '4901'; use host:port"),
+        ('listen = ""', "listen = ''; use host:port"),
+        ('listen = "127.0.0.1:4702"', "where clients or nodes connect already"),
+        ('listen = "127.0.0.1:4802"', "where clients or nodes connect already"),
+        ('listen = "h:1"\npartitions_max = -1', "accepted: 0 to 100000"),
+        ("port = 4901", "unknown key 'port' in"),
+    ],
+)
+def test_metrics_that_cannot_be_told_are_refused(tmp_path: Path, table: str, words: str) -> None:
+    with pytest.raises(LiftlogError, match=words):
+        load(tmp_path, f"{GOOD}[metrics]\n{table}\n")

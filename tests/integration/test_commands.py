@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -72,6 +73,10 @@ def test_create_publish_read_and_remove(environment: dict[str, str]) -> None:
     assert isinstance(listed, list)
     assert [stream["config"]["name"] for stream in listed] == ["walk"]
     shown = ask(environment, "stream", "info", "walk")
+    known = r"^as node [123] knows it, which heard a controller \d\.\d s ago; --linearizable asks"
+    assert re.search(known, shown, re.M)
+    sure = ask(environment, "stream", "info", "walk", "--linearizable")
+    assert re.search(r"^as of now: node [123] asked a quorum$", sure, re.M)
     assert "walk.>" in shown and "replicas 3, of which 2 must be in sync" in shown
     assert ask(environment, "sub", "walk", "--from", "502") == "", "that is where the next one will be"
     code, output, error = liftlog("sub", "walk", "--from", "900", environment=environment)
@@ -154,11 +159,11 @@ def test_leaders_and_the_controller_move_on_request(environment: dict[str, str])
     record = created["partitions"][0]
     other = next(node for node in record["replicas"] if node != record["leader"])
     ask(environment, "stream", "elect", "moves", "0", str(other))
-    (info,) = ask_json(environment, "stream", "info", "moves")
+    (info,) = ask_json(environment, "stream", "info", "moves", "--linearizable")
     assert isinstance(info, dict)
     assert info["partitions"][0]["leader"] == other
     ask(environment, "cluster", "rebalance")
-    (info,) = ask_json(environment, "stream", "info", "moves")
+    (info,) = ask_json(environment, "stream", "info", "moves", "--linearizable")
     assert isinstance(info, dict)
     assert info["partitions"][0]["leader"] == record["replicas"][0]
     (status,) = ask_json(environment, "cluster", "status")
