@@ -103,7 +103,7 @@ def _row(
         partition.epoch,
         in_sync,
         "-" if hw is None else hw,
-        f"{rate:,.0f}",
+        round(rate),
         max(0, *behind) if behind else "-",
     ]
     return _Row(2 if dead else int(lacking), rate, cells)

@@ -171,7 +171,7 @@ def test_serve_refuses_a_data_folder_of_another_node(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--nodes", "12"], ["--nodes 12", "1 to 9"]),
-        (["--port", "70000"], ["--port 70000", "65530"]),
+        (["--port", "70000"], ["--port 70000", "65527"]),
         (["--nats-port", "-1"], ["--nats-port -1"]),
         (["--data", "/dev/null"], ["/dev/null"]),
     ],

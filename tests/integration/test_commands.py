@@ -172,6 +172,41 @@ def test_leaders_and_the_controller_move_on_request(environment: dict[str, str])
     ask(environment, "stream", "rm", "moves")
 
 
+def test_status_draws_itself_on_a_terminal_until_it_is_interrupted(environment: dict[str, str]) -> None:
+    ask(environment, "stream", "create", "drawn", "drawn")
+    code, output, error = liftlog("cluster", "status", "--live", environment=environment)
+    assert (code, output) == (2, "") and "--live draws on a terminal" in error
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "liftlog", "cluster", "status", "--live", "--every", "0.1"],
+        env=child_environment(environment | {"TERM": "xterm"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while shown.count(b"every partition takes messages") < 2:
+            assert select.select([ours], [], [], 30)[0] == [ours], shown
+            shown += os.read(ours, 65536)
+        for words in (b"controller: node", b"LEADS", b"COMMITTED/S", b"drawn"):
+            assert words in shown
+        process.send_signal(signal.SIGINT)
+        while select.select([ours], [], [], 30)[0]:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError:
+                # The terminal is gone: nobody has it open any more.
+                break
+        assert process.wait(30) == 0 and b"Traceback" not in shown
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    ask(environment, "stream", "rm", "drawn")
+
+
 def test_dev_says_when_it_is_ready_and_stops_everything_it_started(tmp_path: Path) -> None:
     command = [
         sys.executable,
