@@ -21,11 +21,24 @@ EXAMPLES = frozenset(
         *("FILE.py", "maximum.py", "path/to/file.py", "orders.py", "liftlog.toml", "json/decoder.py"),
         *("IsrTruncateToHw.tla", "IsrTruncateToHw.cfg"),
         "liftlog_spec.tla",
+        "name.py",
     )
 )
 """What a reader would write, files of other projects, and a room that is called like a file."""
 NAMED = re.compile(r"(?<![\w/.:*<{-])[\w-]+(?:/[\w.-]+)*\.(?:py|md|tla|cfg|sh|svg|toml)(?![\w/*])")
 LINKED = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+MADE = "failures/"
+"""Where the simulator puts what it finds."""
+SHOWN = re.compile(r"`([\w-]+\.py)`:$", re.MULTILINE)
+"""A file that a page shows whole, for readers to write."""
+OUTPUT = re.compile(r"^```\n\$ .*?^```$", re.MULTILINE | re.DOTALL)
+"""What commands print: they may make files."""
+
+
+def without_outputs(text: str) -> str:
+    """A page with as many lines, of which those of its commands' outputs are empty."""
+    return OUTPUT.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
 def project_files() -> list[str]:
@@ -51,7 +64,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 def missing(text: str, known: set[str]) -> list[str]:
     """The files that a text names and that are not there."""
     named = (found[0] for found in NAMED.finditer(text))
-    return [name for name in named if name not in known and name not in EXAMPLES]
+    return [name for name in named if name not in known and name not in EXAMPLES and MADE not in name]
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +90,11 @@ def test_pages_name_files_that_are_there(files: list[str]) -> None:
     for name in files:
         if not name.endswith(".md"):
             continue
-        for number, line in enumerate((ROOT / name).read_text().split("\n"), 1):
-            wrong += [f"{name}:{number}: {each}" for each in missing(LINKED.sub("]", line), known)]
+        text = (ROOT / name).read_text()
+        shown = set(SHOWN.findall(text))
+        for number, line in enumerate(without_outputs(text).split("\n"), 1):
+            absent = (each for each in missing(LINKED.sub("]", line), known) if each not in shown)
+            wrong += [f"{name}:{number}: {each}" for each in absent]
             for found in LINKED.finditer(line):
                 target = found[1]
                 if "://" not in target and not (ROOT / name).parent.joinpath(target).exists():
