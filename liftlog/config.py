@@ -105,6 +105,8 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "raft_append_max_bytes": (1024, 8 * MIB),
     "raft_inflight_proposals_max": (1, 100_000),
     "raft_proposal_span": (256, 65_536),
+    "raft_snapshot_entries": (16, 1_000_000),
+    "raft_chunk_records": (1, 4096),
     "retention_check_ms": (100, 3_600_000),
     "compaction_check_ms": (100, 3_600_000),
     "compaction_bytes_per_s": (64 * 1024, 1024 * MIB),

@@ -36,6 +36,8 @@ Line = Annotated[str, Meta(max_length=1024)]
 """A name, a subject, an address: long enough for a wrong one to be named in the refusal."""
 CommandBytes = Annotated[bytes, Meta(max_length=32 * 1024 * 1024)]
 """An encoded metadata command. The registration of a node with many replicas is the greatest there is."""
+ChunkBytes = Annotated[bytes, Meta(max_length=32 * 1024 * 1024)]
+"""A part of a snapshot: some hundred records."""
 
 Ticket = NewType("Ticket", int)
 """Number of one durability promise within one run of a node; 0 = nothing to wait for."""
@@ -242,6 +244,31 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     data: CommandBytes
 
 
+class LogBase(NamedTuple):
+    """The entry behind which a Raft log begins; (0, 0): it begins at its beginning."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    term: int
+
+
+BEGINNING = LogBase(0, 0)
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What the metadata group's commands up to `index` have come to, in pieces that are read in turn (M1p).
+
+    `term`: of the entry at `index`. What a chunk holds is `liftlog.core.metadata.image`'s to know.
+    """
+
+    index: int
+    term: int
+    chunks: tuple[bytes, ...]
+
+    @property
+    def base(self) -> LogBase:
+        return LogBase(self.index, self.term)
+
+
 class HardState(msgspec.Struct, frozen=True):
     """What a Raft voter must never forget: synced before any answer that depends on it (M1).
 
@@ -275,6 +302,9 @@ class Recovered(msgspec.Struct):
     clean: bool
     nonce: int
     """Random number of this start, drawn by the driver: tells this start's registration from older ones."""
+    raft_base: LogBase = BEGINNING
+    """What the entries follow; never behind the snapshot's end."""
+    snapshot: Snapshot | None = None
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -367,6 +397,12 @@ class NodeConfig(msgspec.Struct, frozen=True):
     raft_inflight_proposals_max: int = 1024
     raft_proposal_span: int = 4096
     """M3: a command means nothing more than so many entries after the last that its author had applied."""
+    raft_snapshot_entries: int = 8192
+    """M1p: a snapshot is taken when so many entries were applied since the last. A quarter of that number
+    stays in the log before its end, for nodes that are a little late.
+    """
+    raft_chunk_records: int = 256
+    """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
     retention_check_ms: int = 30_000
     """How often a leader looks for segments that retention lets go (C3)."""
     compaction_check_ms: int = 15_000
@@ -464,6 +500,12 @@ class Mutants(msgspec.Struct, frozen=True):
     removal_before_lease: bool = False  # N2
     slow_leader_stays: bool = False  # R17
     probation_not_doubled: bool = False  # R18
+    snapshot_of_uncommitted: bool = False  # M1p
+    snapshot_without_results: bool = False  # M1p
+    snapshot_term_forgotten: bool = False  # M1p
+    install_of_older: bool = False  # M1q
+    install_acked_early: bool = False  # M1q
+    append_below_answers_all: bool = False  # M1q
     damaged_end_kept: bool = False  # R6
     grants_before_office: bool = False  # N2
 

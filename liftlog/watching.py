@@ -41,6 +41,7 @@ class Watcher:
         self._ticks = 0
         self._refused = 0
         self._applied = 0
+        self._snapshot = node.raft.snapshot
         self._controller: int | None = None
         self._incarnation = 0
         self._fenced = True
@@ -83,6 +84,7 @@ class Watcher:
         if node.ctx.refused != self._refused:
             self._look_at_refusals()
         self._look_at_group()
+        self._look_at_snapshot()
         self._look_at_ends()
         if not node.incarnation:
             self._touched.clear()
@@ -102,6 +104,16 @@ class Watcher:
             self._in_sync.pop(partition, None)
             self._slow.pop(partition, None)
             say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _look_at_snapshot(self) -> None:
+        """M1p, M1q."""
+        snapshot = self._node.raft.snapshot
+        if snapshot is self._snapshot or snapshot is None:
+            return
+        self._snapshot = snapshot
+        size = sum(map(len, snapshot.chunks))
+        text = f"the metadata is in a snapshot of the first {snapshot.index:,} commands ({size:,} bytes)"
+        say(INFO, "snapshot", text, index=snapshot.index, bytes=size)
 
     def _look_at_hint(self, peer: int) -> None:
         """N2: whether it is said that nobody listens there."""

@@ -41,7 +41,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCLV]\d{1,2})([a-o])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLV]\d{1,2})([a-q])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 

@@ -119,6 +119,14 @@ def _plain(view: ClusterView) -> dict[str, object]:
         "nodes": [{**to_plain(info), "answers": info.node in view.answers} for info in view.nodes()],
         "streams": [to_plain(stream) for stream in view.streams],
         "replicas": {str(node): to_plain(answer.replicas) for node, answer in answers},
+        "snapshots": {
+            str(node): {
+                "entries": answer.snapshot,
+                "log_start": answer.log_start,
+                "installing": answer.installing,
+            }
+            for node, answer in answers
+        },
         "contact": {str(node): to_plain(answer.contact) for node, answer in answers},
         "counters": {str(node): _own_counters(answer) for node, answer in answers},
     }
@@ -140,10 +148,11 @@ def _print_status(view: ClusterView) -> None:
             view.contact(info.node),
             info.incarnation,
             view.vote(info),
+            view.snapshot(info),
         ]
         for info in view.nodes()
     ]
-    print_table(rows, ["NODE", "ADDRESS", "SESSION", "ANSWERS", "CONTACT", "INCARNATION", "VOTE"])
+    print_table(rows, ["NODE", "ADDRESS", "SESSION", "ANSWERS", "CONTACT", "INCARNATION", "VOTE", "SNAPSHOT"])
     replicas: list[list[object]] = [
         [
             view.name(replica.partition.stream),

@@ -99,6 +99,16 @@ class ClusterView:
             answer.contact.vote, "not yet"
         )
 
+    def snapshot(self, info: NodeInfo) -> str:
+        """How much of the metadata the node has in a snapshot, or how far it is with one that it is sent."""
+        answer = self.answers.get(info.node)
+        if answer is None:
+            return "-"
+        if answer.installing is not None:
+            entries, come, chunks = answer.installing
+            return f"{come} of {chunks} chunks of {entries}"
+        return str(answer.snapshot) if answer.snapshot else "none yet"
+
     def name(self, stream: int) -> str:
         return next((known.config.name for known in self.streams if known.id == stream), f"id {stream}")
 

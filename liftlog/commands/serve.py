@@ -120,7 +120,11 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
             node = Node(config.node_config(), recovered, contains=True)
         else:
             node = Node(
-                config.node_config(), recovered, applied=lambda *what: trace.applied(*what), contains=True
+                config.node_config(),
+                recovered,
+                applied=lambda *what: trace.applied(*what),
+                contains=True,
+                installed=lambda index: trace.installed(index),
             )
             disk_id = recovered.identity.disk_id
             trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))

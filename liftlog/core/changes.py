@@ -181,6 +181,20 @@ class Changes:
         else:
             self._clients.answer(waiting, DoneReply(result.detail))
 
+    def jumped(self) -> None:
+        """M1q: a snapshot was installed. Of a command whose bound it has passed nobody here knows whether it
+        was carried out: it must not be proposed once more.
+        """
+        metadata = self._ctx.metadata
+        for waiting, command in list(self._commands.items()):
+            result = metadata.results.get(command.request)
+            if result is not None:
+                self._proposals.settled(command.request)
+                self.applied(command, result)
+            elif command.request.until < metadata.applied:
+                self._ctx.mark("M3.unknown")
+                self._clients.answer(waiting, self.late(waiting))
+
     def _again(self, waiting: Waiting, command: Command) -> None:
         """The command's bound has passed, so that it was not carried out and will not be: once more."""
         self._ctx.mark("M3.again")

@@ -98,4 +98,7 @@ def cluster_status(
         replicas=copies,
         counters=dict(ctx.marks),
         contact=contact,
+        snapshot=raft.snapshot.index if raft.snapshot is not None else 0,
+        log_start=raft.raft_log.start,
+        installing=raft.installing.under_way,
     )

@@ -18,6 +18,7 @@ from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
+from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult
 from liftlog.core.proposals import Proposals
@@ -28,6 +29,7 @@ from liftlog.core.replica.serving import range_refusal, refusal
 from liftlog.core.replica.state import OPENING
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
+from liftlog.core.snapshots import Snapshots, read_snapshot
 from liftlog.core.standing import Standing
 from liftlog.messages import (
     FETCH_UNKNOWN,
@@ -64,6 +66,7 @@ from liftlog.messages import (
     RetryMetadata,
     Scrubbed,
     SetTimer,
+    SnapshotRefused,
     StopNode,
     StopRequested,
     StorageFailed,
@@ -109,6 +112,10 @@ def _unheard(index: int, command: Command, result: CommandResult) -> None:
     pass
 
 
+def _unseen(index: int) -> None:
+    pass
+
+
 class Node:
     """The whole protocol core of one process. Pure: equal events in equal order give equal effects.
 
@@ -123,14 +130,19 @@ class Node:
         mutants: Mutants = NO_MUTANTS,
         applied: Callable[[int, Command, CommandResult], None] = _unheard,
         contains: bool = False,
+        installed: Callable[[int], None] = _unseen,
     ) -> None:
         """`applied`: told of each command of the group, by its index, the moment it has been applied, since
-        one step may apply several and the metadata between two of them is not seen again. `contains`: a
+        one step may apply several and the metadata between two of them is not seen again; `installed`: of the
+        index up to which a leader's snapshot has taken the place of what was applied. `contains`: a
         broken promise of one replica is that replica's end, and raises nothing; for those who serve.
         """
         self.config = config
         self.metadata = Metadata(Guards(mutants))
         guards = Guards(mutants)
+        image = read_snapshot(recovered.snapshot, config) if recovered.snapshot is not None else None
+        if image is not None:
+            self.metadata.adopt(image)
         self.ctx = Context(config, self.metadata, recovered.nonce, guards, contains)
         self.raft = Raft(
             config=config,
@@ -143,7 +155,12 @@ class Node:
             nonce=recovered.nonce,
             refuse=self.ctx.refuse,
             hints=self.ctx.hints,
+            snapshot=recovered.snapshot,
+            base=recovered.raft_base,
+            new_reader=ImageReader,
         )
+        cluster = image.head.cluster if image is not None and image.head is not None else ()
+        self.snapshots = Snapshots(self.ctx, self.raft, cluster)
         self.proposals = Proposals(self.ctx, self.raft)
         self.ctx.propose_by(self.proposals.want)
         self.session = Session(self.ctx, self.raft, recovered)
@@ -155,12 +172,29 @@ class Node:
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self._applied = applied
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._installed = installed
+        self._handlers = self._table()
+        self._from_peers: dict[type, Callable[[int, Any], None]] = {
+            Fetch: self._on_fetch,
+            FetchProgress: self._on_progress,
+            FetchReply: self._on_fetch_reply,
+            RangeFetch: self._on_range_fetch,
+            RangeReply: self._on_range_reply,
+            Forward: self._on_forward,
+            Heartbeat: self._on_heartbeat,
+            HeartbeatReply: self.session.on_reply,
+        }
+        """All others are Raft's."""
+
+    def _table(self) -> dict[type, Callable[[Any], None]]:
+        """Who takes in which event."""
+        return {
             Received: self._on_received,
             TimerFired: self._on_timer,
             Durable: self._on_durable,
             StorageFailed: self._on_storage_failed,
             MetadataStalled: self._on_metadata_stalled,
+            SnapshotRefused: self._on_snapshot_refused,
             LogOpened: self._on_log_opened,
             LogRead: self._on_log_read,
             TimeFound: self._on_time_found,
@@ -180,17 +214,6 @@ class Node:
             ClientGone: self._on_client_gone,
             StopRequested: self._on_stop,
         }
-        self._from_peers: dict[type, Callable[[int, Any], None]] = {
-            Fetch: self._on_fetch,
-            FetchProgress: self._on_progress,
-            FetchReply: self._on_fetch_reply,
-            RangeFetch: self._on_range_fetch,
-            RangeReply: self._on_range_reply,
-            Forward: self._on_forward,
-            Heartbeat: self._on_heartbeat,
-            HeartbeatReply: self.session.on_reply,
-        }
-        """All others are Raft's."""
 
     # -- what others look at ----------------------------------------------------------------------
 
@@ -356,6 +379,7 @@ class Node:
             replica.tick()
         self.proposals.tick()
         self.requests.tick()
+        self.snapshots.tick()
 
     def _fence_or_release(self) -> None:
         """N2: without contact to the controller a leader takes nothing from NATS and answers nothing."""
@@ -384,15 +408,29 @@ class Node:
                 self.requests.barrier_failed(number)
 
     def _apply_committed(self) -> None:
+        image = self.raft.installing.take_installed()
+        if image is not None:
+            assert isinstance(image, ImageReader)
+            self._adopt(image)
         entries = self.raft.take_committed()
-        if not entries:
+        if not entries and image is None:
             return
         for entry in entries:
             self._apply(entry)
         self._follow_metadata()
         self.requests.metadata_moved()
 
+    def _adopt(self, image: ImageReader) -> None:
+        """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""
+        self.metadata.adopt(image)
+        self.snapshots.installed(image)
+        self._installed(self.metadata.applied)
+        self.proposals.jumped()
+        self.requests.jumped()
+        self.session.registered()
+
     def _apply(self, entry: Entry) -> None:
+        self.snapshots.applied(entry)
         if not entry.data:
             self.metadata.apply(entry.index, None)
             return
@@ -459,7 +497,7 @@ class Node:
                 replica.durable(event.ticket)
         elif self.session.durable(event.ticket):
             self._begin_run()
-        else:
+        elif not self.snapshots.durable(event.ticket):
             self.raft.on_durable(event.ticket)
             self._after_raft()
 
@@ -477,6 +515,9 @@ class Node:
         if event.error:
             self.ctx.mark("D5.metadata")
         self.ctx.stall(event.error)
+
+    def _on_snapshot_refused(self, event: SnapshotRefused) -> None:
+        self.snapshots.refused(event)
 
     def _retry_metadata(self) -> None:
         """Ask whether there is space again; let somebody lead whose disk can follow."""

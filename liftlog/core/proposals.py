@@ -175,6 +175,10 @@ class Proposals:
         if self.requests.pop(request, None) is not None:
             self.ctx.mark("M3.withdrawn")
 
+    def settled(self, request: RequestId) -> None:
+        """What became of it is known: stop repeating it."""
+        self.requests.pop(request, None)
+
     # -- the way there ----------------------------------------------------------------------------
 
     def _send(self, sending: Sending) -> None:
@@ -210,6 +214,17 @@ class Proposals:
             wish.stop(0 if result is LATE else REPEAT_TICKS)
         if self._crowded:
             self._use_room()
+
+    def jumped(self) -> None:
+        """M1q: a snapshot was installed. What became of commands that were applied on the way is remembered
+        until their bound has passed; a wish whose bound has passed is said anew, if it is still one.
+        """
+        results = self.ctx.metadata.results
+        for request, wish in list(self.under_way.items()):
+            result = results.get(request)
+            if result is not None:
+                del self.under_way[request]
+                wish.stop(0 if result is LATE else REPEAT_TICKS)
 
     def tick(self) -> None:
         """After everybody has said what they want: forget what nobody wants, repeat what is not applied."""

@@ -123,6 +123,10 @@ class Requests:
     def applied(self, command: Command, result: CommandResult) -> None:
         self._changes.applied(command, result)
 
+    def jumped(self) -> None:
+        """M1q: a snapshot was installed, with commands in it that this node has not seen."""
+        self._changes.jumped()
+
     def metadata_moved(self) -> None:
         self._barrier.advance()
         self._changes.advance()

@@ -229,6 +229,12 @@ class ClusterStatusReply(Struct):
     replicas: list[ReplicaInfo]
     counters: dict[str, int]
     contact: Contact = field(default_factory=Contact)
+    snapshot: int = 0
+    """M1p: how many entries this node's snapshot of the metadata holds; 0: it has none."""
+    log_start: int = 0
+    """Behind which entry its log of commands begins."""
+    installing: tuple[int, int, int] | None = None
+    """(entries in it, chunks that have come, chunks) of a snapshot that is on its way to this node."""
 
 
 class ErrorReply(Struct):

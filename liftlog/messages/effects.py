@@ -19,6 +19,7 @@ from liftlog.types import (
     OffsetRange,
     PartitionId,
     RetentionPolicy,
+    Snapshot,
     Ticket,
 )
 
@@ -188,6 +189,25 @@ class SaveIdentity(StorageJob):
     ticket: Ticket
 
 
+class SaveSnapshot(StorageJob):
+    """M1p: a snapshot of what this node has applied takes the place of the one before -> `Durable`, or
+    `SnapshotRefused`: then the one before stays.
+    """
+
+    snapshot: Snapshot
+    ticket: Ticket
+
+
+class InstallSnapshot(StorageJob):
+    """M1q: the leader's snapshot takes the place of the one before, and with `reset` of every entry of the
+    group's log too, in this order -> `Durable`.
+    """
+
+    snapshot: Snapshot
+    reset: bool
+    ticket: Ticket
+
+
 class RetryMetadata(StorageJob):
     """D5: try again to write the metadata that was refused -> `MetadataStalled("")` once all is written."""
 
@@ -229,6 +249,8 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     CheckpointHw,
     SaveHardState,
     SaveIdentity,
+    SaveSnapshot,
+    InstallSnapshot,
     RetryMetadata,
     TrashLog,
     ReadLog,

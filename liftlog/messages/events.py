@@ -67,6 +67,13 @@ class StorageFailed(Event):
     error: str
 
 
+class SnapshotRefused(Event):
+    """M1p: the disk did not take the snapshot of `SaveSnapshot`; nothing has changed."""
+
+    ticket: Ticket
+    error: str
+
+
 class MetadataStalled(Event):
     """D5: the disk refuses to write metadata, for the reason in `error`; empty: everything is written.
 

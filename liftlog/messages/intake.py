@@ -41,6 +41,8 @@ from liftlog.messages.peers import (
     PeerMessage,
     RangeFetch,
     RangeReply,
+    SnapshotChunk,
+    SnapshotReply,
     VoteReply,
     VoteRequest,
 )
@@ -94,6 +96,8 @@ _AUTHOR: dict[type, str] = {
     VoteReply: "voter",
     AppendRequest: "leader",
     AppendReply: "follower",
+    SnapshotChunk: "leader",
+    SnapshotReply: "follower",
 }
 
 
@@ -133,6 +137,14 @@ def _append_request(request: AppendRequest) -> str:
             return f"entry {index} of term {entry.term} after term {term}, from a leader of {request.term}"
         term = entry.term
     return ""
+
+
+def _snapshot_chunk(chunk: SnapshotChunk) -> str:
+    if not 0 < chunk.index_term <= chunk.term:
+        return f"a leader of term {chunk.term} with a snapshot of term {chunk.index_term}"
+    if chunk.number >= chunk.count:
+        return f"chunk {chunk.number} of {chunk.count}"
+    return f"a snapshot of {chunk.index}, committed {chunk.commit}" if chunk.index > chunk.commit else ""
 
 
 def _birth_reply(reply: BirthReply) -> str:
@@ -186,6 +198,7 @@ def _range_reply(reply: RangeReply) -> str:
 _CHECKS: dict[type, Callable[[Any], str]] = {
     VoteRequest: _vote_request,
     AppendRequest: _append_request,
+    SnapshotChunk: _snapshot_chunk,
     BirthReply: _birth_reply,
     Fetch: _fetch,
     FetchProgress: _progress,

@@ -9,6 +9,7 @@ from msgspec import Meta
 from liftlog.messages.struct import Struct
 from liftlog.types import (
     NUMBER_MAX,
+    ChunkBytes,
     CommandBytes,
     Entry,
     Handle,
@@ -65,6 +66,33 @@ class AppendReply(Struct):
     round: Number
     counts: bool = True
     """False while the follower's disk must not vote (I2): the leader counts this reply for nothing."""
+
+
+class SnapshotChunk(Struct):
+    """M1q: a part of the leader's snapshot, for a node that needs entries which the leader has dropped."""
+
+    term: Number
+    leader: NodeId
+    index: Number
+    """Of the last entry that is in the snapshot, and its term."""
+    index_term: Number
+    number: Annotated[int, Meta(ge=0, le=ITEMS_MAX)]
+    """Of this chunk, from 0 on, and how many there are."""
+    count: Annotated[int, Meta(ge=1, le=ITEMS_MAX)]
+    commit: Number
+    round: Number
+    data: ChunkBytes
+
+
+class SnapshotReply(Struct):
+    """M1q: which chunk the follower needs next. Once it has them all it answers with an `AppendReply`."""
+
+    term: Number
+    follower: NodeId
+    index: Number
+    wanted: Annotated[int, Meta(ge=0, le=ITEMS_MAX)]
+    round: Number
+    counts: bool = True
 
 
 class ReadIndexRequest(Struct):
@@ -245,6 +273,8 @@ PeerMessage = (
     | VoteReply
     | AppendRequest
     | AppendReply
+    | SnapshotChunk
+    | SnapshotReply
     | ReadIndexRequest
     | ReadIndexReply
     | TimeoutNow

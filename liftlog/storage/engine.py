@@ -31,6 +31,7 @@ from liftlog.messages import (
     ConfigureLog,
     Durable,
     Event,
+    InstallSnapshot,
     LogOpened,
     LogRead,
     LogStartMoved,
@@ -46,7 +47,9 @@ from liftlog.messages import (
     RetryMetadata,
     SaveHardState,
     SaveIdentity,
+    SaveSnapshot,
     ScrubLog,
+    SnapshotRefused,
     StorageFailed,
     StorageJob,
     TimeFound,
@@ -62,6 +65,7 @@ from liftlog.storage.inventory import Inventory
 from liftlog.storage.layout import (
     CLEAN,
     IDENTITY,
+    SNAPSHOT,
     TRASH,
     VOTE,
     log_directory,
@@ -73,8 +77,10 @@ from liftlog.storage.log import AppendRefused, Failure, Log, StorageOptions
 from liftlog.storage.retention import new_start
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
+from liftlog.storage.snapshots import InstallationCut, SnapshotFile, install
 from liftlog.storage.spans import find_spans
 from liftlog.storage.statefile import PreparedState, write_state
+from liftlog.storage.unsynced import Unsynced, is_metadata
 from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
@@ -95,30 +101,6 @@ from liftlog.types import (
 )
 
 _encode = msgspec.msgpack.encode
-
-
-class _Pending:
-    """A ticket of the present group. Its outcome is that of the log or the state file it stands on."""
-
-    __slots__ = ("content", "log", "path", "ticket")
-
-    def __init__(self, ticket: Ticket, log: Log | None, path: str = "", content: bytes = b"") -> None:
-        self.ticket = ticket
-        self.log = log
-        self.path = path
-        self.content = content
-
-    @property
-    def is_metadata(self) -> bool:
-        return self.log is None or self.log.id == RAFT_LOG
-
-
-def is_metadata(job: StorageJob) -> bool:
-    """Whether the metadata group's word rests on this write (M1, I2)."""
-    kind = type(job)
-    if kind in (AppendLog, TruncateLog):
-        return job.log == RAFT_LOG  # type: ignore[attr-defined, no-any-return]
-    return kind in (SaveHardState, SaveIdentity)
 
 
 class StorageEngine:
@@ -148,13 +130,14 @@ class StorageEngine:
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []
         """Logs whose tail the metadata group has not heard of yet."""
-        self._pending: list[_Pending] = []
-        self._held_back: list[StorageJob | _Pending] = []
+        self._pending: list[Unsynced] = []
+        self._held_back: list[StorageJob | Unsynced] = []
         """Metadata that the disk refused to write, and what came behind it; bounded by what Raft has out."""
         self._resumed = False
         """What was held back is written; the next sync tells whether it is durable."""
         self._states: dict[str, PreparedState] = {}
         self._state_failures: dict[str, Failure] = {}
+        self._snapshot = SnapshotFile(disk, sealer)
         self._checkpoints = HwCheckpoints(disk, mutants, self._logs, {})
         self._doubtful = False
         """A sync of a state file or of a folder failed: the next start must not trust what it reads (R5)."""
@@ -176,6 +159,8 @@ class StorageEngine:
             CheckpointHw: self._checkpoint_hw,
             SaveHardState: self._save_hard_state,
             SaveIdentity: self._save_identity,
+            SaveSnapshot: self._save_snapshot,
+            InstallSnapshot: self._install_snapshot,
             RetryMetadata: self._retry,
         }
 
@@ -205,6 +190,8 @@ class StorageEngine:
             identity=found.identity,
             hard_state=found.hard_state,
             raft_entries=found.raft_entries,
+            raft_base=found.raft_base,
+            snapshot=found.snapshot,
             logs=[self._summary(log) for log in found.logs.values() if log.id != RAFT_LOG],
             clean=found.clean,
             nonce=nonce,
@@ -258,7 +245,7 @@ class StorageEngine:
         waiting, self._held_back = self._held_back, []
         self._resumed = bool(waiting)
         for number, held in enumerate(waiting):
-            event = self._again(held) if isinstance(held, _Pending) else self._handlers[type(held)](held)
+            event = self._again(held) if isinstance(held, Unsynced) else self._handlers[type(held)](held)
             if isinstance(event, StorageFailed):
                 self._resumed = False
                 if event.sync:
@@ -267,7 +254,7 @@ class StorageEngine:
                 return None
         return None
 
-    def _again(self, held: _Pending) -> Event | None:
+    def _again(self, held: Unsynced) -> Event | None:
         """A state file is written anew: what a sync that failed was about is never synced once more (R5)."""
         if held.log is None:
             return self._save(held.path, held.content, held.ticket)
@@ -283,7 +270,7 @@ class StorageEngine:
 
     def unsynced(self) -> list[DiskFile] | None:
         """The files that `sync` will sync; None if it has state files to put in place as well."""
-        if self._states or self._checkpoints.changed:
+        if self._states or self._snapshot.prepared or self._checkpoints.changed:
             return None
         logs = {waiting.log.id: waiting.log for waiting in self._pending if waiting.log is not None}
         return [log.growing_file for log in logs.values() if log.must_sync]
@@ -294,23 +281,26 @@ class StorageEngine:
         for waiting in pending:
             if waiting.log is not None and waiting.log.must_sync:
                 self._sync_log(waiting.log)
-        if self._states:
-            self._commit_states()
+        self._commit_states()
         self._checkpoints.sync()
         events = self._answers(pending)
         self._state_failures.clear()
         return events
 
-    def _answers(self, pending: list[_Pending]) -> list[Event]:
+    def _answers(self, pending: list[Unsynced]) -> list[Event]:
         """What became of each ticket. D5: a state file that could not be put in place is held back, and with
         it all metadata behind it.
         """
         events: list[Event] = []
-        held: list[StorageJob | _Pending] = []
+        held: list[StorageJob | Unsynced] = []
         refused = ""
         for waiting in pending:
             log = waiting.log
             failure = self._state_failures.get(waiting.path) if log is None else log.failure
+            if waiting.path == SNAPSHOT and failure is not None:
+                # Nobody's word rests on it: refused, it changes nothing.
+                events.append(SnapshotRefused(waiting.ticket, failure.error))
+                continue
             if log is None and self._mutants.refused_metadata_counts:
                 failure = None
             if waiting.is_metadata and (held or (log is None and failure is not None)):
@@ -362,6 +352,9 @@ class StorageEngine:
             elif path == IDENTITY:
                 self._clear_verdicts()
         self._states.clear()
+        if self._snapshot.prepared and (failure := self._attempt(self._snapshot.commit)) is not None:
+            self._state_failures[SNAPSHOT] = failure
+            self._doubtful |= failure.sync
 
     def _attempt(self, work: Callable[[], None]) -> Failure | None:
         """Do it once: a sync that failed would succeed the second time without having done anything (R5)."""
@@ -399,7 +392,7 @@ class StorageEngine:
             return self._fail(log, job.ticket, error)
         except (AppendRefused, OSError) as error:
             return StorageFailed(job.log, job.ticket, False, str(error))
-        self._pending.append(_Pending(job.ticket, log))
+        self._pending.append(Unsynced(job.ticket, log))
         return None
 
     def _fail(self, log: Log, ticket: Ticket, error: Exception) -> Event:
@@ -418,7 +411,7 @@ class StorageEngine:
             log.truncate(job.offset)
         except (OSError, BadBytes, LiftlogError) as error:
             return self._fail(log, job.ticket, error)
-        self._pending.append(_Pending(job.ticket, log))
+        self._pending.append(Unsynced(job.ticket, log))
         return None
 
     def _read(self, job: ReadLog) -> Event:
@@ -481,10 +474,10 @@ class StorageEngine:
             log.reset(job.start, job.epochs)
         except OSError as error:
             return self._fail(log, job.ticket, error)
-        self._pending.append(_Pending(job.ticket, log))
+        self._pending.append(Unsynced(job.ticket, log))
         return None
 
-    def _move_start(self, job: MoveLogStart) -> Event:
+    def _move_start(self, job: MoveLogStart) -> Event | None:
         log = self._log(job.log)
         if isinstance(log, Failure):
             return self._failed(job.log, NO_TICKET, log)
@@ -493,10 +486,11 @@ class StorageEngine:
         except SyncFailed as error:
             return self._fail(log, NO_TICKET, error)
         except OSError as error:
-            return StorageFailed(job.log, NO_TICKET, False, str(error))
-        return LogStartMoved(job.log, log.log_start)
+            # Behind its next snapshot the group's log is asked to again.
+            return None if log.id == RAFT_LOG else StorageFailed(job.log, NO_TICKET, False, str(error))
+        return None if log.id == RAFT_LOG else LogStartMoved(job.log, log.log_start)
 
-    def _retain(self, job: RetainLog) -> Event:
+    def _retain(self, job: RetainLog) -> Event | None:
         log = self._log(job.log)
         policy = job.policy
         if self._mutants.retention_keeps_half:
@@ -610,13 +604,40 @@ class StorageEngine:
         self._identity = job.identity
         return self._save(IDENTITY, _encode(job.identity), job.ticket)
 
+    def _save_snapshot(self, job: SaveSnapshot) -> Event | None:
+        """Durable after the log up to its end is, which is synced before it in this group at the latest."""
+        if self._held_back:
+            return SnapshotRefused(job.ticket, "the disk does not take metadata at present")
+        try:
+            self._snapshot.prepare(job.snapshot)
+        except OSError as error:
+            return SnapshotRefused(job.ticket, str(error))
+        self._pending.append(Unsynced(job.ticket, None, SNAPSHOT))
+        return None
+
+    def _install_snapshot(self, job: InstallSnapshot) -> Event | None:
+        log = self._log(RAFT_LOG)
+        if isinstance(log, Failure):
+            return self._failed(RAFT_LOG, job.ticket, log)
+        if self._snapshot.prepared:
+            self._state_failures[SNAPSHOT] = Failure(False, "a newer one is installed")
+        try:
+            install(self._snapshot, log, self._checkpoints, job)
+        except InstallationCut as error:
+            return self._fail(log, job.ticket, error)
+        except OSError as error:
+            self._doubtful |= isinstance(error, SyncFailed)
+            return StorageFailed(RAFT_LOG, job.ticket, False, str(error))
+        self._pending.append(Unsynced(job.ticket, log))
+        return None
+
     def _save(self, path: str, content: bytes, ticket: Ticket) -> Event | None:
         """The last of several contents of one group wins; all their tickets are durable with it."""
         try:
             self._states[path] = PreparedState(self._disk, path, content, self._states.get(path))
         except OSError as error:
             return StorageFailed(RAFT_LOG, ticket, False, str(error))
-        self._pending.append(_Pending(ticket, None, path, content))
+        self._pending.append(Unsynced(ticket, None, path, content))
         return None
 
     def _clear_verdicts(self) -> None:

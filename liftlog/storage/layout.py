@@ -8,6 +8,7 @@
     encryption                       state file, with encryption at rest: tells the right key from others
     raft/<base offset>.log           the metadata group's log
     raft/<base offset>.index         the index of that segment
+    raft/snapshot                    what the commands before the log's beginning have come to (M1p)
     raft/start                       state file: where the log starts, and what there was before
     streams/<stream>/<index>/        one partition's log: the same files, and
         tail                         state file: the verdict on a cut (R14)
@@ -34,6 +35,7 @@ HW = "hw"
 CLEAN = "clean"
 ENCRYPTION = "encryption"
 RAFT = "raft"
+SNAPSHOT = "raft/snapshot"
 STREAMS = "streams"
 QUARANTINE = "quarantine"
 TRASH = "trash"

@@ -23,6 +23,7 @@ from liftlog.storage.layout import (
     LOCK,
     RAFT,
     ROOT,
+    SNAPSHOT,
     STREAMS,
     TRASH,
     VOTE,
@@ -31,25 +32,31 @@ from liftlog.storage.layout import (
     segment_bases,
 )
 from liftlog.storage.log import Log, StorageOptions
-from liftlog.storage.logstate import OS, CleanLog, start_path
+from liftlog.storage.logstate import OS, CleanLog, read_start, start_path
 from liftlog.storage.recovery import damaged_metadata, recover_log, remove_temporary_files
 from liftlog.storage.sealing import Sealer, check_key, note_open_logs
 from liftlog.storage.segment import BadBytes
+from liftlog.storage.snapshots import read_snapshot, write_snapshot
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.storage.verdict import remember_verdict
 from liftlog.types import (
     RAFT_LOG,
     Entry,
+    EpochStart,
     HardState,
     Identity,
     LiftlogError,
+    LogBase,
+    LogOptions,
     Mutants,
     PartitionId,
+    Snapshot,
     TailState,
 )
 
 _encode = msgspec.msgpack.encode
 _READ_BYTES = 1024 * 1024
+RAFT_SEGMENT_BYTES = 4 * 1024 * 1024
 _Content = TypeVar("_Content")
 
 
@@ -59,6 +66,8 @@ class Startup(msgspec.Struct):
     identity: Identity
     hard_state: HardState
     raft_entries: list[Entry]
+    raft_base: LogBase
+    snapshot: Snapshot | None
     logs: dict[PartitionId, Log]
     inventory: Inventory
     hw: dict[PartitionId, int]
@@ -89,6 +98,7 @@ def recover(
             indexes=indexes,
             node=node,
             new_disk_id=new_disk_id,
+            open_believed=sealer is None or open_logs is None,
         )
         if open_logs is None and sealer is not None:
             # Nothing was sealed yet: what is there now is what the key came to.
@@ -110,11 +120,13 @@ def _recover(
     indexes: Indexes,
     node: int,
     new_disk_id: str,
+    open_believed: bool,
 ) -> Startup:
     remove_temporary_files(disk, ROOT)
     marker = _read_marker(disk)
     identity, hard_state = _read_or_create_identity(disk, node, new_disk_id, marker is not None)
     clean_logs = {entry.log: entry for entry in marker or ()}
+    snapshot = _read_snapshot(disk, sealer, open_believed)
     saved_hw = _read_hw(disk)
     inventory = _read_inventory(disk, saved_hw)
     witnesses = (*partitions_on_disk(disk), *clean_logs, *inventory.names)
@@ -126,7 +138,7 @@ def _recover(
         logs[log] = recover_log(
             disk=disk,
             log=log,
-            options=options.log,
+            options=options.log if log != RAFT_LOG else _raft_options(options.log),
             clean=clean,
             mutants=mutants,
             sealer=sealer,
@@ -135,7 +147,8 @@ def _recover(
         )
     if marker is None:
         _sync_folders(disk)
-    entries = _raft_entries(logs[RAFT_LOG])
+    if snapshot is not None and (marker is None or (sealer is not None and open_believed)):
+        write_snapshot(disk, sealer, snapshot)
     inventory.settle(partitions, rewrite=marker is None)
     for log, hw in saved_hw.items():
         if log in logs and hw > logs[log].leo:
@@ -146,6 +159,8 @@ def _recover(
             promised = TailState.SUSPECT if logs[log].options.durability == OS else TailState.DAMAGED
             if logs[log].tail is not TailState.LOST:
                 logs[log].tail = remember_verdict(disk, log, promised, rewrite=True)
+    _join(disk, logs[RAFT_LOG], snapshot, saved_hw)
+    entries = _raft_entries(logs[RAFT_LOG])
     found_hw = _recover_hw(disk, logs, saved_hw, mutants, marker is not None)
     if disk.exists(CLEAN):
         disk.remove(CLEAN)
@@ -154,6 +169,8 @@ def _recover(
         identity=identity,
         hard_state=hard_state,
         raft_entries=entries,
+        raft_base=LogBase(logs[RAFT_LOG].log_start, _term_at(logs[RAFT_LOG], logs[RAFT_LOG].log_start)),
+        snapshot=snapshot,
         logs=logs,
         inventory=inventory,
         hw=found_hw,
@@ -186,14 +203,14 @@ def _read_or_create_identity(
     hard_state = _read_metadata(disk, VOTE, HardState)
     if identity is None:
         has_voted = hard_state is not None and hard_state != HardState()
-        if has_voted or segment_bases(disk, RAFT) or partitions_on_disk(disk):
+        if has_voted or segment_bases(disk, RAFT) or disk.exists(SNAPSHOT) or partitions_on_disk(disk):
             raise damaged_metadata(f"{IDENTITY} byte 0: the file is missing although this disk was in use")
         identity, hard_state = Identity(node, new_disk_id), HardState()
         write_state(disk, VOTE, _encode(hard_state))
         write_state(disk, IDENTITY, _encode(identity))
         return identity, hard_state
     if hard_state is not None and hard_state != HardState():
-        if not segment_bases(disk, RAFT):
+        if not segment_bases(disk, RAFT) and not _being_reset(disk):
             raise damaged_metadata(f"{RAFT}: the log is missing although this disk has voted")
         if not disk.exists(start_path(RAFT_LOG)):
             raise damaged_metadata(f"{start_path(RAFT_LOG)} byte 0: the file is missing")
@@ -229,17 +246,67 @@ def _read_inventory(disk: Disk, saved_hw: dict[PartitionId, int]) -> Inventory:
         raise damaged_metadata(str(error)) from error
 
 
+def _raft_options(options: LogOptions) -> LogOptions:
+    """Segments of the group's log are so small that a start scans little, and that they can go (M1p)."""
+    return msgspec.structs.replace(options, segment_bytes=min(options.segment_bytes, RAFT_SEGMENT_BYTES))
+
+
+def _being_reset(disk: Disk) -> bool:
+    """Whether the group's log was to begin anew, behind a snapshot, when the process before ended."""
+    try:
+        start = read_start(disk, RAFT_LOG)
+    except CorruptState:
+        return False
+    return start is not None and start.unfinished
+
+
+def _read_snapshot(disk: Disk, sealer: Sealer | None, open_believed: bool) -> Snapshot | None:
+    """M4: None only if the file is not there."""
+    try:
+        return read_snapshot(disk, sealer, open_believed)
+    except CorruptState as error:
+        raise damaged_metadata(str(error)) from error
+
+
+def _term_at(log: Log, index: int) -> int:
+    """The term of the entry at an index from the log start on, 0 at index 0."""
+    return log.epochs.epoch_before(index)
+
+
+def _join(disk: Disk, log: Log, snapshot: Snapshot | None, saved_hw: dict[PartitionId, int]) -> None:
+    """M1p: the log goes on behind the snapshot, or in it.
+
+    If it does not reach to the snapshot's end, or has another entry there, an installation was cut short
+    before the log was gone: it goes now. Nobody counts on what it held beyond, since it differs from what is
+    committed at the snapshot's end.
+    """
+    index = 0 if snapshot is None else snapshot.index
+    if log.log_start > index:
+        what = "is missing" if snapshot is None else f"ends with entry {index}"
+        raise damaged_metadata(f"{SNAPSHOT}: it {what}, and the log begins behind entry {log.log_start}")
+    if snapshot is None or (log.leo >= index and _term_at(log, index) == snapshot.term):
+        return
+    if saved_hw.get(RAFT_LOG, 0) > index:
+        # Not to be found as a log that has lost its end.
+        saved_hw[RAFT_LOG] = index
+        write_state(disk, HW, _encode(list(saved_hw.items())))
+    log.reset(index, (EpochStart(snapshot.term, index - 1),))
+
+
 def _raft_entries(log: Log) -> list[Entry]:
     """Entry i of the metadata log lies at offset i - 1, its term is its batch's epoch."""
     entries: list[Entry] = []
-    while len(entries) < log.leo:
+    offset = log.log_start
+    while offset < log.leo:
         try:
-            batches = log.read(len(entries), log.leo, _READ_BYTES)
+            batches = log.read(offset, log.leo, _READ_BYTES)
         except BadBytes as error:
             raise damaged_metadata(str(error)) from error
         for batch in batches:
-            for value in decode_values(batch):
-                entries.append(Entry(len(entries) + 1, batch.epoch, value))
+            for number, value in enumerate(decode_values(batch), batch.base_offset):
+                if number >= offset:
+                    entries.append(Entry(number + 1, batch.epoch, value))
+            offset = batch.end_offset
     return entries
 
 

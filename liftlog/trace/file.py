@@ -86,8 +86,8 @@ class TraceFile:
 
 
 class TraceWriter:
-    """Writes the steps of a node down. Create it before the node is started; `applied` is the node's hook of
-    that name, `stepped` observes it.
+    """Writes the steps of a node down. Create it before the node is started; `applied` and `installed` are
+    the node's hooks of these names, `stepped` observes it.
     """
 
     def __init__(self, node: Node, cluster: str, disk_id: str, file: TraceFile) -> None:
@@ -95,6 +95,7 @@ class TraceWriter:
         self._file = file
         self._recorder = Recorder(node)
         self.applied = self._recorder.applied
+        self.installed = self._recorder.jumped
         self._raft = RaftRecorder(node.raft, node.ctx.nonce, disk_id)
         self._refused = node.ctx.refused
         self._last_us = 0

@@ -15,17 +15,21 @@ from liftlog.messages import (
     Fetch,
     FetchProgress,
     FetchReply,
+    InstallSnapshot,
     SaveHardState,
     Send,
+    SnapshotChunk,
     TruncateLog,
     VoteReply,
     VoteRequest,
 )
 from liftlog.types import RAFT_LOG
 
-OF_THE_GROUP = frozenset((VoteRequest, VoteReply, AppendRequest, AppendReply))
+OF_THE_GROUP = frozenset((VoteRequest, VoteReply, AppendRequest, AppendReply, SnapshotChunk))
 OF_REPLICAS = frozenset((Fetch, FetchProgress, FetchReply))
 """Messages of which a line says what came and what was sent."""
+
+WRITES = (SaveHardState, InstallSnapshot)
 
 Parts = tuple[Sequence[Effect], Sequence[Effect]]
 """Of the group: its messages, and all writes that are its own. Of replicas: their messages, and appends."""
@@ -47,6 +51,6 @@ def parted(effects: Sequence[Effect]) -> Parts:
                 group += (effect,)
             else:
                 replicas += (effect,)
-        elif kind is SaveHardState or (kind is TruncateLog and effect.log == RAFT_LOG):  # type: ignore[attr-defined]
+        elif kind in WRITES or (kind is TruncateLog and effect.log == RAFT_LOG):  # type: ignore[attr-defined]
             group += (effect,)
     return group, replicas

@@ -33,10 +33,13 @@ Runs = tuple[tuple[int, int], ...]
 
 
 class RaftLetter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message. `kind`: ask and vote (request and reply), append and ack (request and reply).
+    """A message. `kind`: ask and vote (request and reply), append and ack (request and reply), install.
 
     `index`, `index_term`: the candidate's last entry, the entry before those that are carried, or the index
     that an ack names. `terms`: (term, number) of each run of carried entries. `yes`: granted, or accepted.
+    "install" is a chunk of a snapshot that ends at `index`, with an entry of `index_term`: it says of
+    everything up to there what an append from 0 on would say.
+
     `pre`: a pre-vote. `counts`: false from a disk that must not vote (I2). `after`: see the module.
     """
 
@@ -65,6 +68,8 @@ class RaftCause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class RaftJob(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A write. `kind`: "state" writes term, vote and whether the vote is withheld; "cut" leaves the first
     `index` entries; "append" adds entries behind the first `index`: (term, number) of each run in `terms`.
+    "install" puts a snapshot that ends at `index`, with an entry of `term`, in the place of the log;
+    "snapshot" is one that the log goes on behind.
     """
 
     ticket: int
@@ -80,7 +85,8 @@ class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a node remembers. `role`: that of `liftlog.core.raft.raft.Role`.
 
     `history`: (term, first index) of each run of terms in the log; `last`: its last index; `durable`: the
-    last index that the node knows to be synced.
+    last index that the node knows to be synced. `start`, `start_term`: the entry behind which the log begins;
+    what it stands for is in a snapshot.
     """
 
     term: int
@@ -93,6 +99,8 @@ class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     may_vote: bool
     withheld: bool = False
     """It was told to keep its vote for good (I2)."""
+    start: int = 0
+    start_term: int = 0
 
 
 class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type", gc=False):

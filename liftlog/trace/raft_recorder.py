@@ -17,10 +17,12 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    InstallSnapshot,
     Outcome,
     Received,
     SaveHardState,
     Send,
+    SnapshotChunk,
     TimerFired,
     TruncateLog,
     VoteReply,
@@ -45,6 +47,7 @@ class RaftRecorder:
         self._disk = disk
         self._number = 0
         self._history: Runs = ()
+        self._log_start = raft.raft_log.start
         self._looked_at: tuple[object, ...] = ()
         """What is remembered beside the log, when it was last looked at."""
         self._seen: RaftState | None = None
@@ -66,14 +69,18 @@ class RaftRecorder:
         may_vote = raft.may_vote
         withheld = not may_vote and raft.standing == "withheld"
         looked_at = (
-            raft.term, raft.commit, log.durable_index, raft.role, raft.voted_for, may_vote, withheld
-        )  # fmt: skip
+            *(raft.term, raft.commit, log.durable_index, raft.role, raft.voted_for),
+            *(may_vote, withheld, log.start),
+        )
         before = self._seen
         if before is not None and not log_from and looked_at == self._looked_at:
             return before
         self._looked_at = looked_at
-        if log_from:
-            self._history = history_of(self._history, log.entries, log_from)
+        if log_from or self._log_start != log.start:
+            if self._log_start != log.start or log_from <= log.start:
+                self._log_start = log.start
+                self._history, log_from = (), log.start + 1
+            self._history = history_of(self._history, log.between(log_from - 1, log.last_index), log_from)
         self._seen = RaftState(
             term=raft.term,
             vote=raft.voted_for,
@@ -84,6 +91,8 @@ class RaftRecorder:
             commit=raft.commit,
             may_vote=may_vote,
             withheld=raft.standing == "withheld",
+            start=log.start,
+            start_term=log.start_term,
         )
         return self._seen
 
@@ -176,14 +185,17 @@ def _job(effect: Effect) -> RaftJob:
             return RaftJob(ticket, "append", index=batches[0].base_offset, terms=terms)
         case TruncateLog(offset=offset, ticket=ticket):
             return RaftJob(ticket, "cut", index=offset)
+        case InstallSnapshot(snapshot=snapshot, reset=reset, ticket=ticket):
+            kind = "install" if reset else "snapshot"
+            return RaftJob(ticket, kind, snapshot.term, index=snapshot.index)
     raise TypeError(f"{type(effect).__name__} is no write of the group's")
 
 
-def history_of(before: Runs, log: Sequence[Entry], log_from: int) -> Runs:
-    """(term, first index) of each run of a log whose first `log_from` - 1 entries are as they were."""
+def history_of(before: Runs, written: Sequence[Entry], log_from: int) -> Runs:
+    """(term, first index) of each run of a log: before `log_from` as it was, from there on `written`."""
     runs = [run for run in before if run[1] < log_from]
     term = runs[-1][0] if runs else -1
-    for entry in log[log_from - 1 :]:
+    for entry in written:
         if entry.term != term:
             term = entry.term
             runs.append((term, entry.index))
@@ -224,6 +236,17 @@ def letter_of(message: object, sender: int, receiver: int, after: int) -> RaftLe
                 index=message.match,
                 yes=message.success,
                 counts=message.counts,
+                after=after,
+            )
+        case SnapshotChunk():
+            return RaftLetter(
+                "install",
+                message.term,
+                sender,
+                receiver,
+                index=message.index,
+                index_term=message.index_term,
+                commit=message.commit,
                 after=after,
             )
         case VoteRequest():

@@ -79,6 +79,10 @@ class Told:
         self.index = index
         return True
 
+    def put_all(self, records: dict[PartitionId, Group]) -> None:
+        """These are all there are."""
+        self.records = records
+
     def put(self, partition: PartitionId, record: Group | None) -> None:
         if record is None:
             self.records.pop(partition, None)
@@ -131,6 +135,7 @@ class Recorder:
         """... and in the last line about it."""
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
+        self.jumped(node.metadata.applied)
 
     def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
         """The lines of the step that has just been done."""
@@ -268,6 +273,12 @@ class Recorder:
         )
 
     # -- the metadata group -----------------------------------------------------------------------
+
+    def jumped(self, index: int) -> None:
+        """The node has taken over what all commands up to an index have made: others tell of these."""
+        if self._told.begin(index):
+            metadata = self._node.metadata
+            self._told.put_all({state.id: _group(state, metadata) for state in metadata.partitions.values()})
 
     def applied(self, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command; another of the same step may follow."""

@@ -72,6 +72,11 @@ class Wiring:
         self.crashed = faults.crashed
         self.going_down = observer.went_down
 
+    def installed(self, machine: Machine, index: int) -> None:
+        self._observer.snapshots.installed(machine)
+        if self._observer.refining is not None:
+            self._observer.refining.installed(machine, index)
+
     def created(self, machine: Machine) -> None:
         self._observer.created(machine)
         self._connections.came_up(machine)
@@ -129,6 +134,8 @@ class World:
         self.chances = chances = Chances(self.kernel, seed, stated, noting=noting)
         self.cluster = cluster = Cluster(knobs, chances)
         self.account = account = Account(self.kernel, mutants)
+        if knobs.takes_snapshots:
+            account.metadata.keep_states()
         self.network = cluster.network
         self.bus = cluster.bus
         self.sealer = cluster.sealer

@@ -28,12 +28,13 @@ from liftlog.messages import (
     Outcome,
     PeerMessage,
     Received,
+    SaveSnapshot,
     SetTimer,
     TimerFired,
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import NO_MUTANTS, Entry, HardState, Mutants, NodeConfig
+from liftlog.types import NO_MUTANTS, Entry, HardState, Mutants, NodeConfig, Snapshot, Ticket
 from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 
 SETTLE_ROUNDS_MAX = 400
@@ -118,7 +119,8 @@ class Group:
             lambda sender, to, message: self.network.append(Packet(sender, to, message)),
             partial(self.stepped, node),
         )
-        self.applied[node] = []
+        snapshot = self.disks[node].snapshot
+        self.applied[node] = [] if snapshot is None else list(self.state_of(snapshot))
         self.begin(node)
 
     def begin(self, node: int) -> None:
@@ -136,6 +138,22 @@ class Group:
         assert node not in self.machines
         self.starts += 1
         self.disks[node] = RaftDisk(f"disk-{node}-{self.starts}")
+
+    # -- snapshots ----------------------------------------------------------------------------------------
+
+    def state_of(self, snapshot: Snapshot) -> tuple[bytes, ...]:
+        """What the commands up to its end have made, by what it holds: each chunk is what one has written."""
+        return snapshot.chunks
+
+    def save(self, node: int) -> Snapshot:
+        """A snapshot of what the node has applied is on its disk, and its Raft hears of that."""
+        raft = self.raft(node)
+        applied = self.applied[node]
+        index = len(applied)
+        snapshot = Snapshot(index, raft.raft_log.term_at(index), tuple(applied))
+        self.disks[node].carry_out(SaveSnapshot(snapshot, Ticket(0)))
+        self.step(node, lambda: raft.snapshot_saved(snapshot))
+        return snapshot
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -280,6 +298,9 @@ class Group:
     def check(self, node: int) -> None:
         machine = self.machines[node]
         raft = machine.raft
+        if raft.installing.take_installed() is not None:
+            assert raft.snapshot is not None
+            self._check_installed(node, raft.snapshot)
         for entry in raft.take_committed():
             self._check_applied(node, entry)
         self._check_log(raft)
@@ -294,6 +315,12 @@ class Group:
         raft.reads_ready.clear()
         raft.reads_failed.clear()
 
+    def _check_installed(self, node: int, snapshot: Snapshot) -> None:
+        found = [entry.data for entry in self.committed[: snapshot.index]]
+        if found != list(snapshot.chunks) or snapshot.index <= len(self.applied[node]):
+            raise InvariantBroken("SnapshotState", f"node {node} installs another state of {snapshot.index}")
+        self.applied[node] = list(snapshot.chunks)
+
     def _check_applied(self, node: int, entry: Entry) -> None:
         self.applied[node].append(entry.data)
         index = len(self.applied[node])
@@ -305,7 +332,7 @@ class Group:
             raise InvariantBroken("StateMachineSafety", f"node {node} applies another entry at {index}")
 
     def _check_log(self, raft: Raft) -> None:
-        previous_term = 0
+        previous_term = raft.raft_log.start_term
         for entry in raft.log:
             known = self.known.setdefault((entry.index, entry.term), (entry.data, previous_term))
             if known != (entry.data, previous_term):
@@ -318,7 +345,8 @@ class Group:
             raise InvariantBroken("ElectionSafety", f"nodes {other} and {node} lead term {raft.term}")
         # A stale majority may still elect a leader of a past term, which will commit nothing.
         due = sum(term < raft.term for term in self.commit_terms)
-        if raft.log[:due] != self.committed[:due]:
+        start = raft.raft_log.start
+        if start > len(self.committed) or raft.log[: max(0, due - start)] != self.committed[start:due]:
             raise InvariantBroken("LeaderCompleteness", f"leader {node} of term {raft.term} lacks entries")
 
 

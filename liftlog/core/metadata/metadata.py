@@ -34,6 +34,7 @@ from liftlog.core.metadata.commands import (
     RequestId,
     Resign,
 )
+from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
@@ -101,6 +102,25 @@ class Metadata(Records):
         result = self._dispatch(index, command)
         self._remember(request, result)
         return result
+
+    def adopt(self, image: ImageReader) -> None:
+        """M1p: become what a whole snapshot says, which is what all commands up to its end have made."""
+        head = image.head
+        assert head is not None
+        backward = self._mutants.install_of_older
+        self.take_over(
+            head.index,
+            head.deleted_at,
+            nodes=image.nodes,
+            streams=image.streams,
+            partitions=image.partitions,
+            loads=image.loads,
+            backward=backward,
+        )
+        self.results = {} if self._mutants.snapshot_without_results else image.results
+        self._ends = {}
+        for request in self.results:
+            self._ends.setdefault(request.until, []).append(request)
 
     def _remember(self, request: RequestId, result: CommandResult) -> None:
         """Until the index passes the command's bound: from then on that refuses it."""

@@ -201,6 +201,32 @@ class Records:
             raise InvariantViolation(f"metadata applied {self.applied}, then {index}")
         self.applied = index
 
+    def take_over(
+        self,
+        applied: int,
+        deleted_at: int,
+        nodes: dict[int, NodeState],
+        streams: dict[str, StreamState],
+        partitions: dict[PartitionId, PartitionState],
+        loads: Loads,
+        backward: bool = False,
+    ) -> None:
+        """M1p: what all commands up to `applied` have made, in place of what those so far have."""
+        forward = applied > self.applied or backward
+        invariant(forward, f"metadata applied {self.applied}, then a snapshot of {applied}")
+        before, self.partitions = self.partitions, partitions
+        moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
+        self.applied, self.deleted_at = applied, deleted_at
+        self.nodes, self.streams, self.loads = nodes, streams, loads
+        self.by_id = {stream.id: stream for stream in streams.values()}
+        for partition in before:
+            if partition not in partitions:
+                self.changed[partition] = None
+        for partition, record in partitions.items():
+            # A record may be as it was although one of its nodes runs anew: its leader has to hear of that.
+            if before.get(partition) != record or any(number in record.replicas for number in moved):
+                self.changed[partition] = None
+
     def put_node(self, node: NodeState) -> None:
         before = self.nodes.get(node.node)
         if before is not None:

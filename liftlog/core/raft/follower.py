@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.core.raft.state import RaftState
 from liftlog.messages import AppendReply, AppendRequest
 from liftlog.types import NO_TICKET, Entry, Ticket
@@ -11,6 +13,8 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
     """Take in a request of the term's leader; the answer, and the ticket that it has to wait for."""
     log = state.raft_log
     prev_index = request.prev_index
+    if prev_index < log.start:
+        return _take_below(state, request)
     # I2: the reply says whether this disk's word counts.
     if log.term_at(prev_index) != request.prev_term:
         state.mark("M1.mismatch")
@@ -40,6 +44,25 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
     if commit > state.commit:
         state.commit_to(commit)
     return AppendReply(state.term, state.node, True, acknowledged, request.round, state.may_vote), after
+
+
+def _take_below(state: RaftState, request: AppendRequest) -> tuple[AppendReply, Ticket]:
+    """M1q: the entry before lies in the snapshot. It cannot be compared, and need not be: what is committed
+    is the same in every log of a leader. So what the request has up to the log's beginning is there.
+    """
+    log = state.raft_log
+    state.mark("M1.append-below")
+    end = request.prev_index + len(request.entries)
+    if end > log.start:
+        rest = request.entries[log.start - request.prev_index :]
+        known = msgspec.structs.replace(request, prev_index=log.start, prev_term=log.start_term, entries=rest)
+        return take_append(state, known)
+    # As above: a heartbeat is answered at once.
+    acknowledged = end if request.entries else min(end, log.durable_index)
+    if state.mutants.append_below_answers_all:
+        acknowledged = log.last_index
+    reply = AppendReply(state.term, state.node, True, acknowledged, request.round, state.may_vote)
+    return reply, log.ticket_for(acknowledged)
 
 
 def _merge(state: RaftState, entries: list[Entry]) -> None:

@@ -8,8 +8,8 @@ A message with a term beyond that is refused. Should it ever be the truth, a res
 same allowance again. Without this bound one flipped bit, in one message, would push the term so high that no
 candidate could go beyond it, and every voter would remember that for ever.
 
-**V4**, indexes. A log that goes on for more than `INDEX_JUMP_MAX` entries beyond ours is no log: today all
-of it is in memory. An index that is believed decides who is up to date (M1b) and what is committed (M1h).
+**V4**, indexes. A log that goes on for more than `INDEX_JUMP_MAX` entries beyond ours is no log. An index
+that is believed decides who is up to date (M1b) and what is committed (M1h).
 
 **V3**. A term has one leader, which is a voter, and no leader takes back what is committed (M1a, M1f, M1h).
 Whoever claims otherwise is refused: our own state is not in doubt, so that nothing has to end.
@@ -18,7 +18,7 @@ Whoever claims otherwise is refused: our own state is not in doubt, so that noth
 from __future__ import annotations
 
 from liftlog.core.raft.state import RaftState
-from liftlog.messages import AppendRequest, PeerMessage, ReadIndexReply, VoteRequest
+from liftlog.messages import AppendRequest, PeerMessage, ReadIndexReply, SnapshotChunk, VoteRequest
 from liftlog.types import NO_NODE, NUMBER_MAX, LiftlogError
 
 TERM_ALLOWANCE = 1 << 24
@@ -48,6 +48,8 @@ def jump(state: RaftState, message: PeerMessage) -> str:
             index = message.last_index
         case AppendRequest():
             index = max(message.prev_index, message.commit)
+        case SnapshotChunk():
+            index = message.commit
         case ReadIndexReply():
             index = message.index
         case _:
@@ -56,17 +58,19 @@ def jump(state: RaftState, message: PeerMessage) -> str:
     return f"index {index}, when ours end at {last_index}" if index > last_index + INDEX_JUMP_MAX else ""
 
 
-def usurpation(state: RaftState, sender: int, request: AppendRequest) -> str:
+def usurpation(state: RaftState, sender: int, request: AppendRequest | SnapshotChunk) -> str:
     """V3: why this is not from the leader of our term or a later one, by what we know; empty if it may be."""
     if sender not in state.other_voters:
         return f"node {sender} is no voter"
     if request.term == state.term and state.leader not in (NO_NODE, sender):
         return f"node {state.leader} leads term {state.term}"
+    if isinstance(request, SnapshotChunk):
+        return ""
     log = state.raft_log
-    if log.term_at(request.prev_index) == request.prev_term:
+    if request.prev_index < log.start or log.term_at(request.prev_index) == request.prev_term:
         for entry in request.entries:
             if entry.index > state.commit:
                 break
-            if log.term_at(entry.index) != entry.term:
+            if entry.index > log.start and log.term_at(entry.index) != entry.term:
                 return f"it would remove the committed entry {entry.index}"
     return ""

@@ -9,7 +9,15 @@ from __future__ import annotations
 from liftlog.core.raft.progress import Progress
 from liftlog.core.raft.readindex import LeaderReads, WaitingRead
 from liftlog.core.raft.state import RaftState
-from liftlog.messages import AppendReply, AppendRequest, ReadIndexReply, Send, TimeoutNow
+from liftlog.messages import (
+    AppendReply,
+    AppendRequest,
+    ReadIndexReply,
+    Send,
+    SnapshotChunk,
+    SnapshotReply,
+    TimeoutNow,
+)
 from liftlog.types import NO_NODE, Entry
 
 
@@ -73,6 +81,9 @@ class LeaderTerm:
 
     def _fill(self, progress: Progress) -> None:
         """Send what the follower lacks, as far as flow control allows (M1l)."""
+        if self._lacks(progress):
+            self._send_snapshot(progress)
+            return
         while progress.may_send():
             entries = self._log.slice(progress.next_index, self._config.raft_append_max_bytes)
             if not entries:
@@ -80,7 +91,41 @@ class LeaderTerm:
             self._send_append(progress, entries)
             progress.sent(entries[-1].index)
 
+    def _lacks(self, progress: Progress) -> bool:
+        """M1q: whether the follower needs entries that this log has no more."""
+        lacks = progress.next_index <= self._log.start
+        if progress.transfer is not None and not lacks:
+            progress.needs_no_snapshot()
+        return lacks
+
+    def _send_snapshot(self, progress: Progress, beat: bool = False) -> None:
+        """Send the chunks that may go now; as a heartbeat one at least."""
+        state, transfer = self._state, progress.transfer
+        if transfer is None or transfer.snapshot.index < self._log.start:
+            snapshot = state.snapshot
+            assert snapshot is not None, "a log without its beginning has a snapshot"
+            state.mark("M1.send-snapshot")
+            transfer = progress.send_snapshot(snapshot)
+        snapshot = transfer.snapshot
+        progress.reached(snapshot.index)
+        for number in transfer.due(beat):
+            chunk = SnapshotChunk(
+                term=state.term,
+                leader=state.node,
+                index=snapshot.index,
+                index_term=snapshot.term,
+                number=number,
+                count=len(snapshot.chunks),
+                commit=state.commit,
+                round=self._round,
+                data=snapshot.chunks[number],
+            )
+            state.effects.append(Send(progress.node, chunk))
+
     def _send_append(self, progress: Progress, entries: list[Entry]) -> None:
+        if self._lacks(progress):
+            self._send_snapshot(progress, beat=True)
+            return
         # The leader's own sync may still be under way: followers need not wait for it, since the leader
         # counts itself only up to its durable index (M1g).
         state = self._state
@@ -108,14 +153,12 @@ class LeaderTerm:
         # an answer to a leader of the past, this node perhaps, with a round of then (M1n).
         ahead = reply.counts and reply.round > self._round
         beyond = ahead or (reply.success and reply.match > progress.sent_index)
-        if beyond and not self._state.mutants.contradiction_believed:
+        mutants = self._state.mutants
+        if beyond and not (mutants.contradiction_believed or mutants.append_below_answers_all):
             text = f"index {reply.match} or round {reply.round} was never sent to it"
             self._state.refuse("V3", sender, reply, text)
             return
-        # The follower followed this leader when the round reached it, so surely when the round began.
-        newer = progress.heard(reply.counts, self._round_ms.get(reply.round, 0.0), reply.round)
-        if newer and self._reads.rounds:
-            self._confirm_reads()
+        self._hear(progress, reply.counts, reply.round)
         if not reply.counts:
             # I2: a disk that must not vote counts for nothing, yet it is kept up to date.
             self._state.mark("I2.uncounted")
@@ -132,6 +175,26 @@ class LeaderTerm:
             # The probe is empty: where the logs agree is found first, then entries are sent.
             progress.refused(reply.match)
             self._send_append(progress, [])
+
+    def on_snapshot_reply(self, sender: int, reply: SnapshotReply) -> None:
+        progress = self.progress.get(sender)
+        if progress is None:
+            return
+        transfer = progress.transfer
+        ahead = reply.counts and reply.round > self._round
+        if ahead and not self._state.mutants.contradiction_believed:
+            self._state.refuse("V3", sender, reply, f"round {reply.round} was never sent to it")
+            return
+        self._hear(progress, reply.counts, reply.round)
+        if transfer is not None and reply.index == transfer.snapshot.index:
+            transfer.asked_for(reply.wanted)
+            self._fill(progress)
+
+    def _hear(self, progress: Progress, counts: bool, round: int) -> None:
+        # The follower followed this leader when the round reached it, so surely when the round began.
+        newer = progress.heard(counts, self._round_ms.get(round, 0.0), round)
+        if newer and self._reads.rounds:
+            self._confirm_reads()
 
     def advance_commit(self) -> None:
         """M1h: commit what a quorum holds durably, if its last entry is of this term."""

@@ -1,5 +1,7 @@
 """What a leader knows of one follower: how far it is, and how much is under way to it (M1l).
 
+A follower that needs what the leader has dropped gets a snapshot first (`liftlog.core.raft.snapshots`).
+
 Two states. *Probing*: the leader does not know where the logs agree. It has one message out at a time and
 moves `next_index` back on each refusal. *Replicating*: the logs agree up to `match_index`; the leader sends
 ahead without waiting, up to a bounded number of messages.
@@ -14,6 +16,9 @@ Sources: Raft paper 5.3; the two states follow Ongaro's thesis 10.2 and the prac
 from __future__ import annotations
 
 from collections import deque
+
+from liftlog.core.raft.snapshots import Transfer
+from liftlog.types import Snapshot
 
 APPENDS_IN_FLIGHT_MAX = 16
 """Messages with entries that may be under way to one follower: times raft_append_max_bytes bounds memory."""
@@ -34,6 +39,7 @@ class Progress:
         "paused",
         "probing",
         "sent_index",
+        "transfer",
         "voter",
     )
 
@@ -53,6 +59,8 @@ class Progress:
         """Probing, and a probe is under way: wait for a reply. Heartbeats go on, and probe as well."""
         self.in_flight: deque[int] = deque()
         """Last index of each message with entries that was sent and not acknowledged."""
+        self.transfer: Transfer | None = None
+        """A snapshot is on its way to it, since it needs entries that are gone (M1q)."""
         self.contact_ms = now_ms
         """When the newest message began its way that this follower has answered. A new leader gives every
         follower the benefit of the doubt."""
@@ -72,6 +80,14 @@ class Progress:
     def reached(self, index: int) -> None:
         """A message that reaches up to `index` went out."""
         self.sent_index = max(self.sent_index, index)
+
+    def send_snapshot(self, snapshot: Snapshot) -> Transfer:
+        """It cannot go on without a snapshot: this one, from its first chunk on."""
+        self.transfer = Transfer(snapshot)
+        return self.transfer
+
+    def needs_no_snapshot(self) -> None:
+        self.transfer = None
 
     def heard(self, counts: bool, began_ms: float, round: int) -> bool:
         """It has answered a round that began then. True if it counts and no later one was answered yet."""

@@ -59,7 +59,17 @@ Rules
 A single voter elects itself and commits alone, by the same rules: its quorum is 1. Which disks may vote at
 all is rule I2, see `liftlog.core.raft.birth`.
 
-Not here yet: snapshots (the whole log is kept in memory) and membership change.
+- **M1p** Snapshots: of what is committed and applied, and nothing else, with the index and term of the
+  last entry and with the configuration. The log drops entries once the snapshot that holds them is synced;
+  some before its end are left for those who are a little late. A start goes on from snapshot and log; the
+  snapshot's end is its first commit index. A log that begins behind its snapshot's end is damage. (Paper 7;
+  thesis 5.)
+- **M1q** Install: who needs entries that the leader has dropped gets the snapshot. At or below the commit
+  index it says nothing new. If the log has its last entry, what follows stays, for it may have been
+  acknowledged; else the log goes. Acknowledged when snapshot and log are durable so. An append whose entry
+  before lies below the log's beginning agrees up to there, since that is committed.
+
+Not here yet: membership change.
 
 How time works
 --------------
@@ -75,11 +85,12 @@ from typing import Any
 
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
-from liftlog.core.raft.birth import BORN, Birth, asks_at
+from liftlog.core.raft.birth import BORN, Birth, Certificate, asks_at
 from liftlog.core.raft.follower import take_append
 from liftlog.core.raft.gate import check_start, jump, usurpation
 from liftlog.core.raft.leader import LeaderTerm
 from liftlog.core.raft.readindex import FollowerReads, WaitingRead
+from liftlog.core.raft.snapshots import AnyBytes, Installing, SnapshotReader
 from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
 from liftlog.core.raft.votes import grants, is_up_to_date, may_grant
 from liftlog.messages import (
@@ -95,11 +106,24 @@ from liftlog.messages import (
     SaveHardState,
     Send,
     SetTimer,
+    SnapshotChunk,
+    SnapshotReply,
     TimeoutNow,
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import NO_NODE, NO_TICKET, Entry, HardState, Identity, NodeConfig, Ticket
+from liftlog.types import (
+    BEGINNING,
+    NO_NODE,
+    NO_TICKET,
+    Entry,
+    HardState,
+    Identity,
+    LogBase,
+    NodeConfig,
+    Snapshot,
+    Ticket,
+)
 
 LONG_AGO_TICK = -(1 << 40)
 
@@ -127,8 +151,25 @@ class Raft(RaftState):
         nonce: int = 0,
         refuse: Refuse | None = None,
         hints: Hints | None = None,
+        snapshot: Snapshot | None = None,
+        base: LogBase = BEGINNING,
+        new_reader: Callable[[], SnapshotReader] = AnyBytes,
     ) -> None:
-        super().__init__(config, hard_state, entries, effects, new_ticket, guards, refuse=refuse, hints=hints)
+        """`snapshot`: what the disk holds, taken over by the state machine already; `entries` follow `base`.
+        `new_reader`: makes what takes in the chunks of the leader's snapshots.
+        """
+        super().__init__(
+            config,
+            hard_state,
+            entries,
+            effects,
+            new_ticket,
+            guards,
+            refuse=refuse,
+            hints=hints,
+            snapshot=snapshot,
+            base=base,
+        )
         check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
         self._new_ticket = new_ticket
@@ -144,7 +185,8 @@ class Raft(RaftState):
         self.predecessor: int = NO_NODE
         """While this node leads: who led the term before, if those who elected this one had not heard that
         leader for the suspicion time (M1o); else nobody."""
-        self._taken = 0
+        self._taken = self.commit
+        self.installing = Installing(self, new_reader, new_ticket)
         self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
         self._set_may_vote()
         self._handlers: dict[type, Callable[[int, Any], None]] = {
@@ -152,6 +194,8 @@ class Raft(RaftState):
             AppendReply: self._on_append_reply,
             VoteRequest: self._on_vote_request,
             VoteReply: self._on_vote_reply,
+            SnapshotChunk: self._on_snapshot_chunk,
+            SnapshotReply: self._on_snapshot_reply,
             ReadIndexRequest: self._on_read_index_request,
             ReadIndexReply: self._on_read_index_reply,
             TimeoutNow: self._on_timeout_now,
@@ -257,6 +301,8 @@ class Raft(RaftState):
                 self._count_vote(self.node)
         elif self.raft_log.on_durable(ticket) and self.leadership is not None:
             self.leadership.advance_commit()
+        if ticket == self.installing.ticket:
+            self.forget_entries()
 
     def propose(self, data: bytes) -> int | None:
         """Append a command if this node leads; its index, which it keeps if it is committed in this term.
@@ -269,7 +315,33 @@ class Raft(RaftState):
     def take_committed(self) -> list[Entry]:
         """Entries committed since the last call, in order, each once."""
         start, self._taken = self._taken, self.commit
-        return self.raft_log.entries[start : self.commit]
+        return self.raft_log.between(start, self.commit) if start < self.commit else []
+
+    # -- snapshots (M1p, M1q) -----------------------------------------------------------------------------
+
+    @property
+    def certificate(self) -> Certificate:
+        """The disks that the cluster was born from, as far as this disk knows (I2)."""
+        return self._birth.certificate if self._birth.stage is BORN else ()
+
+    def snapshot_saved(self, snapshot: Snapshot) -> None:
+        """M1p: what this node has applied is durable as a snapshot: the log may begin behind it."""
+        self.take_snapshot(snapshot)
+        self.forget_entries()
+
+    def _on_snapshot_chunk(self, sender: int, chunk: SnapshotChunk) -> None:
+        if self._follows(sender, chunk):
+            reply, after = self.installing.take_chunk(chunk, self.certificate)
+            if self.installing.installed is not None:
+                self._taken = self.commit
+            if reply is not None:
+                self._answer(sender, reply, after)
+
+    def _on_snapshot_reply(self, sender: int, reply: SnapshotReply) -> None:
+        if reply.term > self.term:
+            self._become_follower(reply.term, NO_NODE)
+        elif self.leadership is not None and reply.term == self.term:
+            self.leadership.on_snapshot_reply(sender, reply)
 
     def read(self, key: int) -> None:
         """Ask for an index that makes a read linearizable (M1j).
@@ -490,23 +562,28 @@ class Raft(RaftState):
     # -- replication --------------------------------------------------------------------------------------
 
     def _on_append_request(self, sender: int, request: AppendRequest) -> None:
+        if self._follows(sender, request):
+            reply, after = take_append(self, request)
+            self._answer(sender, reply, after)
+
+    def _follows(self, sender: int, request: AppendRequest | SnapshotChunk) -> bool:
+        """Whether this is from the leader of this term or a later one, who has been heard with it."""
         if request.term < self.term:
             self.mark("M1.stale-leader")
             # M1n: tell a leader of the past. `match` means nothing to it.
             self._answer(sender, AppendReply(self.term, self.node, False, 0, request.round, False))
-            return
+            return False
         problem = usurpation(self, sender, request)
         if problem:
             self.refuse("V3", sender, request, problem)
-            return
+            return False
         if request.term > self.term or self.role is not FOLLOWER:
             self._become_follower(request.term, sender)
         elif sender != self.leader:
             self._set_leader(sender)
         self._leader_tick = self.ticks
         self._heard = (sender, request.term)
-        reply, after = take_append(self, request)
-        self._answer(sender, reply, after)
+        return True
 
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
         if reply.term > self.term:

@@ -9,6 +9,8 @@ where it is written. A violation means that the log of commands is in doubt: the
     log        entries follow each other, terms never fall; a leader's only grows; what is committed stays
                (M1f)
     commit     never falls, never passes the log's end (M1h)
+    snapshot   of what is committed; each is of more than the one before; the log begins no later than it ends
+               (M1p, M1q)
     durable    never passes the log's end (M1g, `liftlog.core.raft.log`)
 """
 
@@ -20,8 +22,19 @@ from enum import Enum
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
 from liftlog.core.raft.log import RaftLog
-from liftlog.messages import Effect, PeerMessage
-from liftlog.types import NO_NODE, Entry, HardState, InvariantViolation, NodeConfig, Ticket, invariant
+from liftlog.messages import Effect, InstallSnapshot, PeerMessage
+from liftlog.types import (
+    BEGINNING,
+    NO_NODE,
+    Entry,
+    HardState,
+    InvariantViolation,
+    LogBase,
+    NodeConfig,
+    Snapshot,
+    Ticket,
+    invariant,
+)
 
 Refuse = Callable[[str, int, PeerMessage, str], None]
 """Told the rule, the sender, the message and the reason."""
@@ -51,6 +64,8 @@ class RaftState:
         guards: Guards,
         refuse: Refuse | None = None,
         hints: Hints | None = None,
+        snapshot: Snapshot | None = None,
+        base: LogBase = BEGINNING,
     ) -> None:
         self.config = config
         self.node = config.node
@@ -69,7 +84,9 @@ class RaftState:
         self.hints = hints if hints is not None else Hints()
         self.term = hard_state.term
         self.voted_for = hard_state.voted_for
-        self.raft_log = RaftLog(entries, effects, new_ticket)
+        self.raft_log = RaftLog(entries, effects, new_ticket, base)
+        self.snapshot = snapshot
+        """The newest that this node has: whoever needs entries that are gone gets this (M1q)."""
         if self.raft_log.last_term > self.term:
             # A power loss in the middle of a group of writes may keep entries of a term and lose the record
             # of the term. No answer of that term has left this node, since answers wait for both.
@@ -80,7 +97,9 @@ class RaftState:
         self.is_leader = False
         """Whether that is the role: asked more often than anything else."""
         self.leader: int = NO_NODE
-        self.commit = 0
+        self.commit = snapshot.index if snapshot is not None else 0
+        known = base.index <= self.commit <= self.raft_log.last_index
+        invariant(known, f"a snapshot of {self.commit} and a log of {base} to {self.raft_log.last_index}")
         self.may_vote = False
         """Whether the word of this disk counts (I2)."""
         self.unsaved = False
@@ -93,7 +112,7 @@ class RaftState:
 
     @property
     def log(self) -> list[Entry]:
-        """All entries, index i at position i - 1. Not to be changed."""
+        """The entries that are there, from the log's beginning on. Not to be changed."""
         return self.raft_log.entries
 
     @property
@@ -150,6 +169,43 @@ class RaftState:
             last_index = self.raft_log.last_index
             raise InvariantViolation(f"commit {self.commit}, then {index} of {last_index}")
         self.commit = index
+
+    def take_snapshot(self, snapshot: Snapshot) -> None:
+        """M1p: a snapshot of what is committed is this node's newest, and durable."""
+        before = self.snapshot.index if self.snapshot is not None else 0
+        invariant(before < snapshot.index, f"snapshot of {before}, then of {snapshot.index}")
+        of_uncommitted = snapshot.index > self.commit and not self.mutants.snapshot_of_uncommitted
+        invariant(not of_uncommitted, f"a snapshot of {snapshot.index}, committed up to {self.commit}")
+        self.snapshot = snapshot
+
+    def install(self, snapshot: Snapshot, keeps_log: bool, ticket: Ticket) -> None:
+        """M1q: the leader's snapshot, of more than this node knew to be committed, is its newest.
+
+        `keeps_log`: the log has the snapshot's last entry; else it goes.
+        """
+        index = snapshot.index
+        newer = index > self.commit or self.mutants.install_of_older
+        invariant(newer, f"a snapshot of {index} is installed, committed up to {self.commit}")
+        invariant(self.role is not LEADER, f"the leader of term {self.term} installs a snapshot")
+        log = self.raft_log
+        if not keeps_log:
+            term = 0 if self.mutants.snapshot_term_forgotten else snapshot.term
+            log.begin_anew(LogBase(index, term), min(self.commit, index))
+        self.effects.append(InstallSnapshot(snapshot, not keeps_log, ticket))
+        log.await_write(ticket, index)
+        self.snapshot = snapshot
+        self.commit = index
+
+    def forget_entries(self) -> None:
+        """M1p: the log begins behind what is durable in a snapshot, but for some entries before its end:
+        whoever is a little late gets these, and no snapshot.
+        """
+        assert self.snapshot is not None
+        log = self.raft_log
+        upto = min(self.snapshot.index - self.config.raft_snapshot_entries // 4, log.durable_index)
+        if upto > log.start:
+            self.mark("M1.forget")
+            log.forget(upto)
 
     def pass_time(self, now_ms: float, ticks: int) -> None:
         """`ticks` have passed; the monotonic clock says `now_ms`."""

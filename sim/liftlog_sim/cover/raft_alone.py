@@ -19,17 +19,20 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    InstallSnapshot,
+    MoveLogStart,
     Outcome,
     PeerMessage,
     Received,
     SaveHardState,
+    SaveSnapshot,
     Send,
     SetTimer,
     StorageJob,
     TimerFired,
     TruncateLog,
 )
-from liftlog.types import Entry, HardState, Identity, NodeConfig, Ticket
+from liftlog.types import BEGINNING, Entry, HardState, Identity, LogBase, NodeConfig, Snapshot, Ticket
 from liftlog_sim.devices.still import STILL
 
 Sent = Callable[[int, int, PeerMessage], None]
@@ -48,18 +51,32 @@ class RaftDisk:
         self.disk_id = disk_id
         self.hard_state = HardState()
         self.entries: list[Entry] = []
+        self.base = BEGINNING
+        """What the entries follow."""
+        self.snapshot: Snapshot | None = None
 
     def carry_out(self, job: StorageJob) -> None:
         match job:
             case SaveHardState():
                 self.hard_state = job.state
             case TruncateLog():
-                del self.entries[job.offset :]
+                del self.entries[job.offset - self.base.index :]
+            case SaveSnapshot():
+                self.snapshot = job.snapshot
+            case InstallSnapshot():
+                self.snapshot = job.snapshot
+                if job.reset:
+                    self.entries, self.base = [], job.snapshot.base
+            case MoveLogStart():
+                gone = job.offset - self.base.index
+                self.base = LogBase(job.offset, self.entries[gone - 1].term)
+                del self.entries[:gone]
             case AppendLog():
                 for batch in job.batches:
-                    assert batch.base_offset == len(self.entries)
-                    for data in decode_values(batch):
-                        self.entries.append(Entry(len(self.entries) + 1, batch.epoch, data))
+                    last_index = self.base.index + len(self.entries)
+                    assert batch.base_offset == last_index
+                    for index, data in enumerate(decode_values(batch), last_index + 1):
+                        self.entries.append(Entry(index, batch.epoch, data))
             case _:
                 raise TypeError(f"Raft submitted {job!r}")
 
@@ -127,6 +144,8 @@ class RaftProcess:
             lambda: Ticket(next(tickets)),
             guards,
             nonce=nonce,
+            snapshot=disk.snapshot,
+            base=disk.base,
         )
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
         self._interpreter = Interpreter(RaftSteps(self.raft, effects), ports, [stepped])
@@ -146,7 +165,8 @@ class RaftProcess:
         """This job, the oldest, is durable, and Raft hears of it."""
         self.jobs.remove(job)
         self.disk.carry_out(job)
-        self.take(Durable(job.ticket))  # type: ignore[attr-defined]
+        if not isinstance(job, MoveLogStart):
+            self.take(Durable(job.ticket))  # type: ignore[attr-defined]
 
     # -- ports ---------------------------------------------------------------------------------------------
 

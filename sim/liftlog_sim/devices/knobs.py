@@ -17,6 +17,9 @@ from liftlog_sim.devices.network import NetworkOptions
 from liftlog_sim.devices.storage import StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
+SELDOM = 8192
+"""As many entries as no simulated group gets to."""
+
 
 class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """One world's parameters."""
@@ -57,6 +60,11 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     parked_reads_max: int = 1024
     proposals_max: int = 1024
     proposal_span: int = 4096
+
+    snapshot_entries: int = SELDOM
+    """M1p: how many entries the group applies between two snapshots."""
+    chunk_records: int = 256
+    """Records in a chunk of a snapshot."""
 
     retention_check_ms: int = 1000
     compaction_check_ms: int = 700
@@ -149,6 +157,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     hunt_joiner_kind: str = "wipe"
     """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
 
+    @property
+    def takes_snapshots(self) -> bool:
+        return self.snapshot_entries < SELDOM
+
     def tune(self, job: StorageJob) -> StorageJob:
         """A job with this world's limits in place of the node's."""
         if isinstance(job, CompactLog):
@@ -188,6 +200,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             raft_append_max_bytes=self.raft_append_max_bytes,
             raft_inflight_proposals_max=self.proposals_max,
             raft_proposal_span=self.proposal_span,
+            raft_snapshot_entries=self.snapshot_entries,
+            raft_chunk_records=self.chunk_records,
             retention_check_ms=self.retention_check_ms,
             compaction_check_ms=self.compaction_check_ms,
             compaction_bytes_per_s=self.compaction_bytes_per_s,

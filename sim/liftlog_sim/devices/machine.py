@@ -94,6 +94,10 @@ class MachineHooks(Protocol):
         """The node has applied a command of the metadata group, in the middle of a step."""
         ...
 
+    def installed(self, machine: Machine, index: int) -> None:
+        """A leader's snapshot has taken the place of what the node had applied, in the middle of a step."""
+        ...
+
     def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         """The node has stepped; nothing has come of it yet. Raises Violation."""
         ...
@@ -279,7 +283,8 @@ class Machine:
         hooks.recovered(self, recovered)
         applied = partial(hooks.applied, self)
         try:
-            self.node = Node(knobs.node_config(self.number), recovered, around.mutants, applied)
+            config, installed = knobs.node_config(self.number), partial(hooks.installed, self)
+            self.node = Node(config, recovered, around.mutants, applied, installed=installed)
         except LiftlogError as error:
             self.engine = None
             self.disk.kill()

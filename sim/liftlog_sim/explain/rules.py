@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _R2 = "The HW is the least durable LEO over the *maximal* ISR: the committed ISR and every addition that may already have been granted; a removal that was only proposed removes nobody."  # noqa: E501
 _M1 = "acknowledgement after the sync, commit by counting of entries of the present term only"
+_SNAPSHOT = "A node from time to time writes down what it has applied, and drops the commands behind it once that is synced; a start goes on from snapshot and log."  # noqa: E501
 RAFT = "votes and terms synced before they are answered, up-to-date check, pre-vote, stickiness, which a hint (N2) shortens and never waives, check-quorum, log matching, acknowledgement after the sync, commit by counting of entries of the present term only"  # noqa: E501
 """Of M1: what a step that the Raft model does not explain may break."""
 _N2 = "An answered heartbeat grants a *lease*, counted from when it was sent: a leader whose lease is over unsubscribes, drops what it holds and answers nobody."  # noqa: E501
@@ -84,6 +85,8 @@ RULES: dict[str, tuple[str, str]] = {
     "RaftLogMatching": ("M1", "log matching, acknowledgement after the sync"),
     "LeaderCompleteness": ("M1", _M1),
     "StateMachineSafety": ("M1", _M1),
+    "SnapshotOfCommitted": ("M1", _SNAPSHOT),
+    "SnapshotState": ("M1", _SNAPSHOT),
     "SlowKeepsMinimum": ("R17", _R17),
     "SickIsAlone": (
         "R17",

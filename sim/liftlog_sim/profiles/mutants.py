@@ -184,6 +184,18 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader for whose disk everybody waits does not ask to be relieved"),
     ("probation_not_doubled", "R18", "shrinking sick mixed",
      "whoever was slow again and again comes back as soon as the first time"),
+    ("snapshot_of_uncommitted", "M1", "snapshots",
+     "a snapshot takes in all that its node's log holds, committed or not"),
+    ("snapshot_without_results", "M3", "snapshots",
+     "a snapshot forgets which commands have taken effect"),
+    ("snapshot_term_forgotten", "M1", "snapshots",
+     "who installs a snapshot does not know of which term its last entry is"),
+    ("install_of_older", "M1", "snapshots",
+     "a snapshot is installed over what is newer"),
+    ("install_acked_early", "M1", "snapshots",
+     "an install is acknowledged before it is synced"),
+    ("append_below_answers_all", "M1", "snapshots",
+     "an append from below the log's beginning acknowledges all that the follower has"),
     ("damaged_end_kept", "R6", "failures",
      "a copy refuses to cut what it has lost up to its end, and asks for ever"),
     ("grants_before_office", "N2", "elections partitions kills",
@@ -212,6 +224,9 @@ _GUARDS: tuple[tuple[str, str], ...] = (
 # fmt: on
 
 _REFINED = (
+    "install_of_older",
+    "install_acked_early",
+    "append_below_answers_all",
     "pending_ended_by_timeout",
     "commit_below_minimum",
     "raft_commit_unclamped",

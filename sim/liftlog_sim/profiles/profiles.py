@@ -29,6 +29,7 @@ from liftlog_sim.profiles.settings import (
     small_stream,
     squeezed,
     storing,
+    with_snapshots,
 )
 
 NO_HUNT: dict[str, object] = {
@@ -94,6 +95,8 @@ def draw_knobs(
     knobs = PROFILES[profile or drawn](draws)
     if not knobs.sick_from_us:
         knobs = squeezed(seed, knobs)
+        if not knobs.takes_snapshots:
+            knobs = with_snapshots(seed, knobs)
     knobs = msgspec.structs.replace(knobs, profile=profile or drawn)
     changes: dict[str, object] = {}
     if nodes:
@@ -413,6 +416,43 @@ def _commands(draws: Draws) -> Knobs:
     )
 
 
+def _snapshots(draws: Draws) -> Knobs:
+    """Streams come and go, snapshots are taken after every few commands, and whoever is away for a moment has
+    to install one, out of chunks that come late, twice or never, from leaders that change meanwhile (M1p,
+    M1q).
+    """
+    return base_knobs(
+        draws,
+        nodes=draws.choice((3, 3, 5)),
+        streams=draw_streams(draws, 3, 1),
+        names=draws.choice((2, 3)),
+        snapshot_entries=draws.choice((2, 2, 3, 6, 12)),
+        chunk_records=draws.choice((1, 1, 2, 3)),
+        proposal_span=draws.choice((12, 40, 4096)),
+        network=NetworkOptions(
+            *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.05)), draws.choice((0.05, 0.2))),
+            *(draws.choice((0.03, 0.15)), draws.choice((200, 1000, 4000)) * MILLISECOND),
+        ),
+        storage_times=StorageTimes(
+            sync_us=draws.choice((300, 5_000)), sync_jitter_us=draws.choice((1_000, 50_000))
+        ),
+        faults=(
+            *(("isolate", 6), ("one_way", 3), ("link", 4), ("storm", 2), ("slow_disk", 2), ("pause", 4)),
+            *(("kill", 3), ("power", 3), ("kill_then_power", 1), ("crash_inside", 2), ("full_disk", 1)),
+        ),
+        tick_ms=draws.choice((100, 150)),
+        fault_interval_us=draws.choice((1500, 3000)) * MILLISECOND,
+        fault_duration_us=draws.choice((1000, 2500)) * MILLISECOND,
+        publish_interval_us=2 * SECOND,
+        publishers=1,
+        readers=1,
+        read_interval_us=3 * SECOND,
+        admin_interval_us=draws.choice((100, 200, 400)) * MILLISECOND,
+        admin_patience_us=draws.choice((500, 2000, 8000)) * MILLISECOND,
+        hunt_controller=draws.choice((0.0, 0.0, 0.2)),
+    )
+
+
 def _calm(draws: Draws) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return base_knobs(draws, faults=())
@@ -432,6 +472,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "retention": disks.retention,
     "wipes": disks.wipes,
     "commands": _commands,
+    "snapshots": _snapshots,
     "rejoins": disks.rejoins,
     "failures": disks.failures,
     "sick": sick,
@@ -442,7 +483,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
 
 APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
-    *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02)),
+    *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

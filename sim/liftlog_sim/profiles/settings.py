@@ -72,6 +72,20 @@ def squeezed(seed: int, knobs: Knobs) -> Knobs:
     )
 
 
+def with_snapshots(seed: int, knobs: Knobs) -> Knobs:
+    """In two worlds of five snapshots of the metadata are taken all the time, in small chunks (M1p), so that
+    whoever was away for a moment has to install one. Drawn apart, as above.
+    """
+    draws = Draws(seed, "snapshots")
+    if draws.random() * 5 >= 2:
+        return knobs
+    return msgspec.structs.replace(
+        knobs,
+        snapshot_entries=draws.choice((2, 4, 8, 20, 60)),
+        chunk_records=draws.choice((1, 1, 2, 5, 256)),
+    )
+
+
 def index_decay_us(seed: int) -> int:
     """How often an index decays where disks do everything wrong: in one such world of three, every second.
 

@@ -131,6 +131,10 @@ class Refining:
         process.applied = True
         process.replicas.applied(index, command, result)
 
+    def installed(self, machine: Machine, index: int) -> None:
+        """A node goes on from a leader's snapshot."""
+        self._processes[machine.number].replicas.jumped(index)
+
     def stepped(self, machine: Machine, event: Any, outcome: Outcome) -> None:
         """After each `Node.step`. Raises Violation."""
         process = self._processes[machine.number]

@@ -30,6 +30,7 @@ from liftlog_sim.truth.invariants import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
     SICK_INVARIANTS,
+    SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
 )
 
@@ -138,7 +139,8 @@ def run_sweep(
     failed: list[RunResult] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
-    checks = dict.fromkeys((*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS), 0)
+    kinds = (STEP_INVARIANTS, COMPACTION_INVARIANTS, SNAPSHOT_INVARIANTS, SICK_INVARIANTS, FINAL_INVARIANTS)
+    checks = dict.fromkeys((name for kind in kinds for name in kind), 0)
     profiles: dict[str, int] = {}
     refined: dict[str, int] = {}
     encounters: dict[str, int] = {}
@@ -194,7 +196,8 @@ def _unreached(
     missing: list[str] = []
     if all(each.faults == DISK_FAULTS for each in options) and len(options) >= FULL_SEEDS:
         return [name for name in DISK_COUNTERS if not counters.get(name)] + _unchecked(
-            checks, (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *FINAL_INVARIANTS)
+            checks,
+            (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SNAPSHOT_INVARIANTS, *FINAL_INVARIANTS),
         )
     if any(each.faults != "all" for each in options):
         return []

@@ -45,6 +45,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
     StateMachineSafety   no two nodes commit different entries at one index (M1)
+    SnapshotOfCommitted  a snapshot ends with a committed entry, and no log begins behind its end (M1p)
+    SnapshotState        who goes on from a snapshot has what the commands up to its end have made (M1p)
     Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
     SlowKeepsMinimum, ProbationServed
                          who is slow does not come and go, see `watching/paces.py` (R17, R18)
@@ -117,6 +119,8 @@ COMPACTION_INVARIANTS = (
 )
 """Checked where streams are compacted only."""
 FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
+SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
+"""Checked where the metadata group takes snapshots."""
 SICK_INVARIANTS = ("SickIsAlone",)
 """Checked where nothing happens but that one node is sick."""
 OWN_CHECKS = ("NodeInvariant", "NodeError")
@@ -181,7 +185,15 @@ class Checks:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(
-            (*STEP_INVARIANTS, *COMPACTION_INVARIANTS, *SICK_INVARIANTS, *FINAL_INVARIANTS, *OWN_CHECKS), 0
+            (
+                *STEP_INVARIANTS,
+                *COMPACTION_INVARIANTS,
+                *SNAPSHOT_INVARIANTS,
+                *SICK_INVARIANTS,
+                *FINAL_INVARIANTS,
+                *OWN_CHECKS,
+            ),
+            0,
         )
 
 

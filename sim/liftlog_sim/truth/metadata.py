@@ -9,8 +9,11 @@ some index between what was committed when the read was asked for and what is co
 
 from __future__ import annotations
 
+from binascii import crc32
 from bisect import bisect_right
 from typing import Generic, TypeVar
+
+import msgspec
 
 from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
@@ -20,6 +23,7 @@ from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
 from liftlog_sim.truth.invariants import Violation
 
+_encode = msgspec.msgpack.Encoder().encode
 Value = TypeVar("Value")
 
 
@@ -46,11 +50,34 @@ class _Versions(Generic[Value]):
         return self.indexes[bisect_right(self.indexes, first) : bisect_right(self.indexes, last)]
 
 
+STATE = ("nodes", "streams", "partitions", "deletions", "results", "their ends", "loads")
+
+
+def state_of(metadata: Metadata) -> tuple[int, ...]:
+    """A number for each part of all that commands are judged by: equal for equal ones."""
+    loads = metadata.loads
+    ends = {until: sorted(requests) for until, requests in metadata._ends.items() if requests}
+    parts = (
+        list(metadata.nodes.values()),
+        list(metadata.streams.values()),
+        list(metadata.partitions.values()),
+        metadata.deleted_at,
+        list(metadata.results.items()),
+        sorted(ends.items()),
+        [
+            sorted((node, number) for node, number in counted.items() if number)
+            for counted in (loads.replicas, loads.preferred, loads.leads)
+        ],
+    )
+    return tuple(crc32(_encode(part)) for part in parts)
+
+
 class MetadataTruth:
     """The committed metadata, now and at every index so far."""
 
     def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
         self._state = Metadata(Guards(mutants))
+        self._states: dict[int, tuple[int, ...]] | None = None
         self._streams: dict[str, _Versions[int]] = {}
         """Id of the stream of a name; 0 = there is none."""
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
@@ -60,6 +87,21 @@ class MetadataTruth:
         """Index of the last committed entry."""
         return self._state.applied
 
+    def keep_states(self) -> None:
+        """Snapshots are taken in this world: remember what each entry has made of the state."""
+        self._states = {0: state_of(self._state)}
+
+    def unlike(self, metadata: Metadata) -> str:
+        """How a node's state differs from what the commands up to its end have made; empty if it does not."""
+        if self._states is None:
+            return ""
+        known = self._states.get(metadata.applied)
+        if known is None:
+            return f"{self.committed} entries are committed"
+        found = state_of(metadata)
+        differing = [name for name, one, other in zip(STATE, known, found, strict=True) if one != other]
+        return f"what they have made differs in {', '.join(differing)}" if differing else ""
+
     def commit(self, entry: Entry) -> None:
         """The next entry is committed. Raises Violation if it breaks what holds for every record."""
         state = self._state
@@ -67,6 +109,8 @@ class MetadataTruth:
             state.apply(entry.index, decode_command(entry.data) if entry.data else None)
         except InvariantViolation as broken:
             raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
+        if self._states is not None:
+            self._states[entry.index] = state_of(state)
         if not state.changed:
             return
         for name in self._streams:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from liftlog.types import Entry
+from liftlog.types import BEGINNING, Entry, LogBase
 from liftlog_sim.truth.invariants import Checks, Violation
 
 
@@ -42,30 +42,50 @@ class RaftTruth:
             )
         return False
 
-    def appended(self, node: int, log: Sequence[Entry], first: int) -> None:
-        """A node appended the entries from index `first` on. RaftLogMatching.
+    def appended(self, node: int, log: Sequence[Entry], first: int, base: LogBase = BEGINNING) -> None:
+        """A node appended the entries from index `first` on. `log` follows `base`. RaftLogMatching.
 
         Equal (index, term) must mean equal data and an equal term before; by induction everything before is
         equal then.
         """
-        for position in range(first - 1, len(log)):
+        for position in range(first - base.index - 1, len(log)):
             self.checks["RaftLogMatching"] += 1
             entry = log[position]
-            found = (log[position - 1].term if position else 0, entry.data)
+            found = (log[position - 1].term if position else base.term, entry.data)
             known = self.entries.setdefault((entry.index, entry.term), found)
-            if known != found or entry.index != position + 1:
+            if known != found or entry.index != base.index + position + 1:
                 raise Violation(
                     "RaftLogMatching",
                     f"node {node} has entry {entry.index} of term {entry.term} after one of term {found[0]}; "
                     f"elsewhere it comes after term {known[0]} or differs",
                 )
 
-    def elected(self, node: int, term: int, log: Sequence[Entry]) -> None:
+    def based(self, node: int, base: LogBase, snapshot: int) -> None:
+        """A node has a snapshot that ends at index `snapshot`, and a log that follows `base`, which lies in
+        it. SnapshotOfCommitted.
+        """
+        self.checks["SnapshotOfCommitted"] += 1
+        terms = self.committed_terms
+        if snapshot > len(terms):
+            text = f"node {node} has a snapshot of {snapshot} entries, of which {len(terms)} are committed"
+            raise Violation("SnapshotOfCommitted", text)
+        if base.index > snapshot:
+            text = f"the log of node {node} begins behind {base.index}, its snapshot ends with {snapshot}"
+            raise Violation("SnapshotOfCommitted", text)
+        if base.index and terms[base.index - 1] != base.term:
+            raise Violation(
+                "SnapshotOfCommitted",
+                f"the snapshot of node {node} says that entry {base.index} is of term {base.term}, "
+                f"where one of term {terms[base.index - 1]} is committed",
+            )
+
+    def elected(self, node: int, term: int, log: Sequence[Entry], base: LogBase = BEGINNING) -> None:
         """A node begins to lead: it must have every entry committed in earlier terms. LeaderCompleteness.
 
         Later ones may have been committed already, if this node learns late that it was elected.
         """
-        self.elected_with[term] = [entry.term for entry in log]
+        # What its log begins behind is committed (`based`).
+        self.elected_with[term] = [*self.committed_terms[: base.index], *(entry.term for entry in log)]
         self._complete(
             node, term, max((i for before, i in self.committed_in.items() if before < term), default=0)
         )
@@ -87,7 +107,15 @@ class RaftTruth:
                 f"where an entry of term {committed_term} is committed",
             )
 
-    def committed(self, node: int, term: int, log: Sequence[Entry], before: int, commit: int) -> None:
+    def committed(
+        self,
+        node: int,
+        term: int,
+        log: Sequence[Entry],
+        before: int,
+        commit: int,
+        base: LogBase = BEGINNING,
+    ) -> None:
         """A node, in `term`, moved its commit index from `before` to `commit`. StateMachineSafety.
 
         What is committed only now, in an older term, the leaders of newer terms must have had when they were
@@ -95,13 +123,13 @@ class RaftTruth:
         """
         terms = self.committed_terms
         known = len(terms)
-        for index in range(before + 1, commit + 1):
+        for index in range(max(before, base.index) + 1, commit + 1):
             self.checks["StateMachineSafety"] += 1
-            if index > len(log):
+            if index > base.index + len(log):
                 raise Violation(
                     "StateMachineSafety", f"node {node} commits index {index}, which it does not have"
                 )
-            entry_term = log[index - 1].term
+            entry_term = log[index - base.index - 1].term
             if index > len(terms):
                 terms.append(entry_term)
             elif terms[index - 1] != entry_term:

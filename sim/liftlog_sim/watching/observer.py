@@ -75,6 +75,7 @@ from liftlog_sim.watching.paces import Paces
 from liftlog_sim.watching.retaining import Retaining
 from liftlog_sim.watching.sessions import WholeSessions
 from liftlog_sim.watching.silence import Contacts, ProcessContact
+from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
 
@@ -159,6 +160,7 @@ class Observer:
         }
         self.refining: StepWatcher | None = None
         """Checks each step against the model, if this run is refined."""
+        self.snapshots = SnapshotWatch(account, self.raft)
         self._views: dict[int, _View] = {}
         self._counts, self._lies, self._watched = account.checks.counts, faults.liars.lies, hunter.watched
         self._retaining = Retaining(self.checks)
@@ -214,6 +216,7 @@ class Observer:
 
     def created(self, machine: Machine) -> None:
         """The process has its node, which is not started yet."""
+        self.snapshots.created(machine)
         self._sessions.created(machine)
         if self.refining is not None:
             try:
@@ -328,11 +331,12 @@ class Observer:
         assert node is not None
         try:
             raft = node.raft
+            self.snapshots.look(machine, raft)
             if raft.commit != view.commit or (raft.is_leader and raft.term != view.led_term):
                 self._look_at_raft(machine, raft, view)
             # What was found while commands were applied, in the middle of the step.
             judged = self._authors.violation or self._sessions.violation
-            judged = judged or self._contacts.violation or self._paces.violation
+            judged = judged or self._contacts.violation or self._paces.violation or self.snapshots.violation
             if judged is not None:
                 raise judged
             event_kind, contact = type(event), view.contact
@@ -391,17 +395,18 @@ class Observer:
 
     def _look_at_raft(self, machine: Machine, raft: Raft, view: _View) -> None:
         """Leadership before anything it caused: two leaders of a term explain two contents of an entry."""
+        base = self.snapshots.look(machine, raft)
         if raft.is_leader and raft.term != view.led_term:
             view.led_term = raft.term
             if self.raft.led(raft.term, machine.number):
                 self.count("raft elections")
                 self.row("controller", f"node {machine.number} leads the metadata group in term {raft.term}")
-                self.raft.elected(machine.number, raft.term, raft.log)
+                self.raft.elected(machine.number, raft.term, raft.log, base)
                 self._hunter.controller_elected(machine.number)
                 self.causes.happened(f"node {machine.number} becomes controller")
         if raft.commit != view.commit:
-            self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit)
-            for entry in raft.log[self.metadata.committed : raft.commit]:
+            self.raft.committed(machine.number, raft.term, raft.log, view.commit, raft.commit, base)
+            for entry in raft.raft_log.between(self.metadata.committed, raft.commit):
                 self.metadata.commit(entry)
             view.commit = raft.commit
 
@@ -603,7 +608,8 @@ class Observer:
         log = effect.log
         if log == RAFT_LOG:
             assert machine.node is not None
-            self.raft.appended(machine.number, machine.node.raft.log, effect.batches[0].base_offset + 1)
+            first, base = effect.batches[0].base_offset + 1, self.snapshots.look(machine, machine.node.raft)
+            self.raft.appended(machine.number, machine.node.raft.log, first, base)
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)

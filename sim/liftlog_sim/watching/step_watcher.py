@@ -21,6 +21,10 @@ class StepWatcher(Protocol):
         """The node has applied a command, in the middle of a step."""
         ...
 
+    def installed(self, machine: Machine, index: int) -> None:
+        """A leader's snapshot has taken the place of what the node had applied, in the middle of a step."""
+        ...
+
     def stepped(self, machine: Machine, event: Event | None, outcome: Outcome) -> None:
         """After each step. Raises Violation."""
         ...

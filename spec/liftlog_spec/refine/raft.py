@@ -1,4 +1,5 @@
-"""Every step of the metadata group's voters is explained by actions of `liftlog_spec/models/raft.py`.
+"""Every step of the metadata group's voters is explained by actions of
+`liftlog_spec/models/raft_restarts.py`.
 
     checker = RaftChecker(voters=(1, 2, 3))
     for line in lines:           # those of all voters, in one order
@@ -37,8 +38,8 @@ from typing import Any
 
 from liftlog.trace.raft_lines import RaftJob, RaftLetter, RaftState, RaftStep, Runs
 from liftlog_spec.lang.types import Record, Sort
-from liftlog_spec.models.raft import Raft
-from liftlog_spec.refine.raft_logs import expanded, log_of, runs_text
+from liftlog_spec.models.raft_restarts import RaftRestarts
+from liftlog_spec.refine.raft_logs import SentSnapshots, expanded, log_of, may_end, runs_text
 from liftlog_spec.run.stepwise import Refused, Stepper
 
 HUGE = 10**9
@@ -64,9 +65,10 @@ class RaftDisagreement(Exception):
 def _stepper(nodes: int) -> Stepper:
     """The model without bounds. Generated code is kept from one checker to the next."""
     bounds = dict.fromkeys(
-        ("Terms", "Entries", "Campaigns", "Appends", "Batch", "Writes", "Restarts", "Losses"), HUGE
+        ("Terms", "Entries", "Campaigns", "Appends", "Batch", "Writes", "Restarts", "Losses", "Snapshots"),
+        HUGE,
     )
-    return Stepper(Raft(Nodes=nodes, **bounds))
+    return Stepper(RaftRestarts(Nodes=nodes, **bounds))
 
 
 class _Write:
@@ -132,6 +134,7 @@ class RaftChecker:
         self._lost: dict[int, bool] = {}
         self._struck: dict[int, str] = {}
         self._logs: dict[int, tuple[int, Runs, tuple[int, ...]]] = {}
+        self._snapshots = SentSnapshots()
         self._tried = ""
         self._took: list[str] = []
         """The actions of this step."""
@@ -290,6 +293,9 @@ class RaftChecker:
             return None
         source, to = self._node[letter.sender], self._node[letter.receiver]
         kind = letter.kind
+        if kind == "install":
+            entries = self._snapshots.stand_for(letter, self.state[self._log_at][source])
+            return (APPEND, letter.term, source, to, 0, 0, entries, letter.commit)
         if kind == "ack":
             if letter.yes and letter.counts and letter.index:
                 return (ACK, letter.term, source, to, letter.index)
@@ -357,10 +363,11 @@ class RaftChecker:
                 raise self._wrong(line, self._unexplained(node, found))
         return process
 
-    def _crash(self, node: int, memory: RaftState) -> tuple[int, int, int, int] | None:
+    def _crash(self, node: int, memory: RaftState) -> tuple[int, int, int, int, int] | None:
         """Parameters of Restart that leave what was found; None if there are none."""
         disks = [self._value("disk", node), *self._value("writes", node)]
-        log = log_of(memory)
+        logs = [log_of(memory, image[2]) for image in disks]
+        log = logs[-1]
         last_term = log[-1] if log else 0
         vote = self._node.get(memory.vote, -1)
         voted = logged = -1
@@ -370,24 +377,13 @@ class RaftChecker:
             if found == (memory.term, vote) and kept:
                 voted = number
         for number, image in enumerate(disks):
-            if image[2][: len(log)] == log and self._may_end(disks, number, len(log)):
+            if image[2][: len(log)] == logs[number] and may_end(disks, number, len(log)):
                 logged = number
-        return None if voted < 0 or logged < 0 else (node, voted, logged, len(log))
-
-    @staticmethod
-    def _may_end(disks: list[Any], number: int, length: int) -> bool:
-        """Whether a write may have got so far: whole, or in its own part."""
-        whole = disks[number][2]
-        if length == len(whole):
-            return True
-        if number == 0:
-            return False
-        before = disks[number - 1][2]
-        return length >= len(before) or before[length] != whole[length]
+        return None if voted < 0 or logged < 0 else (node, voted, logged, len(log), memory.commit)
 
     def _adopt(self, node: int, memory: RaftState) -> None:
         """Put the model's node to what was found."""
-        log = log_of(memory)
+        log = log_of(memory, self.state[self._place["decided"]])
         barred = self._value("barred", node) if self._lost.get(node) else memory.withheld
         vote = self._node.get(memory.vote, -1)
         new = {
@@ -396,7 +392,7 @@ class RaftChecker:
             "log": log,
             "barred": barred,
             "role": FOLLOWER,
-            "commit": 0,
+            "commit": memory.commit,
             "disk": (memory.term, vote, log, barred),
             "writes": (),
             "held": (),
@@ -411,6 +407,8 @@ class RaftChecker:
     def _unexplained(self, node: int, memory: RaftState) -> str:
         term, vote, log, barred = self._value("disk", node)
         found = f"term {memory.term}, vote {memory.vote or 'none'}, {runs_text(log_of(memory))}"
+        if memory.commit:
+            found += f", the first {memory.commit} in a snapshot"
         known = f"term {term}, vote {self._voter(vote)}, {runs_text(log)}{', barred' if barred else ''}"
         under_way = len(self._value("writes", node))
         return (
@@ -493,12 +491,12 @@ class RaftChecker:
 
     def _says(self, node: int, process: _Process, line: RaftStep, letter: RaftLetter) -> None:
         """A message that the node sends, now or later, has to be one of the model's."""
-        if letter.kind == "append" and letter.commit > self.state[self._commit_at][node]:
+        if letter.kind in ("append", "install") and letter.commit > self.state[self._commit_at][node]:
             self._commit(node, process, line, letter.commit)
         expected = self._message(letter)
         if expected is None:
             return
-        if letter.kind == "append":
+        if letter.kind in ("append", "install"):
             self._apply(line, "Replicate", (node, expected[3], expected[4], len(expected[6])))
         waits = letter.after and (
             letter.after in process.open or any(job.ticket == letter.after for job in line.jobs)
@@ -535,7 +533,7 @@ class RaftChecker:
         before = writes[written - 1] if written else self._value("disk", node)
         images = writes[written:]
         states = [job for job in line.jobs if job.kind == "state"]
-        logs = deque(job for job in line.jobs if job.kind != "state")
+        logs = deque(job for job in line.jobs if job.kind not in ("state", "snapshot"))
         for job in states:
             if all(self._state_of(node, job) != self._kept(image) for image in (before, *images)):
                 text = f"term {job.term}, vote {job.vote or 'none'}, withheld {job.withheld}"
@@ -578,6 +576,10 @@ class RaftChecker:
             tickets.append(job.ticket)
             if job.kind == "append" and job.index != len(log):
                 raise self._wrong(line, f"it appends behind {job.index} to a log of {len(log)}")
+            if job.kind == "install":
+                if len(after) < job.index or after[job.index - 1] != job.term:
+                    raise self._wrong(line, f"it installs what ends with an entry of term {job.term}")
+                log = after[: job.index]
             log = log[: job.index] + expanded(job.terms)
         return tickets
 
@@ -631,6 +633,8 @@ class RaftChecker:
 
     def _log(self, node: int, memory: RaftState) -> tuple[int, ...]:
         """What `log_of` says, which is seldom another than last time."""
+        if memory.start:
+            return log_of(memory, self.state[self._log_at][node])
         known = self._logs.get(node)
         if known is not None and known[0] == memory.last and known[1] == memory.history:
             return known[2]

@@ -1,0 +1,199 @@
+"""The metadata as chunks of bytes, and back: what a snapshot of the metadata group holds (M1p).
+
+    ImageWriter(metadata, ...)  ->  chunk, chunk, ...  ->  ImageReader.take(chunk), ...  ->  Metadata.adopt
+
+All that later commands are judged by goes in: nodes, streams, partitions, when a stream was last deleted,
+and the results of the commands whose bound has not passed, without which a repetition would take effect again
+(M3). What follows from these is not written: the reader derives it. With the first chunk go the index and
+term of the last entry, the voters and learners, and the certificate of the cluster's birth, which says whose
+state this is (I2).
+
+Records never change, so a picture is taken by copying four dictionaries and encoded later, a chunk a step,
+while commands go on being applied. A chunk can be read alone. `VERSION` says what the chunks mean: a reader
+refuses what is newer than itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from liftlog.core.metadata.commands import RequestId
+from liftlog.core.metadata.placement import Loads
+from liftlog.core.metadata.records import (
+    LATE,
+    OK,
+    STALE,
+    CommandResult,
+    NodeState,
+    PartitionState,
+    Records,
+    StreamState,
+)
+from liftlog.messages import intake
+from liftlog.types import NodeId, Number, PartitionId, Word
+
+VERSION = 1
+
+Certificate = tuple[tuple[NodeId, Word], ...]
+
+
+class ImageHead(msgspec.Struct, frozen=True, array_like=True):
+    """What the first chunk begins with. The four numbers say how many of each follow, in all chunks."""
+
+    version: Annotated[int, Meta(ge=1)]
+    index: Number
+    term: Number
+    voters: tuple[NodeId, ...]
+    learners: tuple[NodeId, ...]
+    cluster: Certificate
+    """Disks that the cluster was born from; empty if whoever took the snapshot never knew."""
+    deleted_at: Number
+    nodes: Number
+    streams: Number
+    partitions: Number
+    results: Number
+
+
+Known = tuple[RequestId, CommandResult]
+
+
+class _Chunk(msgspec.Struct, frozen=True, array_like=True):
+    head: ImageHead | None
+    nodes: list[NodeState]
+    streams: list[StreamState]
+    partitions: list[PartitionState]
+    results: list[Known]
+
+
+SAME = {result: result for result in (OK, STALE, LATE)}
+"""Results that are told from others by being one object."""
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(_Chunk)
+
+
+class ImageWriter:
+    """The records as they are now, on their way to become chunks."""
+
+    def __init__(
+        self,
+        records: Records,
+        results: dict[RequestId, CommandResult],
+        term: int,
+        voters: tuple[int, ...],
+        learners: tuple[int, ...],
+        cluster: Certificate,
+        chunk_records: int,
+    ) -> None:
+        """`results`: of the commands that are still remembered."""
+        self.index = records.applied
+        self.term = term
+        self.chunks: list[bytes] = []
+        self._size = chunk_records
+        nodes, streams = list(records.nodes.values()), list(records.streams.values())
+        partitions, known = list(records.partitions.values()), list(results.items())
+        self._head: ImageHead | None = ImageHead(
+            version=VERSION,
+            index=self.index,
+            term=term,
+            voters=voters,
+            learners=learners,
+            cluster=cluster,
+            deleted_at=records.deleted_at,
+            nodes=len(nodes),
+            streams=len(streams),
+            partitions=len(partitions),
+            results=len(known),
+        )
+        self._rest: Iterator[tuple[int, object]] = chain(
+            _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)
+        )
+
+    def go_on(self) -> bool:
+        """Encode the next chunk. True if there is none left."""
+        parts: tuple[list[object], ...] = ([], [], [], [])
+        taken = 0
+        for place, record in islice(self._rest, self._size):
+            parts[place].append(record)
+            taken += 1
+        if taken or self._head is not None:
+            self.chunks.append(_encode((self._head, *parts)))
+            self._head = None
+        return taken < self._size
+
+
+def _numbered(place: int, records: Iterable[object]) -> Iterator[tuple[int, object]]:
+    return ((place, record) for record in records)
+
+
+class ImageReader:
+    """Takes in the chunks of one snapshot, in their order, and is then what `Metadata.adopt` takes over."""
+
+    def __init__(self) -> None:
+        self.head: ImageHead | None = None
+        self.nodes: dict[int, NodeState] = {}
+        self.streams: dict[str, StreamState] = {}
+        self.partitions: dict[PartitionId, PartitionState] = {}
+        self.results: dict[RequestId, CommandResult] = {}
+        self.loads = Loads()
+
+    def take(self, data: bytes) -> None:
+        """The next chunk. Raises InputRefused for bytes that are none (V1), or of a newer version."""
+        try:
+            chunk = intake.decode(_decoder, data, "a chunk of a snapshot")
+        except intake.InputRefused:
+            version = _version_of(data)
+            if version > VERSION:
+                raise intake.InputRefused(
+                    f"a snapshot of version {version}, this liftlog reads {VERSION}: upgrade it"
+                ) from None
+            raise
+        if (chunk.head is not None) != (self.head is None):
+            raise intake.InputRefused("not the chunk of a snapshot that comes next")
+        if chunk.head is not None:
+            self.head = chunk.head
+            if chunk.head.version > VERSION:
+                raise intake.InputRefused(
+                    f"a snapshot of version {chunk.head.version}, this liftlog reads {VERSION}: upgrade it"
+                )
+        for node in chunk.nodes:
+            self.nodes[node.node] = node
+        for stream in chunk.streams:
+            self.streams[stream.config.name] = stream
+        for partition in chunk.partitions:
+            self.partitions[partition.id] = partition
+            self.loads.placed(partition.replicas)
+            self.loads.led(0, partition.leader)
+        for request, result in chunk.results:
+            self.results[request] = SAME.get(result, result)
+
+    def problem(self, index: int, term: int, voters: tuple[int, ...], cluster: Certificate) -> str:
+        """Why this, with all chunks taken in, is not the snapshot that is meant; empty if it is."""
+        head = self.head
+        if head is None:
+            return "it has no chunk"
+        if (head.index, head.term) != (index, term):
+            return f"it ends at index {head.index} of term {head.term}, not at {index} of {term}"
+        found = (len(self.nodes), len(self.streams), len(self.partitions), len(self.results))
+        told = (head.nodes, head.streams, head.partitions, head.results)
+        if found != told:
+            return f"it holds {found} nodes, streams, partitions and results of {told}"
+        if tuple(sorted(head.voters)) != tuple(sorted(voters)):
+            named = ", ".join(map(str, head.voters))
+            return f"it is of a group whose voters are {named}, and the configuration names others"
+        if head.cluster and cluster and head.cluster != cluster:
+            return "it is of another cluster, which was born from other disks"
+        return ""
+
+
+def _version_of(data: bytes) -> int:
+    """What the head of a chunk says; 0 if it says nothing that can be read."""
+    try:
+        chunk = msgspec.msgpack.decode(data)
+        return int(chunk[0][0])
+    except (msgspec.DecodeError, ValueError, TypeError, IndexError, KeyError):
+        return 0
