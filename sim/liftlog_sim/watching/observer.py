@@ -21,15 +21,11 @@ from liftlog.messages import (
     TIMER_TICK,
     AckPublishes,
     AppendLog,
-    AppendReply,
-    AppendRequest,
     Compacted,
     CompactLog,
     Durable,
     Effect,
     Event,
-    Heartbeat,
-    HeartbeatReply,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -74,14 +70,10 @@ from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.paces import Paces
 from liftlog_sim.watching.retaining import Retaining
 from liftlog_sim.watching.sessions import WholeSessions
-from liftlog_sim.watching.silence import Contacts, ProcessContact
+from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, ProcessContact
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
-
-HEARS_CONTACT = frozenset((AppendReply, HeartbeatReply))
-SAYS_CONTACT = frozenset((AppendRequest, Heartbeat, HeartbeatReply))
-"""Messages of which depends how long a process may serve (N2), or lives on for the controller (R15)."""
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""

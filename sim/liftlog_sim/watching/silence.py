@@ -26,6 +26,8 @@ from liftlog.messages import (
     Heartbeat,
     HeartbeatReply,
     PeerMessage,
+    SnapshotChunk,
+    SnapshotReply,
 )
 from liftlog.types import PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
@@ -33,6 +35,9 @@ from liftlog_sim.truth.invariants import Checks, Violation
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
+HEARS_CONTACT = frozenset((AppendReply, SnapshotReply, HeartbeatReply))
+SAYS_CONTACT = frozenset((AppendRequest, SnapshotChunk, Heartbeat, HeartbeatReply))
+"""Messages of which depends how long a process may serve (N2), or lives on for the controller (R15)."""
 ROUNDS_KEPT = 256
 """Rounds and heartbeats whose sending is remembered; an answer to an older one counts for nothing."""
 TOLERANCE_MS = 0.1
@@ -73,7 +78,7 @@ class ProcessContact:
             self.settle()
         if type(message) is Heartbeat:
             self._note(self._heartbeats, message.sequence)
-        elif type(message) is AppendRequest:
+        elif isinstance(message, (AppendRequest, SnapshotChunk)):
             if message.term != self._term:
                 self._term = message.term
                 self._rounds.clear()
@@ -95,11 +100,14 @@ class ProcessContact:
             node = self._machine.node
             if node is not None and message.incarnation == node.incarnation:
                 self._since_ms = max(self._since_ms, self._heartbeats.get(message.sequence, 0.0))
-        elif type(message) is AppendReply and message.term == self._term and message.counts:
+        elif isinstance(message, (AppendReply, SnapshotReply)) and self._counts(message):
             at_ms = self._rounds.get(message.round, 0.0)
             if at_ms > self._answered.get(sender, 0.0):
                 self._answered[sender] = at_ms
                 self.unsettled = True
+
+    def _counts(self, reply: AppendReply | SnapshotReply) -> bool:
+        return reply.counts and reply.term == self._term
 
     def settle(self) -> None:
         """What voters have answered counts for a controller in office."""
