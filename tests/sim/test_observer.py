@@ -17,6 +17,8 @@ from liftlog.messages import (
     PurgeRequest,
     Received,
     Scrubbed,
+    SnapshotChunk,
+    SnapshotReply,
     TimerFired,
 )
 from liftlog.types import NUMBER_MAX, Entry, OffsetRange
@@ -130,6 +132,23 @@ def test_a_leader_that_goes_on_without_contact_fires() -> None:
     # The node takes itself to be in contact for ever.
     machine.node.session.contact_ms = 1e12
     fires(world, "FencedInTime", lambda: None)
+
+
+def test_who_is_sent_a_snapshot_is_in_contact() -> None:
+    """Seed 580: for a second the only other node that ran answered chunks of a snapshot, and nothing else."""
+    world = running_world(10)
+    machine = next(each for each in world.machines.values() if each.node and each.node.raft.leadership)
+    other = next(number for number in world.machines if number != machine.number)
+    node, contact = machine.node, world.observer._contacts.of(machine)
+    assert node is not None
+    term, later = node.raft.term, 1_000_000
+    contact.sent(SnapshotChunk(term, machine.number, 1, 1, 0, 1, 0, later, b""))
+    contact.heard(other, SnapshotReply(term, other, 1, 0, later, counts=False))
+    contact.settle()
+    held_ms = contact.granted_ms()
+    contact.heard(other, SnapshotReply(term, other, 1, 0, later))
+    contact.settle()
+    assert contact.granted_ms() > held_ms
 
 
 def test_a_session_that_ends_before_its_lease_fires_unless_it_was_never_confirmed() -> None:
