@@ -5,8 +5,8 @@ A block that begins with "$ " is commands with their outputs; a Python block aft
 line whatever differs between machines (times, hashes of the code) or would be too long. A block after the
 comment `<!-- nightly -->` takes long, and is run at night; one after `<!-- shown elsewhere -->` is not run.
 
-`pytest tests/sim/test_simulator_page.py --rewrite` writes anew what has changed, without eliding anything but
-times: shorten it by hand, where it is long.
+`pytest tests/sim/test_simulator_page.py --rewrite` writes anew what has changed, as short as it was: lines
+left out stay left out, and of a list that ends in ", ..." as many items are shown.
 """
 
 from __future__ import annotations
@@ -120,6 +120,34 @@ def without_times(text: str) -> str:
     return text
 
 
+def head(line: str) -> str:
+    """How lines of one kind begin."""
+    return re.split(r"[\d:]|\.\.\.", line, maxsplit=1)[0]
+
+
+def shortened(said: list[str], printed: list[str]) -> list[str]:
+    """What is printed, with left out what the page has left out."""
+    new: list[str] = []
+    place = 0
+    for number, line in enumerate(said):
+        if line == ELIDED:
+            new.append(line)
+            continue
+        rest = range(place, len(printed))
+        found = next((at for at in rest if printed[at] == line), None)
+        if found is None:
+            found = next((at for at in rest if head(printed[at]) == head(line)), None)
+        if found is None:
+            continue
+        if not number or said[number - 1] != ELIDED:
+            new += printed[place:found]
+        items = line.count(", ") if line.endswith(f", {ELIDED}") else 0
+        text = printed[found]
+        new.append(", ".join([*text.split(", ")[:items], ELIDED]) if items else text)
+        place = found + 1
+    return new if said and said[-1] == ELIDED else new + printed[place:]
+
+
 def hold(nightly: bool, rewrite: bool) -> None:
     """Run the page; by day without what takes long."""
     page = PAGE.read_text()
@@ -130,7 +158,8 @@ def hold(nightly: bool, rewrite: bool) -> None:
         if matches(each.output, printed):
             continue
         wrong.append(f"line {each.line + 1}: {each.command}\n{printed}")
-        new = [each.indent + line.rstrip() for line in without_times(printed).strip("\n").splitlines()]
+        now = [line.rstrip() for line in without_times(printed).strip("\n").splitlines()]
+        new = [each.indent + line for line in shortened(each.output, now)]
         lines[each.line + 1 : each.line + 1 + len(each.output)] = new
     if rewrite and wrong:
         PAGE.write_text("\n".join(lines) + "\n")
@@ -170,6 +199,13 @@ def test_the_page_has_a_step_for_each_part_of_a_study_and_elides_times() -> None
     assert sum(command.startswith("liftlog sim") for command in commands) >= 12
     for one in shown(PAGE.read_text()):
         assert without_times("\n".join(one.output)) == "\n".join(one.output), f"{one.command}: elide times"
+
+
+def test_what_is_written_anew_is_as_short_as_before() -> None:
+    said = ["a 1", "...", "list: 1, 2, ...", "...", "end 5"]
+    printed = ["a 2", "x", "list: 3, 4, 5, 6", "y", "z", "end 7", "more"]
+    assert shortened(said, printed) == ["a 2", "...", "list: 3, 4, ...", "...", "end 7", "more"]
+    assert shortened([], ["a", "b"]) == ["a", "b"] and shortened(["..."], ["a", "b"]) == ["..."]
 
 
 def test_what_differs_is_seen() -> None:
