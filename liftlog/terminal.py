@@ -9,6 +9,10 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
+from rich.table import Table
+
+WIDEST = 400
+"""Columns that a table of figures may take."""
 
 
 def printable(data: bytes) -> str:
@@ -25,6 +29,15 @@ def printable(data: bytes) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode()
+
+
+def print_figures(console: Console, table: Table) -> None:
+    """The whole table: where it is wider than the terminal, or a file's 80 columns, no figure is cut."""
+    width = console.width
+    needed = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
+    console.width = max(width, needed)
+    console.print(table)
+    console.width = width
 
 
 class Activity:

@@ -26,7 +26,7 @@ from liftlog.bench.rounds import System
 from liftlog.bench.sick_command import add_sick
 from liftlog.bench.storage_command import add_storage
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -134,7 +134,7 @@ def _print_stops(stops: list[Stop]) -> None:
             str(stop.refused),
             str(stop.unknown),
         )
-    console.print(table)
+    print_figures(console, table)
     found = summary_of(stops)
     console.print(
         f"writes stop for {found['gap_p50_ms']:.0f} ms (median), {found['gap_max_ms']:.0f} ms at most. "
@@ -209,7 +209,7 @@ def _print(
             f"{summary.memory_peak_mb:.0f}",
             f"{summary.disk_bytes_per_message:.0f}",
         )
-    console.print(table)
+    print_figures(console, table)
     for name, ratio in ratios.items():
         worse = (
             ", ".join(f"{cost} x{factor}" for cost, factor in ratio["worse"].items()) or "nothing measured"

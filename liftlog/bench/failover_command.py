@@ -17,7 +17,7 @@ from rich.table import Table
 from liftlog.bench.failover import LiftlogVictim, Outage, Victim, load_of, measure_kills, summary_of_kills
 from liftlog.bench.jetstream_victim import JetStreamVictim
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -79,5 +79,5 @@ def _print(found: dict[str, list[Outage]]) -> None:
         shown = ["" if figure is None else f"{figure:,.0f}" for figure in figures]
         counts = (sum(kill.both for kill in kills), sum(kill.overwritten for kill in kills))
         table.add_row(name, str(len(kills)), *shown, *map(str, counts))
-    console.print(table)
+    print_figures(console, table)
     console.print(NOTES, soft_wrap=True)

@@ -34,7 +34,7 @@ from liftlog.bench.openloop import OpenLoad
 from liftlog.bench.percentile_plot import Panel, percentile_picture
 from liftlog.commands.breakdownview import BreakdownView, compare
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -271,7 +271,7 @@ def _print(
     for name, one in systems.items():
         values = [_short(one.latency_ms(p)) for p in SHOWN] if one.valid else ["-"] * len(SHOWN)
         table.add_row(name, *values, f"{one.median(lambda found: found.acked_per_s):,.0f}")
-    console.print(table)
+    print_figures(console, table)
     table = _table(options, "p50/p99 as a multiple of theirs; costs", *COMPARED_WITH, "CPU", "late")
     references = (NAMES["answer"], NAMES["sync"], "jetstream-default-")
     for name, compared in _ratios(systems).items():
@@ -284,7 +284,7 @@ def _print(
             f"{servers:.0f}+{generator:.0f}",
             _short(one.median(lambda found: found.late_ms.get("p99", 0.0))),
         )
-    console.print(table)
+    print_figures(console, table)
     for name, one in systems.items():
         if one.troubles:
             counted = "counts as slower than any" if one.valid else "no result"

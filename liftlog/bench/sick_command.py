@@ -15,12 +15,9 @@ from rich.table import Table
 
 from liftlog.bench.sick import CASES, LEARNING_S, SYNC_MS, SickCase, SickFinding, measure_case
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
-
-WIDTH = 100
-"""Columns of text, whatever the terminal has: a table with holes says nothing."""
 
 
 def add_sick(kinds: Any) -> None:
@@ -73,7 +70,7 @@ def run_sick(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace, found: list[SickFinding]) -> None:
-    console = Console(file=sys.stdout, highlight=False, width=WIDTH)
+    console = Console(file=sys.stdout, highlight=False)
     title = f"{options.rate:g} messages a second, one node sick for {options.seconds:g} s"
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
     table.add_column("sick", no_wrap=True)
@@ -91,7 +88,7 @@ def _print(options: argparse.Namespace, found: list[SickFinding]) -> None:
             str(each.isr_changes),
             str(each.unanswered + each.refused),
         )
-    console.print(table)
+    print_figures(console, table)
     console.print(
         f"Milliseconds from when a message was due. sick: what was due from {LEARNING_S:g} s after its "
         "beginning on; times: its p99 by that before. no ack for: the longest time between two acks while "

@@ -29,7 +29,7 @@ from liftlog.bench.storage_life import (
 )
 from liftlog.bench.store import Folders
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -228,7 +228,7 @@ def _print(results: Results, targets: list[BenchTarget], folder: Path) -> None:
     _add_row(table, "send to a socket", results.send, "liftlog")
     for record_bytes, figures in results.compaction.items():
         _add_row(table, f"compaction {record_bytes} B", figures, "liftlog")
-    console.print(table)
+    print_figures(console, table)
     for opened in results.opened:
         console.print(
             f"open {opened.log_bytes / 1e9:.2f} GB, {opened.segments} segments: {opened.seconds:.3f} s; "

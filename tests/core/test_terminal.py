@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 from liftlog.commands.pubsub import _print_record
-from liftlog.terminal import printable
+from liftlog.terminal import print_figures, printable
 from liftlog.types import Record
 
 
@@ -39,3 +42,18 @@ def test_sub_escapes_unless_asked_for_raw_bytes(capfdbinary: pytest.CaptureFixtu
     assert b"\x1b" not in capfdbinary.readouterr().out
     _print_record(argparse.Namespace(raw=True, json=False), 0, record)
     assert capfdbinary.readouterr().out == b"\x1b]0;owned\x07\n\n"
+
+
+def test_no_figure_of_a_table_is_cut_where_lines_are_short() -> None:
+    table = Table()
+    for column in range(12):
+        table.add_column(f"column {column}", justify="right", no_wrap=True)
+    table.add_row(*(f"{column:,}" for column in range(5_000_000, 5_000_012)))
+    file = io.StringIO()
+    console = Console(file=file, width=80)
+    print_figures(console, table)
+    console.print("what follows", "is as wide as before " * 5)
+    shown = file.getvalue()
+    assert all(f"{column:,}" in shown for column in range(5_000_000, 5_000_012))
+    assert "column 11" in shown
+    assert max(map(len, shown.splitlines()[-2:])) <= 80
