@@ -23,6 +23,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate
+from operator import attrgetter
 
 import msgspec
 
@@ -62,6 +63,8 @@ from liftlog.types import (
     TailState,
     invariant,
 )
+
+_base_offset, _end_offset = attrgetter("base_offset"), attrgetter("end_offset")
 
 
 class StorageOptions(msgspec.Struct, frozen=True):
@@ -360,7 +363,7 @@ class Log:
 
     def _cut(self, segment: Segment, offset: int) -> None:
         position, header = self._reader.find(segment, offset)
-        records, greatest_ms = self._reader.cut_facts(segment, position)
+        records, greatest_ms = self._reader.cut_facts(segment, position, header.base_offset)
         if header.base_offset == offset:
             self._file.truncate(position)
             self._file.sync()
@@ -603,9 +606,7 @@ class Log:
             self._finish_reset()
             self.failure = None
             return self
-        self._file.close()
-        had = self.leo
-        keep_below = max(keep_below, self.log_start)
+        had, keep_below = self.leo, max(keep_below, self.log_start)
         count = max(1, bisect_right(self._segments, keep_below, key=_base_offset))
         kept, old = self._segments[: count - 1], self._segments[count - 1]
         last = Segment(self.id, old.path, old.base_offset, self._indexes)
@@ -615,6 +616,12 @@ class Log:
         if last.end_offset < min(keep_below, had):
             # The next start would find a shorter log without a bad byte: it must know better.
             remember_verdict(self._disk, self.id, TailState.DAMAGED, rewrite=True)
+        if last.end_offset < self.log_start:
+            # As at a start: the file's damage begins below the log's.
+            self.reset(self.log_start, self._start.epochs)
+            self.failure, self.tail = None, TailState.DAMAGED
+            return self
+        self._file.close()
         remove_segments_after(self._disk, last)
         remove_if_there(self._disk, last.index_path)
         self._indexes.forget(old)
@@ -640,11 +647,3 @@ class Log:
     def bytes(self) -> int:
         """Bytes of all segment files."""
         return sum(segment.size for segment in self._segments)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
-
-
-def _end_offset(segment: Segment) -> int:
-    return segment.end_offset

@@ -194,8 +194,12 @@ class SegmentReader:
             raise BadBytes(segment.path, cursor.position, f"the segment ends before {segment.end_offset}")
         return None
 
-    def cut_facts(self, segment: Segment, position: int) -> tuple[int, int]:
-        """Records before `position`, and their greatest timestamp. Raises BadBytes, DiskError."""
+    def cut_facts(self, segment: Segment, position: int, offset: int) -> tuple[int, int]:
+        """Records before the batch of `offset` at `position`, and their greatest timestamp, or a later one.
+
+        Only what verifies is counted: the head of a damaged batch may say anything. Raises UnsupportedBatch,
+        DiskError.
+        """
         index = segment.index
         number = bisect_right(index.positions, position) - 1
         if number < 0 or position == 0:
@@ -204,13 +208,18 @@ class SegmentReader:
         records = segment.records
         with self.opened(segment) as file:
             cursor = self._cursor(file, segment, number)
-            while not cursor.at_end:
-                header = cursor.header()
-                if cursor.position >= position:
-                    records -= header.records
-                elif header.records:
-                    greatest_ms = max(greatest_ms, header.last_timestamp_ms)
-                cursor.advance(header)
+            try:
+                while not cursor.at_end:
+                    header, _ = cursor.take()
+                    if cursor.position >= position:
+                        records -= header.records
+                    elif header.records:
+                        greatest_ms = max(greatest_ms, header.last_timestamp_ms)
+                    cursor.advance(header)
+            except BadBytes:
+                kept = Segment(segment.log, segment.path, segment.base_offset, self._indexes)
+                lost = any(_offsets(one) for one, _ in scan_past_damage(file, kept, 0, offset))
+                return kept.records, segment.greatest_ms if lost else kept.greatest_ms
         return records, greatest_ms
 
     def _opened(self, header: Header, frame: bytes) -> Batch:

@@ -172,8 +172,9 @@ class LogModel:
             self._begin_anew(job.start, job.epochs)
         elif isinstance(job, RepairLog):
             self.repairing = job.range
-            # What a peer sends may lack tombstones that it has dropped.
-            self.dropped_below.raise_to(job.range.end)
+            # What a peer sends may lack tombstones that it has dropped. After a crash no more is found than in
+            # which segment: wherever that ends.
+            self.dropped_below.raise_to(self.end)
             self.clean_point.lower_to(job.range.start)
         elif isinstance(job, TrashLog) or (isinstance(job, OpenLog) and (job.fresh or not self.exists)):
             self._begin_anew(0, ())
@@ -326,11 +327,13 @@ class LogModel:
 
     def _problem(self, found: Found) -> str:
         summary = found.summary
+        # Of what lies below the log start nobody is told anything.
+        dropped_below = max(summary.dropped_below, min(self.dropped_below.low, summary.log_start))
         for name, span, value in (
             ("log start", self.start, summary.log_start),
             ("LEO", self.leo, summary.leo),
             ("clean point", self.clean_point, summary.clean_point),
-            ("dropped_below", self.dropped_below, summary.dropped_below),
+            ("dropped_below", self.dropped_below, dropped_below),
         ):
             if not span.holds(value):
                 return f"{name} is {value}, possible is {span}"

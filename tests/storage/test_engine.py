@@ -15,6 +15,7 @@ from liftlog.messages import (
     LogRead,
     LookupTime,
     MetadataStalled,
+    MoveLogStart,
     ReadLog,
     RebuildLog,
     RetryMetadata,
@@ -358,6 +359,30 @@ def test_a_rebuild_that_finds_damage_below_what_it_should_keep_tells_so_after_a_
     assert kept < 40 and event.summary.tail is TailState.DAMAGED
     engine, recovered = restart(disk)
     assert (recovered.logs[0].leo, recovered.logs[0].tail) == (kept, TailState.DAMAGED)
+
+
+def test_a_rebuild_whose_damage_begins_below_the_log_start_begins_anew_there_as_a_start_does() -> None:
+    """It ended below its own log start, and the next start found more than the group had been told of.
+
+    Simulator seed 2463.
+    """
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 4, size=1)
+    run(engine, MoveLogStart(LOG, 2))
+    disk.flip(segments(disk)[0], 100, 3)
+    (event,) = run(engine, RebuildLog(LOG, 4))
+    assert isinstance(event, LogOpened)
+    told = event.summary
+    assert (told.log_start, told.leo, told.tail) == (2, 2, TailState.DAMAGED)
+    engine, recovered = restart(disk)
+    found = recovered.logs[0]
+    assert (found.log_start, found.leo, found.tail) == (2, 2, TailState.DAMAGED)
+    assert found.epochs == told.epochs
+    open_log(engine)
+    run(engine, append(2, [b"new"], 9, 2))
+    assert values(engine, offset=2) == [b"new"]
 
 
 def test_a_rebuild_that_fails_can_be_tried_again_and_fills_no_disk() -> None:

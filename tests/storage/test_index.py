@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liftlog.format import decode_records, encode_records, encode_sparse
+from liftlog.format import compress, decode_records, encode_records, encode_sparse
 from liftlog.messages import AppendLog, LookupTime, MoveLogStart, ReadLog, TimeFound, TruncateLog
 from liftlog.storage import index as index_module
 from liftlog.storage.creation import create_log
@@ -41,6 +41,8 @@ from tests.storage.storage_harness import (
     values,
 )
 
+COUNT_POSITION = 40
+"""Of a batch's number of offsets, in its frame."""
 PATH = f"streams/7/0/{0:020d}.index"
 
 
@@ -418,3 +420,26 @@ def test_C3_a_segment_cut_behind_damage_has_no_unknown_time_for_its_greatest() -
     written.log.truncate(6)
     (segment,) = written.log.sealed
     assert segment.end_offset == 6 and 5 <= segment.greatest_ms <= 7
+
+
+@pytest.mark.parametrize("bad", range(3, 6))
+def test_a_damaged_head_says_nothing_of_how_many_records_a_cut_leaves(bad: int) -> None:
+    """Its count was believed: the segment had fewer records than none. Simulator seed 1231."""
+    disk = new_disk()
+    log = create_log(disk, LOG, LogOptions(segment_bytes=0, segment_records=8))
+    batches = []
+    for offset in range(6):
+        batch = encode_records(LOG, 1, [_record(offset)])
+        batches.append(compress(LOG, batch, "zstd"))
+    log.append(batches)
+    log.sync()
+    start = sum(len(batch.data) for batch in batches[:bad])
+    disk.flip(segments(disk)[0], start + COUNT_POSITION + 2, 3)
+    log.truncate(3)
+    assert (log.segment_of(3).records, log.segment_of(3).greatest_ms) == (3, 2)
+    log.append([encode_records(LOG, 1, [_record(offset) for offset in range(3, 9)])])
+    assert [segment.records for segment in log.sealed] == [3]
+
+
+def _record(offset: int) -> Record:
+    return Record(offset, offset, b"s", b"", b"", None, b"." * 400)

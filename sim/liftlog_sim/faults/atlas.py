@@ -55,7 +55,9 @@ class Harm(msgspec.Struct, frozen=True):
     log: PartitionId
     range: OffsetRange
     held_below: int = FOREVER
-    """End of the offsets that lay there when it was damaged: harmless once the log starts behind them."""
+    """End of the offsets that lay there when it was damaged: harmless once the log starts behind them, unless
+    that is in the last segment, all of which a start cuts off from there.
+    """
 
 
 def log_of(path: str) -> PartitionId | None:
@@ -144,9 +146,9 @@ class Atlas:
         if not harm.path:
             return True
         log_start = self._account.log_starts.get((machine.number, harm.log), 0)
-        if harm.held_below <= log_start:
-            return False
         final = final_path(harm.path)
+        if harm.held_below <= log_start and segment_paths(machine.disk, harm.log)[-1:] != [final]:
+            return False
         if any(
             final_path(path) == final and low < harm.end and harm.start < high for path, low, high in present
         ):
