@@ -10,6 +10,7 @@ from liftlog.messages import (
     FetchReply,
     Forward,
     LogRead,
+    LogStartMoved,
     LookupTime,
     OffsetRequest,
     PurgeRequest,
@@ -532,6 +533,30 @@ def test_D5_an_upkeep_job_that_is_refused_is_done_later_and_costs_nothing_else()
     assert world.run_until(lambda: all(world.replica(node, partition).log_start == 4 for node in world.nodes))
     assert world.replica(leader, partition).epoch == epoch
     assert moves["asked"] == 2
+
+
+def test_D5_a_copy_whose_write_is_refused_while_its_log_start_moves_knows_where_it_begins() -> None:
+    """It went on to say that it had what storage had let go, and a lookup by time found too late an offset.
+
+    Simulator seed 5059.
+    """
+    world, partition = ready(6, World(**{**SLOW, "retention_check_ms": 3000}), retention_messages=2)
+    leader = world.leader(partition)
+    store = world._store
+    begins = []
+
+    def refuse(node: int, job: Any) -> None:
+        if node == leader and isinstance(job, RetainLog) and not begins:
+            begins.append(world.replica(leader, partition).log_start)
+            world.post(node, StorageFailed(partition, Ticket(1 << 40), False, "no space left"), 0.001)
+            world.post(node, LogStartMoved(partition, 4), 0.002)
+        elif not (node == leader and isinstance(job, RebuildLog)):
+            store(node, job)
+
+    world._store = refuse  # type: ignore[method-assign]
+    assert world.run_until(lambda: world.replica(leader, partition).state == "failed")
+    assert world.run_until(lambda: world.replica(leader, partition).log_start == 4)
+    assert world.replica(leader, partition).state == "failed" and begins == [0]
 
 
 def test_R5_a_failed_sync_in_an_upkeep_job_ends_the_leadership_and_a_refused_reopening_is_repeated() -> None:

@@ -172,8 +172,8 @@ class LogModel:
             self._begin_anew(job.start, job.epochs)
         elif isinstance(job, RepairLog):
             self.repairing = job.range
-            # What a peer sends may lack tombstones that it has dropped. After a crash no more is found than in
-            # which segment: wherever that ends.
+            # What a peer sends may lack tombstones that it has dropped. After a crash no more is known than in
+            # which segment that is: wherever it ends.
             self.dropped_below.raise_to(self.end)
             self.clean_point.lower_to(job.range.start)
         elif isinstance(job, TrashLog) or (isinstance(job, OpenLog) and (job.fresh or not self.exists)):

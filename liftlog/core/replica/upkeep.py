@@ -23,7 +23,7 @@ stays true for ever, and a replica keeps the greatest that it has heard, across 
 
 from __future__ import annotations
 
-from liftlog.core.replica.state import READY, LogState
+from liftlog.core.replica.state import FAILED, READY, LogState
 from liftlog.messages import (
     Compacted,
     CompactLog,
@@ -185,7 +185,9 @@ class Upkeep:
         self.busy = self.job_outdated = self.compacting = False
 
     def moved(self, event: LogStartMoved) -> None:
-        if self._answered():
+        """A copy that failed meanwhile may serve reads (D5): it too begins where its storage says."""
+        failed = self.log.state == FAILED and not self.job_outdated
+        if self._answered() or failed:
             self.log.start_moved(event.log_start)
 
     def compacted(self, event: Compacted) -> bool:

@@ -232,6 +232,10 @@ class Observer:
         if summary.damage:
             self.count("damaged opens")
             self._must_be_struck(machine, summary.log, f"{summary.damage[0]}")
+        if summary.leo and not summary.epochs:
+            # Nothing is left but where it begins, and the history before that is gone as well.
+            self._must_be_struck(machine, summary.log, "its whole history")
+            self._end_refining()
         self._log_starts.opened(machine, summary, self._exempt(machine))
         self.compacting.clean_point(machine, summary.log, summary.clean_point)
 
