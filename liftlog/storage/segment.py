@@ -467,31 +467,34 @@ def scan_past_damage(
 def _next_good(file: DiskFile, segment: Segment, start: int, limit: int) -> tuple[int, int] | None:
     """Position and base offset of the batch at or behind `start` with which the segment goes on.
 
-    The first one that verifies and may follow, unless it was misdirected to where it lies (D1): more batches
-    behind it, which continue the segment too, contradict it than go with it. Simulator seed 858.
+    The first one that verifies and may follow, unless it was misdirected to where it lies (D1): it is one of
+    batches in a row, and other rows behind it, which continue the segment too and contradict it, hold more
+    offsets. They need not be more batches: what was misdirected may have been cut off since, and its offsets
+    been written anew. Simulator seeds 858 and 5413.
     """
     for position, header in _good_batches(file, segment, start, limit):
-        count, end, behind = _run(file, segment, position, header)
-        for _, other in _good_batches(file, segment, behind, limit):
-            if other.base_offset >= end or count < 0:
+        end, behind = _run(file, segment, position, header)
+        others = 0
+        for place, other in _good_batches(file, segment, behind, limit):
+            if other.base_offset >= end:
                 break
-            count -= 1
-        if count >= 0:
+            if place >= behind:
+                its_end, behind = _run(file, segment, place, other)
+                others += its_end - other.base_offset
+        if others <= end - header.base_offset:
             return position, header.base_offset
     return None
 
 
-def _run(file: DiskFile, segment: Segment, position: int, header: Header) -> tuple[int, int, int]:
-    """The good batches in a row from one on: how many, the offset and the position behind them."""
+def _run(file: DiskFile, segment: Segment, position: int, header: Header) -> tuple[int, int]:
+    """The good batches in a row from one on: the offset and the position behind them."""
     cursor = Cursor(file, segment, position, UNKNOWN, file.size())
     cursor.advance(header)
-    count = 1
     with suppress(BadBytes, UnsupportedBatch):
         while not cursor.at_end:
             header, _ = cursor.take()
             cursor.advance(header)
-            count += 1
-    return count, cursor.offset, cursor.position
+    return cursor.offset, cursor.position
 
 
 def _good_batches(file: DiskFile, segment: Segment, start: int, limit: int) -> Iterator[tuple[int, Header]]:

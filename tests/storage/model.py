@@ -172,7 +172,7 @@ class LogModel:
             self._begin_anew(job.start, job.epochs)
         elif isinstance(job, RepairLog):
             self.repairing = job.range
-            # What a peer sends may lack tombstones that it has dropped. After a crash no more is known than in
+            # What a peer sends may lack tombstones that it has dropped. After a crash it is only known in
             # which segment that is: wherever it ends.
             self.dropped_below.raise_to(self.end)
             self.clean_point.lower_to(job.range.start)
