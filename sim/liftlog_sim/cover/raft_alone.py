@@ -81,7 +81,7 @@ class RaftDisk:
                 raise TypeError(f"Raft submitted {job!r}")
 
 
-class RaftSteps:
+class RaftAlone:
     """A Raft as the interpreter knows nodes."""
 
     def __init__(self, raft: Raft, effects: list[Effect]) -> None:
@@ -148,7 +148,7 @@ class RaftProcess:
             base=disk.base,
         )
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
-        self._interpreter = Interpreter(RaftSteps(self.raft, effects), ports, [stepped])
+        self._interpreter = Interpreter(RaftAlone(self.raft, effects), ports, [stepped])
 
     @property
     def held(self) -> list[Send]:

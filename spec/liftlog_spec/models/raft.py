@@ -138,6 +138,13 @@ class Raft(Model):
         entries = s.KeepsEntries(image, m.term, m.index, m.index_term)
         return If(m.kind == "ack", entries, s.KeepsVote(image, m.term, vote))
 
+    def enough(s, n, members):
+        """A quorum, in the eyes of `n`: raft_steps.py knows more than one."""
+        return s.Quorum(members)
+
+    def may_stand(s, n):
+        return ~s.barred[n]
+
     def message(s, kind, source, to, term, index=0, index_term=0, entries=(), commit=0):
         return {
             "kind": kind,
@@ -171,7 +178,7 @@ class Raft(Model):
     @action
     def Campaign(s, n: Node):
         """A timeout: a new term, a vote for oneself; others are asked once that is on disk (M1a)."""
-        when(s.role[n] != "leader", ~s.barred[n], s.campaigns < s.Campaigns, s.term[n] < s.Terms)
+        when(s.role[n] != "leader", s.may_stand(n), s.campaigns < s.Campaigns, s.term[n] < s.Terms)
         term = s.term[n] + 1
         s.campaigns = s.campaigns + 1
         s.role[n] = "candidate"
@@ -207,7 +214,7 @@ class Raft(Model):
     def BecomeLeader(s, n: Node):
         """A quorum has voted for it; its own vote counts once it is on disk (M1a)."""
         when(s.role[n] == "candidate", s.disk[n].term == s.term[n], s.disk[n].vote == n)
-        when(s.Quorum(such_that(s.Node, lambda voter: Or(voter == n, s.Voted(voter, n)))))
+        when(s.enough(n, such_that(s.Node, lambda voter: Or(voter == n, s.Voted(voter, n)))))
         s.role[n] = "leader"
 
     @action
@@ -282,7 +289,7 @@ class Raft(Model):
         else:
             own = prefix(s.disk[n].log, index) == prefix(s.log[n], index)
         has_it = such_that(s.Node, lambda other: If(other == n, own, s.Acknowledged(other, n, index)))
-        when(s.Quorum(has_it))
+        when(s.enough(n, has_it))
         s.commit[n] = index
         longer = And(index > size(s.decided), prefix(s.log[n], size(s.decided)) == s.decided)
         s.decided = If(longer, prefix(s.log[n], index), s.decided)
@@ -302,7 +309,7 @@ class Raft(Model):
         s.messages = union(s.messages, leaving)
         s.held[n] = difference(s.held[n], leaving)
 
-    def forget(s, n, term, vote, log, barred):
+    def forget(s, n, term, vote, log, barred, commit=0):
         """Memory is gone; what is found is on the disk (R7)."""
         s.term[n] = term
         s.vote[n] = vote
@@ -310,7 +317,7 @@ class Raft(Model):
         s.barred[n] = barred
         s.disk[n] = {"term": term, "vote": vote, "log": log, "barred": barred}
         s.role[n] = "follower"
-        s.commit[n] = 0
+        s.commit[n] = commit
         s.writes[n] = []
         s.held[n] = []
 
@@ -319,10 +326,9 @@ class Raft(Model):
         """The disk after so many of the writes under way."""
         return If(written == 0, s.disk[n], s.writes[n][written - 1])
 
-    @action
-    def Restart(s, n: Node, voted: Written, logged: Written, length: Index):
-        """A crash: `voted` writes have reached the file of term and vote, `logged` the log, of which the last
-        perhaps in part. A log that is newer than the remembered term says which term it was.
+    def crash(s, n, voted, logged, length, commit=0):
+        """`voted` writes have reached the file of term and vote, `logged` the log, of which the last perhaps
+        in part. A log that is newer than the remembered term says which term it was.
         """
         when(s.restarts < s.Restarts, voted <= size(s.writes[n]), logged <= size(s.writes[n]))
         state, whole, before = s.After(n, voted), s.After(n, logged).log, s.After(n, logged - 1).log
@@ -333,7 +339,12 @@ class Raft(Model):
         behind = s.LastTerm(log) > state.term
         term = maximum(s.LastTerm(log), state.term)
         s.restarts = s.restarts + 1
-        s.forget(n, term, If(behind, None, state.vote), log, state.barred)
+        s.forget(n, term, If(behind, None, state.vote), log, state.barred, commit)
+
+    @action
+    def Restart(s, n: Node, voted: Written, logged: Written, length: Index):
+        """A crash, with as much of what was under way on the disk as can be."""
+        s.crash(n, voted, logged, length)
 
     @action
     def LoseDisk(s, n: Node):

@@ -24,24 +24,6 @@ class RaftRestarts(Raft):
 
     @action
     def Restart(s, n: Node, voted: Written, logged: Written, length: Index, kept: Kept):
-        """A crash, as in raft.py. So many entries are `kept` in a snapshot, which is of what was committed.
-        """
-        when(s.restarts < s.Restarts, voted <= size(s.writes[n]), logged <= size(s.writes[n]))
-        state, whole, before = s.After(n, voted), s.After(n, logged).log, s.After(n, logged - 1).log
-        when(length <= size(whole), kept <= length, kept <= s.commit[n])
-        partly = Or(length >= size(before), before[length] != whole[length])
-        when(Or(length == size(whole), And(logged > 0, partly)))
-        log = prefix(whole, length)
-        behind = s.LastTerm(log) > state.term
-        term = maximum(s.LastTerm(log), state.term)
-        s.restarts = s.restarts + 1
-        vote = If(behind, None, state.vote)
-        s.term[n] = term
-        s.vote[n] = vote
-        s.log[n] = log
-        s.barred[n] = state.barred
-        s.disk[n] = {"term": term, "vote": vote, "log": log, "barred": state.barred}
-        s.role[n] = "follower"
-        s.commit[n] = kept
-        s.writes[n] = []
-        s.held[n] = []
+        """A crash, as in raft.py. So many entries are `kept` in a snapshot: they were committed."""
+        when(kept <= length, kept <= s.commit[n])
+        s.crash(n, voted, logged, length, kept)

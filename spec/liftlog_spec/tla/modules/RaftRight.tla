@@ -202,8 +202,7 @@ Sync(n) ==
     /\ held' = [held EXCEPT ![n] = (held[n] \ {m \in held[n] : Backed(writes[n][0 + 1], m)})]
     /\ UNCHANGED <<term, vote, log, barred, role, commit, decided, decisions, campaigns, appends, restarts, losses>>
 
-\* A crash: `voted` writes have reached the file of term and vote, `logged` the log, of which the last perhaps
-\* in part. A log that is newer than the remembered term says which term it was.
+\* A crash, with as much of what was under way on the disk as can be.
 Restart(n, voted, logged, length) ==
     /\ (restarts < Restarts)
     /\ (voted <= Len(writes[n]))
