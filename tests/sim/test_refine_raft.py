@@ -36,18 +36,18 @@ def test_elections_crashes_and_replication_are_explained(gear: str) -> None:
     raise AssertionError("no seed has elections, crashes and replication")
 
 
-def test_a_lost_disk_is_one_of_the_models() -> None:
+def test_a_replaced_disk_is_another_server() -> None:
     """Of the first seeds with wipes one replaces a voter's disk, and one sets it back."""
     lost = set_back = withheld = 0
     for seed in range(40):
         result = run_seed(RunOptions(seed=seed, profile="wipes", duration_s=20, refine=True))
         assert result.good, f"{result.finding}\nreplay with: {result.replay}"
-        lost += result.refined.get("Raft LoseDisk", 0)
+        lost += result.refined.get("Raft disks replaced", 0)
         withheld += result.refined.get("Raft Withhold", 0)
-        set_back += result.refined.get("outside: Raft, a voter's disk set back or damaged", 0)
+        set_back += result.refined.get("outside: Raft, a disk set back or damaged", 0)
         if lost and set_back and withheld:
             return
-    raise AssertionError(f"{lost} disks lost, {set_back} set back, {withheld} votes withheld")
+    raise AssertionError(f"{lost} disks replaced, {set_back} set back, {withheld} votes withheld")
 
 
 def test_one_voter_alone_is_explained() -> None:

@@ -23,7 +23,9 @@ from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, 
 from liftlog.trace.raft_recorder import RaftRecorder, letter_of
 from liftlog.types import NO_MUTANTS, Mutants
 from liftlog_spec.lang.types import SpecError
-from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement, _stepper
+from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
+from liftlog_spec.refine.raft_group import _stepper
+from liftlog_spec.refine.raft_members import Disks, config_text
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_raft_mutants import NAMES, TABLE, Schedule
 from tests.core.test_raft_random import FAULTS, FAULTS_AND_WIPES, RANDOM, Action, play, schedules
@@ -37,7 +39,7 @@ class RefinedGroup(Group):
     def __init__(
         self, size: int, mutants: Mutants = NO_MUTANTS, learners: int = 0, born: bool = True
     ) -> None:
-        self.checker = RaftChecker(range(1, size + 1))
+        self.checker = RaftChecker(range(1, size + 1), range(size + 1, size + learners + 1))
         self.lines: list[RaftStep] = []
         self._recorders: dict[int, RaftRecorder] = {}
         super().__init__(size, mutants, learners, born)
@@ -115,8 +117,9 @@ def test_one_long_schedule_takes_every_action() -> None:
     group.wipe(3)
     group.restart(3)
     checker = group.checker
-    assert [name for name, times in checker.actions.items() if not times] == []
+    assert [name for name, times in checker.actions.items() if not times] == ["Add", "Promote", "Remove"]
     assert checker.outside == {}
+    assert checker.replaced == 1
     assert 0 < checker.stutters < checker.steps
 
 
@@ -136,7 +139,7 @@ def test_the_correct_code_is_explained_under_the_same_schedule(
     schedule(RefinedGroup(size))
 
 
-def test_learners_are_left_out_and_counted() -> None:
+def test_learners_are_servers_that_do_not_count() -> None:
     group = RefinedGroup(3, learners=1)
     group.elect(1)
     group.propose(1, b"x")
@@ -144,7 +147,167 @@ def test_learners_are_left_out_and_counted() -> None:
     group.tick(times=10)
     group.settle()
     assert len(group.raft(4).log) == 2
-    assert group.checker.outside["step of a learner"] > 0
+    assert group.checker.outside == {}
+    assert group.checker.state[group.checker._log_at][3] == (1, 1)
+
+
+# -- members -----------------------------------------------------------------------------------------------
+
+
+class ChangingGroup(RefinedGroup):
+    """Three voters and a learner, whose core knows of no change. Entries are ordinary ones, of which the
+    checker is told that they change the members; so it follows as long as both have the same quorums.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(3, learners=1)
+        self.elect(1)
+        self.settle()
+
+    def propose_members(self, voters: str, learners: str = "") -> None:
+        """The leader's next entry says that. Nodes by their digits."""
+        last = self.raft(1).raft_log.last_index
+        self.checker.tell(last + 1, self.raft(1).term, self.named(voters), self.named(learners))
+        self.propose(1, b"")
+
+    def named(self, nodes: str) -> Disks:
+        return tuple((int(node), self.disks[int(node)].disk_id) for node in nodes)
+
+    def members(self) -> str:
+        """What node 1 goes by, in the model."""
+        checker = self.checker
+        log = checker.state[checker._log_at][0]
+        config = checker._steps.evaluate("ConfigAt", (log, len(log)), checker.state)
+        return config_text(config, checker._servers.name)
+
+
+def test_members_are_added_promoted_and_removed() -> None:
+    group = ChangingGroup()
+    for voters, learners in [("123", "4"), ("12", "4"), ("124", ""), ("12", "")]:
+        group.propose_members(voters, learners)
+        # What votes in the core and in the model alike.
+        group.network[:] = [packet for packet in group.network if {packet.sender, packet.to} != {1, 3}]
+        group.settle()
+    assert group.raft(1).commit == 5
+    assert group.members() == "voters node 1, node 2"
+    checker = group.checker
+    assert [checker.actions[name] for name in ("Add", "Promote", "Remove")] == [1, 1, 2]
+
+
+def test_a_disk_in_the_place_of_another_is_added_as_another_server() -> None:
+    group = ChangingGroup()
+    group.propose_members("12")
+    group.settle()
+    group.crash(3)
+    group.wipe(3)
+    group.restart(3)
+    group.settle()
+    group.propose_members("12", "3")
+    group.settle()
+    assert group.members() == f"voters node 1, node 2, learners node 3 (disk {group.disks[3].disk_id})"
+    assert group.checker.replaced == 1
+
+
+def test_a_disk_that_comes_back_is_the_server_that_it_was() -> None:
+    group = ChangingGroup()
+    former = group.disks[3]
+    for disk in (None, former):
+        group.crash(3)
+        if disk is None:
+            group.wipe(3)
+        else:
+            group.disks[3] = disk
+        group.restart(3)
+        group.settle()
+    assert group.checker.outside == {}
+    assert (group.checker.replaced, group.checker.actions["Restart"]) == (1, 1)
+
+
+def test_a_change_needs_the_one_before_to_be_committed() -> None:
+    group = ChangingGroup()
+    group.propose_members("123", "4")
+    with pytest.raises(RaftDisagreement, match=r"Remove is refused at raft_steps.py.*Newest"):
+        group.propose_members("12", "4")
+
+
+def test_a_change_needs_a_committed_entry_of_the_leaders_term() -> None:
+    group = ChangingGroup()
+    group.forget_leader(2, 3)
+    group.fire(2)
+    group.settle_votes(2, (3,))
+    assert group.raft(2).is_leader
+    group.checker.tell(3, group.raft(2).term, group.named("12"))
+    with pytest.raises(RaftDisagreement, match=r"Remove is refused at raft_steps.py.*s.TermAt"):
+        group.propose(2, b"")
+
+
+def test_a_learner_is_promoted_once_it_has_what_is_committed() -> None:
+    group = ChangingGroup()
+    group.propose_members("123", "4")
+    group.settle()
+    group.crash(4)
+    group.propose(1, b"")
+    group.settle()
+    with pytest.raises(RaftDisagreement, match=r"Promote is refused at raft_steps.py.*Acknowledged"):
+        group.propose_members("1234")
+
+
+@pytest.mark.parametrize(("voters", "learners"), [("1", ""), ("1234", ""), ("123", ""), ("12", "34")])
+def test_what_is_no_single_change_is_refused(voters: str, learners: str) -> None:
+    """Two removed, one added as a voter at once, none, a voter that is to learn."""
+    group = ChangingGroup()
+    with pytest.raises(RaftDisagreement, match=r"it changes voters node 1, node 2, node 3 to .*no action"):
+        group.propose_members(voters, learners)
+
+
+def test_who_is_removed_is_not_counted() -> None:
+    group = ChangingGroup()
+    group.propose_members("12")
+    group.crash(2)
+    with pytest.raises(RaftDisagreement, match=r"Commit is refused at raft.py.*s.enough"):
+        group.settle()
+
+
+def test_a_leader_that_removed_itself_is_not_counted() -> None:
+    group = ChangingGroup()
+    group.propose_members("23")
+    group.crash(3)
+    with pytest.raises(RaftDisagreement, match=r"Commit is refused at raft.py.*s.enough"):
+        group.settle()
+
+
+def test_a_learner_that_is_promoted_makes_a_quorum_larger() -> None:
+    group = ChangingGroup()
+    group.propose_members("123", "4")
+    group.settle()
+    group.propose_members("1234")
+    group.crash(3)
+    group.crash(4)
+    with pytest.raises(RaftDisagreement, match=r"Commit is refused at raft.py.*s.enough"):
+        group.settle()
+
+
+def test_an_entry_is_one_change_and_its_leaders() -> None:
+    group = ChangingGroup()
+    group.propose_members("12")
+    with pytest.raises(RaftDisagreement, match=r"entry 2 of term 1: it is told as .* and as"):
+        group.checker.tell(2, 1, group.named("13"))
+    group = ChangingGroup()
+    group.checker.tell(1, 1, group.named("12"))
+    with pytest.raises(
+        RaftDisagreement, match="entry 1 of term 1 changes the members, which nobody"
+    ):
+        group.propose(1, b"")
+
+
+def test_a_disk_that_nobody_named_must_not_vote() -> None:
+    group = ChangingGroup()
+    group.crash(3)
+    group.wipe(3)
+    group.restart(3)
+    born = with_state(may_vote=True)(group.lines[-1])
+    with pytest.raises(RaftDisagreement, match="it may vote, in the model no configuration names its disk"):
+        group.checker.step(born)
 
 
 # -- what the checker says -----------------------------------------------------------------------------------
@@ -285,7 +448,7 @@ def test_a_disk_that_forgot_is_refused_unless_it_was_struck() -> None:
     group.checker.struck(2, "set back")
     group.restart(2)
     group.settle()
-    assert group.checker.outside == {"a voter's disk set back": 1}
+    assert group.checker.outside == {"a disk set back": 1}
 
 
 def test_lines_may_be_written_and_read_as_json() -> None:

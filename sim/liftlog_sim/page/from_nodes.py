@@ -68,8 +68,8 @@ def chart_of_nodes(paths: list[Path]) -> Chart:
     """The chart of the traces of all nodes of one cluster. Raises LiftlogError."""
     reader = _Reader()
     try:
-        runs, voters = survey(paths)
-        checkers = Checkers(voters)
+        runs, nodes = survey(paths)
+        checkers = Checkers(nodes)
         try:
             for line in in_order(paths, runs):
                 if not checkers.finding:

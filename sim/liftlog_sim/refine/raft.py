@@ -1,9 +1,9 @@
 """Checks each step of the metadata group against the Raft model while a world runs
 (liftlog_spec/refine/raft.py).
 
-A disk that the simulator has replaced comes back with another id, which the model knows as a lost disk. One
-that it has set back, or whose metadata it has damaged, may be found as no crash can leave it: the checker is
-told of these disks, and of no others.
+A disk that the simulator has replaced comes back with another id, which the model knows as another server.
+One that it has set back, or whose metadata it has damaged, may be found as no crash can leave it: the checker
+is told of these disks, and of no others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from liftlog.messages import Effect, Event
 from liftlog.trace.raft_lines import RaftState
 from liftlog.trace.raft_recorder import RaftRecorder, echo_of
 from liftlog.trace.replica_recorder import Recorder, Told
+from liftlog.types import NodeConfig
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ BASIC_RAFT_ACTIONS = tuple(
 """What a few refined seeds have taken already."""
 
 
+MEMBERSHIP = ("Add", "Promote", "Remove")
+"""Actions that no world takes as long as its nodes write no entries that change the members."""
+
+
 def required_raft_actions() -> list[str]:
     """Every action of the model: a complete refinement of a full sweep must have taken them all."""
-    from liftlog_spec.models.raft import Raft
+    from liftlog_spec.models.raft_steps import RaftSteps
 
-    return [f"Raft {action.name}" for action in Raft().actions]
+    return [f"Raft {action.name}" for action in RaftSteps().actions if action.name not in MEMBERSHIP]
 
 
 class RefinedProcess:
@@ -88,10 +93,10 @@ class RaftRefining:
         self._disks[machine.number] = struck
         return struck != before
 
-    def created(self, number: int, voters: Sequence[int], struck: bool) -> None:
+    def created(self, number: int, config: NodeConfig, struck: bool) -> None:
         """A process has its node, which is not started yet."""
         if self.checker is None:
-            self.checker = RaftChecker(voters)
+            self.checker = RaftChecker(config.voters, config.learners)
         if struck:
             self.checker.struck(number, "set back or damaged")
 
@@ -129,6 +134,8 @@ class RaftRefining:
             "Raft actions": sum(checker.actions.values()),
             "Raft stutters": self._steps - checker.steps + checker.stutters,
         }
+        if checker.replaced:
+            found["Raft disks replaced"] = checker.replaced
         found.update({f"Raft {name}": number for name, number in checker.actions.items() if number})
         found.update({f"outside: Raft, {name}": number for name, number in checker.outside.items()})
         return found

@@ -1,8 +1,7 @@
-"""Every step of the metadata group's voters is explained by actions of
-`liftlog_spec/models/raft_restarts.py`.
+"""Every step of the metadata group's nodes is explained by actions of `liftlog_spec/models/raft_steps.py`.
 
     checker = RaftChecker(voters=(1, 2, 3))
-    for line in lines:           # those of all voters, in one order
+    for line in lines:           # those of all nodes, in one order
         checker.step(line)       # raises Disagreement
 
 The checker keeps one state of the model. From what a line says (its event, the message that came, what was
@@ -23,26 +22,32 @@ jobs that the node submits; one of the model's is synced when the last job that 
 refusals, reads, births* have no counterpart: at most they tell a term, which StepDown allows if somebody has
 it on its disk.
 
-What the model does not contain. A learner's lines are left out. A disk that is set back to an older copy, or
-whose end was damaged, may be found as no crash can leave it: only if whoever calls has said so (`struck`),
-the model's disk is then put to what was found. So is that of a voter whose disk was replaced before it ever
-had the right to vote, since such a disk has promised nothing. All these are counted by name in `outside`.
+*Servers.* The model's are disks (`raft_servers.py`). A node with another disk is one server more, which is in
+no configuration until an entry names it; the former one does nothing any more. Who wrote to a node wrote to
+whatever disk it has when the message comes, as a leader may write to anybody. But a vote is for a disk: one
+that was given to the former disk of a candidate does not elect the present one. The first configuration is
+who votes at the cluster's birth; whoever reads the lines tells what entries change (`tell`).
+
+What the model does not contain. A disk that is set back to an older copy, or whose end was damaged, may be
+found as no crash can leave it: only if whoever calls has said so (`struck`), the model's disk is then put to
+what was found. Which disk of a voter was born with the cluster may show late: if it replaced another that
+never had the right to vote, it takes that one's place. All these are counted by name in `outside`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from typing import Any
 
-from liftlog.trace.raft_lines import RaftJob, RaftLetter, RaftState, RaftStep, Runs
+from liftlog.trace.raft_lines import RaftLetter, RaftState, RaftStep, Runs
 from liftlog_spec.lang.types import Record, Sort
-from liftlog_spec.models.raft_restarts import RaftRestarts
-from liftlog_spec.refine.raft_logs import SentSnapshots, expanded, log_of, may_end, runs_text
-from liftlog_spec.run.stepwise import Refused, Stepper
+from liftlog_spec.refine.raft_group import ModelGroup
+from liftlog_spec.refine.raft_logs import SentSnapshots, expanded, log_of, runs_text
+from liftlog_spec.refine.raft_members import Disks, ToldMembers, change_between, config_text
+from liftlog_spec.refine.raft_writes import PendingWrite, UnlikeWrite, crash_of, unexplained, writes_of
+from liftlog_spec.run.stepwise import Refused
 
-HUGE = 10**9
 Message = tuple[Any, ...]
 ASK, VOTE, APPEND, ACK = range(4)
 """As they are held: the model's kinds of messages in their order."""
@@ -61,33 +66,13 @@ class RaftDisagreement(Exception):
         self.finding = finding
 
 
-@lru_cache(maxsize=16)
-def _stepper(nodes: int) -> Stepper:
-    """The model without bounds. Generated code is kept from one checker to the next."""
-    bounds = dict.fromkeys(
-        ("Terms", "Entries", "Campaigns", "Appends", "Batch", "Writes", "Restarts", "Losses", "Snapshots"),
-        HUGE,
-    )
-    return Stepper(RaftRestarts(Nodes=nodes, **bounds))
-
-
-class _Write:
-    """One of the model's writes under way: its number among those of the process, and its jobs' tickets."""
-
-    __slots__ = ("first", "last")
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last
-
-
 class _Process:
     """What the checker knows of one run of a voter beside the model's state."""
 
     __slots__ = ("acks", "done", "known", "open", "settled", "votes", "waiting", "writes")
 
     def __init__(self) -> None:
-        self.writes: deque[_Write] = deque()
+        self.writes: deque[PendingWrite] = deque()
         """Those of the model's `writes`, in the same order."""
         self.open: dict[int, None] = {}
         """Tickets of the jobs that are not durable yet."""
@@ -107,31 +92,23 @@ class _Process:
         node alone. (Those of which that is not true, `StepDown` and `Commit`, always change something.)"""
 
 
-class RaftChecker:
-    """See the module's text. `voters`: the ids of the group, in any order."""
+class RaftChecker(ModelGroup):
+    """See the module's text. `voters`, `learners`: the ids of the nodes that are there at first, in any
+    order. Others may come.
+    """
 
-    def __init__(self, voters: Sequence[int]) -> None:
-        self.voters = tuple(sorted(voters))
-        self._steps = _stepper(len(self.voters))
-        self._place = {name: number for number, name in enumerate(self._steps.variables)}
-        place = self._place
-        self._messages, self._appends = place["messages"], place["appends"]
-        self._term, self._vote, self._role, self._commit_at = (
-            place[name] for name in ("term", "vote", "role", "commit")
-        )
-        self._log_at, self._barred, self._disk, self._writes = (
-            place[name] for name in ("log", "barred", "disk", "writes")
-        )
-        self._node = {voter: number for number, voter in enumerate(self.voters)}
-        self.state: tuple[Any, ...] = self._steps.first()
+    def __init__(self, voters: Sequence[int], learners: Sequence[int] = ()) -> None:
+        super().__init__(voters, learners)
+        self._told: dict[tuple[int, int], ToldMembers] = {}
+        """What entries change, by index and term."""
+        self._unwritten: list[tuple[int, int]] = []
+        """Those of them that no leader has written yet."""
         self._sent: dict[Message, None] = {}
         self._acks: dict[Message, Message] = {}
         """Acknowledgements by what the trace says of them: all but the term of the index."""
         self._processes: dict[int, _Process] = {}
-        self._disks: dict[int, str] = {}
         self._born: dict[int, bool] = {}
-        """Voters that have had the right to vote: only these can have promised anything."""
-        self._lost: dict[int, bool] = {}
+        """Servers that have had the right to vote: only these can have promised anything."""
         self._struck: dict[int, str] = {}
         self._logs: dict[int, tuple[int, Runs, tuple[int, ...]]] = {}
         self._snapshots = SentSnapshots()
@@ -146,19 +123,31 @@ class RaftChecker:
         self.stutters = 0
         self.actions = dict.fromkeys((action.name for action in self._steps.model.actions), 0)
         self.outside: dict[str, int] = {}
+        self.replaced = 0
+        """Disks that came in the place of others."""
 
     # -- what is called ------------------------------------------------------------------------------------
 
+    def tell(self, index: int, term: int, voters: Disks, learners: Disks = ()) -> None:
+        """What the entry with this name changes; before the first line that has it, and as often as lines
+        say it. Raises Disagreement if it was said to be another change.
+        """
+        told = ToldMembers(tuple(sorted(voters)), tuple(sorted(learners)))
+        if (index, term) not in self._told:
+            self._unwritten.append((index, term))
+        known = self._told.setdefault((index, term), told)
+        if known != told:
+            raise RaftDisagreement(0, f"entry {index} of term {term}", f"it is told as {known} and as {told}")
+
     def struck(self, node: int, what: str) -> None:
-        """The disk of a voter may now be as no crash leaves it: `what` happened to it."""
+        """The disk of a node may now be as no crash leaves it: `what` happened to it."""
         self._struck[node] = what
 
     def step(self, line: RaftStep, echo: Hashable = None) -> None:
         """Explain one line. `echo`: that of its step (`raft_recorder.echo_of`). Raises Disagreement."""
-        node = self._node.get(line.node, -1)
-        if node < 0:
-            self._count_outside("step of a learner")
-            return
+        node = self._present.get(line.node, -1)
+        if line.cause.event == "Start":
+            node = self._begins(line)
         process = self._processes.get(node)
         state, cause = line.state, line.cause
         # Then what the node remembers is what it was when last compared, and it writes nothing now.
@@ -180,6 +169,8 @@ class RaftChecker:
             process = self._start(node, line)
         elif process is None:
             raise self._wrong(line, "the first line of a process is its start")
+        if state.may_vote and node not in self._born:
+            self._gets_born(node)
         written = len(self.state[self._writes][node])
         if cause.ticket:
             written -= self._synced(node, process, line)
@@ -191,14 +182,17 @@ class RaftChecker:
             self._says(node, process, line, letter)
         if not settled or self._changed:
             self._settles(node, process, line)
+        if self._unwritten:
+            index, term = self._unwritten[0]
+            raise self._wrong(
+                line, f"its entry {index} of term {term} changes the members, which nobody wrote"
+            )
         if line.jobs or self._wrote:
             self._submitted(node, process, line, written)
         if cause.ticket:
             self._released(node, process, line)
         if not settled or self._changed:
             self._compare(node, process, line)
-        if state.may_vote:
-            self._born[node] = True
         if not self._took:
             self.stutters += 1
         if not settled or self._changed:
@@ -211,7 +205,7 @@ class RaftChecker:
         """Whether a step after which `voter` remembers `state` has this echo, and one that had it was
         explained in the very same state before. Then it is counted, and needs no line.
         """
-        process = self._processes.get(self._node.get(voter, -1))
+        process = self._processes.get(self._present.get(voter, -1))
         return process is not None and process.settled is state and self._is_known(process, echo)
 
     def _is_known(self, process: _Process, echo: Hashable) -> bool:
@@ -226,9 +220,6 @@ class RaftChecker:
         return True
 
     # -- the model's state ---------------------------------------------------------------------------------
-
-    def _value(self, name: str, node: int) -> Any:
-        return self.state[self._place[name]][node]
 
     def _apply(self, line: RaftStep, action: str, parameters: tuple[Any, ...], *given: Message) -> None:
         """Take one action that sees the given messages alone."""
@@ -266,7 +257,7 @@ class RaftChecker:
         parts = []
         for (name, kind), value in zip(self._steps.parameters(action), parameters, strict=True):
             if isinstance(kind, Sort):
-                parts.append(f"{name}=node {self.voters[value]}")
+                parts.append(f"{name}={self._servers.name(value)}")
             elif isinstance(kind, Record):
                 parts.append(f"{name}={self._show(value)}")
             else:
@@ -287,17 +278,14 @@ class RaftChecker:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    def _message(self, letter: RaftLetter) -> Message | None:
+    def _message(self, letter: RaftLetter, source: int, to: int) -> Message | None:
         """What the model has in the letter's place, or None. Of an ack, what stands before its term."""
-        if letter.sender not in self._node or letter.receiver not in self._node:
-            return None
-        source, to = self._node[letter.sender], self._node[letter.receiver]
         kind = letter.kind
         if kind == "install":
             entries = self._snapshots.stand_for(letter, self.state[self._log_at][source])
             return (APPEND, letter.term, source, to, 0, 0, entries, letter.commit)
         if kind == "ack":
-            if letter.yes and letter.counts and letter.index:
+            if letter.yes and letter.index and (letter.counts or self._learns(source)):
                 return (ACK, letter.term, source, to, letter.index)
         elif kind == "append":
             entries = expanded(letter.terms) if letter.terms else ()
@@ -314,15 +302,26 @@ class RaftChecker:
             return self._acks.get(message[:5])
         return message if message in self._sent else None
 
+    def _of_other_disks(self, letter: RaftLetter, message: Message) -> Message | None:
+        """The message that was sent, from or to another disk of the same nodes."""
+        for source in self._servers.all_of(letter.sender):
+            for to in self._servers.all_of(letter.receiver):
+                receiver = to if message[3] >= 0 else -1
+                known = self._known((*message[:2], source, receiver, *message[4:]))
+                if known is not None:
+                    # A leader writes to whoever is there; any other message is for the disk that is meant.
+                    return (*known[:3], message[3], *known[4:]) if known[0] == APPEND else known
+        return None
+
     def _held_back(self, message: Message) -> bool:
         length = 5 if message[0] == ACK else len(message)
         return any(held[:length] == message for held in self._value("held", message[2]))
 
     def _show(self, message: Message) -> str:
         kind, term, source, to, index = message[:5]
-        text = f"{('ask', 'vote', 'append', 'ack')[kind]} of term {term} from node {self.voters[source]}"
+        text = f"{('ask', 'vote', 'append', 'ack')[kind]} of term {term} from {self._servers.name(source)}"
         if to >= 0:
-            text += f" to node {self.voters[to]}"
+            text += f" to {self._servers.name(to)}"
         if kind == APPEND:
             return (
                 f"{text}, entries {list(message[6])} behind {index} (term {message[5]}), commit {message[7]}"
@@ -331,92 +330,50 @@ class RaftChecker:
 
     # -- starts --------------------------------------------------------------------------------------------
 
+    def _begins(self, line: RaftStep) -> int:
+        """The server that a process begins on. Another disk is another one."""
+        server = self._servers.of(line.node, line.disk)
+        if server < 0:
+            self.replaced += line.node in self._present
+            server = self._grow(line.node, line.disk)
+        self._present[line.node] = server
+        return server
+
+    def _gets_born(self, server: int) -> None:
+        """It has the right to vote. If it was not known to be a founder, it is in another's place that never
+        had it.
+        """
+        self._born[server] = True
+        if self._is_member(server):
+            return
+        for former in self._servers.all_of(self._nodes[server]):
+            if self._founders >> former & 1 and former not in self._born:
+                self._replace_founder(former, server)
+                self._count_outside("a disk replaced before its birth")
+
     def _start(self, node: int, line: RaftStep) -> _Process:
-        """A process begins: what it found is what a crash may have left, or an empty disk."""
-        process = self._processes.get(node)
-        first = process is None
-        self._processes[node] = process = _Process()
-        disk = self._disks.get(line.node)
-        self._disks[line.node] = line.disk
+        """A process begins: what it found is what a crash may have left."""
+        first = node not in self._processes
         struck = self._struck.pop(line.node, "")
+        self._processes[node] = process = _Process()
         found = line.found
         if found is None:
             raise self._wrong(line, "a start does not say what was found")
-        if first:
-            if found.term or found.last:
-                self._adopt(node, found)
-                self._count_outside("found at the beginning")
-        elif line.disk != disk and node not in self._born and node not in self._lost:
-            self._adopt(node, found)
-            self._count_outside("a disk replaced before its birth")
-        elif line.disk != disk:
-            self._apply(line, "LoseDisk", (node,))
-            self._lost[node] = True
-        else:
-            crash = self._crash(node, found)
-            if crash is not None:
-                self._apply(line, "Restart", crash)
-            elif struck:
-                self._adopt(node, found)
-                self._count_outside(f"a voter's disk {struck}")
-            else:
-                raise self._wrong(line, self._unexplained(node, found))
-        return process
-
-    def _crash(self, node: int, memory: RaftState) -> tuple[int, int, int, int, int] | None:
-        """Parameters of Restart that leave what was found; None if there are none."""
         disks = [self._value("disk", node), *self._value("writes", node)]
-        logs = [log_of(memory, image[2]) for image in disks]
-        log = logs[-1]
-        last_term = log[-1] if log else 0
-        vote = self._node.get(memory.vote, -1)
-        voted = logged = -1
-        for number, (term, its_vote, _, barred) in enumerate(disks):
-            found = (last_term, -1) if last_term > term else (term, its_vote)
-            kept = self._lost.get(node, False) or barred == memory.withheld
-            if found == (memory.term, vote) and kept:
-                voted = number
-        for number, image in enumerate(disks):
-            if image[2][: len(log)] == logs[number] and may_end(disks, number, len(log)):
-                logged = number
-        return None if voted < 0 or logged < 0 else (node, voted, logged, len(log), memory.commit)
-
-    def _adopt(self, node: int, memory: RaftState) -> None:
-        """Put the model's node to what was found."""
-        log = log_of(memory, self.state[self._place["decided"]])
-        barred = self._value("barred", node) if self._lost.get(node) else memory.withheld
-        vote = self._node.get(memory.vote, -1)
-        new = {
-            "term": memory.term,
-            "vote": vote,
-            "log": log,
-            "barred": barred,
-            "role": FOLLOWER,
-            "commit": memory.commit,
-            "disk": (memory.term, vote, log, barred),
-            "writes": (),
-            "held": (),
-        }
-        values = {}
-        for name, value in new.items():
-            old = self.state[self._place[name]]
-            values[name] = (*old[:node], value, *old[node + 1 :])
-        self.state = self._steps.with_values(self.state, values)
-        self._changed = True
-
-    def _unexplained(self, node: int, memory: RaftState) -> str:
-        term, vote, log, barred = self._value("disk", node)
-        found = f"term {memory.term}, vote {memory.vote or 'none'}, {runs_text(log_of(memory))}"
-        if memory.commit:
-            found += f", the first {memory.commit} in a snapshot"
-        known = f"term {term}, vote {self._voter(vote)}, {runs_text(log)}{', barred' if barred else ''}"
-        under_way = len(self._value("writes", node))
-        return (
-            f"no crash leaves what it found ({found}): synced was {known}, {under_way} writes were under way"
-        )
-
-    def _voter(self, held: int) -> str:
-        return str(self.voters[held]) if held >= 0 else "none"
+        if first:
+            if (found.term or found.last) and len(self._servers.all_of(line.node)) == 1:
+                self._adopt(node, found)
+                self._changed = True
+                self._count_outside("found at the beginning")
+        elif (crash := crash_of(disks, found, self._nodes)) is not None:
+            self._apply(line, "Restart", (node, *crash))
+        elif struck:
+            self._adopt(node, found)
+            self._changed = True
+            self._count_outside(f"a disk {struck}")
+        else:
+            raise self._wrong(line, unexplained(disks, found, self._nodes))
+        return process
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -434,10 +391,15 @@ class RaftChecker:
         return synced
 
     def _received(self, node: int, process: _Process, line: RaftStep, letter: RaftLetter) -> None:
-        expected = self._message(letter)
+        source = self._present.get(letter.sender, -1)
+        expected = self._message(letter, source, node) if source >= 0 else None
         if expected is None:
             return
         message = self._known(expected)
+        if message is None and self._servers.replaced:
+            message = self._of_other_disks(letter, expected)
+        if message is None and letter.kind == "ack" and not letter.counts:
+            return  # It was barred when it said so.
         if message is None:
             why = "the model still holds it back" if self._held_back(expected) else "nobody has sent it"
             raise self._wrong(line, f"it takes in {self._show(expected)}, but {why}")
@@ -452,10 +414,10 @@ class RaftChecker:
             case 2:
                 for reply in line.sent:
                     if reply.kind == "ack" and reply.yes and reply.receiver == sender:
-                        acked = reply.index if reply.counts else 0
+                        acked = reply.index if reply.counts or self._learns(node) else 0
                         self._apply(line, "Accept", (node, acked, message), message)
                         break
-            case 3:
+            case 3 if message[3] == node:
                 known = process.acks.get(message[2])
                 if known is None or (message[1], message[4]) > (known[1], known[4]):
                     process.acks[message[2]] = message
@@ -471,8 +433,26 @@ class RaftChecker:
         if role == LEADER and self.state[self._role][node] != LEADER:
             self._apply(line, "BecomeLeader", (node,), *process.votes)
         if self.state[self._role][node] == LEADER:
-            while len(self.state[self._log_at][node]) < memory.last:
-                self._apply(line, "Propose", (node,))
+            while (length := len(self.state[self._log_at][node])) < memory.last:
+                told = self._told.get((length + 1, memory.term)) if self._told else None
+                if told is None:
+                    self._apply(line, "Propose", (node,))
+                else:
+                    self._change(node, process, line, told)
+
+    def _change(self, node: int, process: _Process, line: RaftStep, told: ToldMembers) -> None:
+        """The leader writes an entry that changes the configuration."""
+        then = told.held(self._server_of)
+        log = self.state[self._log_at][node]
+        now = self._steps.evaluate("ConfigAt", (log, len(log)), self.state)
+        change = change_between(now, then)
+        if change is None:
+            was, is_to_be = config_text(now, self._servers.name), config_text(then, self._servers.name)
+            raise self._wrong(line, f"it changes {was} to {is_to_be}, which no action of the model does")
+        action, who = change
+        acks = [process.acks[who]] if who in process.acks else []
+        self._apply(line, action, (node, who), *acks)
+        self._unwritten = [name for name in self._unwritten if name != (len(log) + 1, line.state.term)]
 
     def _settles(self, node: int, process: _Process, line: RaftStep) -> None:
         """Those that come behind it."""
@@ -493,11 +473,14 @@ class RaftChecker:
         """A message that the node sends, now or later, has to be one of the model's."""
         if letter.kind in ("append", "install") and letter.commit > self.state[self._commit_at][node]:
             self._commit(node, process, line, letter.commit)
-        expected = self._message(letter)
+        to = self._present.get(letter.receiver, -1)
+        expected = self._message(letter, node, to) if to >= 0 else None
         if expected is None:
             return
         if letter.kind in ("append", "install"):
             self._apply(line, "Replicate", (node, expected[3], expected[4], len(expected[6])))
+        elif self._servers.replaced:
+            expected = self._for_other_disk(letter, expected)
         waits = letter.after and (
             letter.after in process.open or any(job.ticket == letter.after for job in line.jobs)
         )
@@ -512,9 +495,17 @@ class RaftChecker:
         if not waits:
             raise self._wrong(line, self._too_early(node, expected))
 
+    def _for_other_disk(self, letter: RaftLetter, message: Message) -> Message:
+        """The answer as the model has it: who has asked may live on another disk by now."""
+        for to in self._servers.all_of(letter.receiver) if message[3] >= 0 else ():
+            other = (*message[:3], to, *message[4:])
+            if self._known(other) is not None or self._held_back(other):
+                return other
+        return message
+
     def _too_early(self, node: int, message: Message) -> str:
         term, vote, log, _ = self._value("disk", node)
-        known = f"term {term}, vote {self._voter(vote)}, {runs_text(log)}"
+        known = f"term {term}, vote {self._nodes[vote] if vote >= 0 else 'none'}, {runs_text(log)}"
         return f"{self._show(message)} leaves, but its disk holds only {known}"
 
     def _released(self, node: int, process: _Process, line: RaftStep) -> None:
@@ -531,66 +522,10 @@ class RaftChecker:
         process.open.update((job.ticket, None) for job in line.jobs)
         writes = self._value("writes", node)
         before = writes[written - 1] if written else self._value("disk", node)
-        images = writes[written:]
-        states = [job for job in line.jobs if job.kind == "state"]
-        logs = deque(job for job in line.jobs if job.kind not in ("state", "snapshot"))
-        for job in states:
-            if all(self._state_of(node, job) != self._kept(image) for image in (before, *images)):
-                text = f"term {job.term}, vote {job.vote or 'none'}, withheld {job.withheld}"
-                raise self._wrong(line, f"it writes {text}, which no action of the model writes")
-        for action, image in zip(self._wrote, images, strict=True):
-            tickets = []
-            if image[2] != before[2]:
-                tickets += self._log_jobs(line, action, before[2], image[2], logs)
-            if self._kept(image) != self._kept(before):
-                # Once for all that a step does about them: what comes later has been written as well.
-                found = [job.ticket for job in states if self._state_of(node, job) == self._kept(image)]
-                found = found or [
-                    job.ticket for job in states if self._state_of(node, job) == self._kept(images[-1])
-                ]
-                if not found:
-                    raise self._wrong(
-                        line, f"{action} writes its term and vote, but the node submits no such job"
-                    )
-                tickets.append(found[0])
-            process.writes.append(_Write(min(tickets), max(tickets)))
-            before = image
-        if logs:
-            raise self._wrong(line, f"it submits a job ({logs[0].kind}) for its log that no action writes")
-
-    def _log_jobs(
-        self,
-        line: RaftStep,
-        action: str,
-        before: tuple[int, ...],
-        after: tuple[int, ...],
-        jobs: deque[RaftJob],
-    ) -> list[int]:
-        """Tickets of the jobs that make one log of the other."""
-        log = before
-        tickets = []
-        while log != after:
-            if not jobs:
-                raise self._wrong(line, f"{action} writes its log, but the node submits no such job")
-            job = jobs.popleft()
-            tickets.append(job.ticket)
-            if job.kind == "append" and job.index != len(log):
-                raise self._wrong(line, f"it appends behind {job.index} to a log of {len(log)}")
-            if job.kind == "install":
-                if len(after) < job.index or after[job.index - 1] != job.term:
-                    raise self._wrong(line, f"it installs what ends with an entry of term {job.term}")
-                log = after[: job.index]
-            log = log[: job.index] + expanded(job.terms)
-        return tickets
-
-    def _state_of(self, node: int, job: RaftJob) -> tuple[int, int, bool]:
-        """The same, of a job. An empty disk is barred by what it lacks."""
-        return job.term, self._node.get(job.vote, -1), job.withheld or self._lost.get(node, False)
-
-    @staticmethod
-    def _kept(image: Any) -> tuple[int, int, bool]:
-        """Term, vote and whether it is barred, of one of the model's images."""
-        return image[0], image[1], image[3]
+        try:
+            process.writes.extend(writes_of(line, self._wrote, before, writes[written:], self._nodes))
+        except UnlikeWrite as unlike:
+            raise self._wrong(line, str(unlike)) from None
 
     # -- comparison ----------------------------------------------------------------------------------------
 
@@ -600,7 +535,7 @@ class RaftChecker:
         vote = state[self._vote][node]
         theirs = (
             state[self._term][node],
-            self.voters[vote] if vote >= 0 else 0,
+            self._nodes[vote] if vote >= 0 else 0,
             state[self._role][node],
             state[self._commit_at][node],
         )
@@ -608,8 +543,9 @@ class RaftChecker:
         log, expected = self._log(node, memory), state[self._log_at][node]
         if log is not expected and log != expected:
             wrong.append(f"log is {runs_text(log)}, in the model {runs_text(expected)}")
-        if memory.may_vote and state[self._barred][node]:
-            wrong.append("it may vote, in the model it is barred")
+        if memory.may_vote and (state[self._barred][node] or not self._is_member(node)):
+            barred = "it is barred" if state[self._barred][node] else "no configuration names its disk"
+            wrong.append(f"it may vote, in the model {barred}")
         # A write of the model that the node has submitted as several jobs, of which some are durable.
         partly = bool(process.writes) and process.writes[0].first <= process.done
         if not wrong and not partly:

@@ -20,7 +20,7 @@ from liftlog.trace.raft_lines import RaftStep
 from liftlog.trace.replica_lines import ReplicaStep
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.order import CausalOrder
-from liftlog_spec.refine.traces import Checkers, TraceReport, check_headers
+from liftlog_spec.refine.traces import Checkers, TracedNodes, TraceReport, check_headers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,12 +47,12 @@ def check_on_spark(paths: list[Path], session: SparkSession) -> TraceReport:
     files = [path.resolve().as_uri() for path in paths]
     texts = context.union([context.textFile(file) for file in files])
     facts, numbers = _survey(texts.mapPartitions(_facts_of).collect())
-    voters = check_headers(facts.headers, {})
+    nodes = check_headers(facts.headers, {})
     _check_numbers(numbers)
     tasks = min(TASKS_MAX, max(2, context.defaultParallelism * 4))
     keyed = texts.mapPartitions(_keyed)
     shuffled = keyed.repartitionAndSortWithinPartitions(tasks, lambda key: zlib.crc32(key[0].encode()))
-    found = shuffled.mapPartitions(lambda lines: _check(lines, facts, voters)).collect()
+    found = shuffled.mapPartitions(lambda lines: _check(lines, facts, nodes)).collect()
     return merged([str(path) for path in paths], found)
 
 
@@ -115,9 +115,9 @@ def _keyed(texts: Iterable[str]) -> Iterator[tuple[Key, str]]:
         yield (name, line.at_us, line.node, line.number), text
 
 
-def _check(lines: Iterable[tuple[Key, str]], facts: _Facts, voters: tuple[int, ...]) -> Iterator[TraceReport]:
+def _check(lines: Iterable[tuple[Key, str]], facts: _Facts, nodes: TracedNodes) -> Iterator[TraceReport]:
     for _, group in itertools.groupby(lines, key=lambda pair: pair[0][0]):
-        checkers = Checkers(voters)
+        checkers = Checkers(nodes)
         with checkers.judging():
             order = CausalOrder(facts.runs, whole=False)
             for line in _with_headers((text for _, text in group), facts.headers):

@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -77,8 +78,15 @@ def read_lines(path: Path) -> Iterator[Line]:
         raise SpecError(f"{path}: no trace; write one with 'liftlog serve --trace FILE'")
 
 
-def check_headers(headers: Iterable[TraceHeader], files: dict[int, Path]) -> tuple[int, ...]:
-    """The voters, if the processes are of one cluster and none of its voters is missing. Raises SpecError."""
+class TracedNodes(NamedTuple):
+    """Whose traces these are."""
+
+    voters: tuple[int, ...]
+    learners: tuple[int, ...]
+
+
+def check_headers(headers: Iterable[TraceHeader], files: dict[int, Path]) -> TracedNodes:
+    """The nodes, if the processes are of one cluster and none of its voters is missing. Raises SpecError."""
     first: TraceHeader | None = None
     nodes: dict[int, None] = {}
     for header in headers:
@@ -95,11 +103,11 @@ def check_headers(headers: Iterable[TraceHeader], files: dict[int, Path]) -> tup
     missing = [voter for voter in first.voters if voter not in nodes]
     if missing:
         raise SpecError(f"the traces of voters {missing} are missing; give those of all nodes")
-    return first.voters
+    return TracedNodes(first.voters, tuple(node for node in nodes if node not in first.voters))
 
 
-def survey(paths: Iterable[Path]) -> tuple[dict[tuple[int, int], int], tuple[int, ...]]:
-    """((node, incarnation) -> process, voters). Raises SpecError if the files do not belong together."""
+def survey(paths: Iterable[Path]) -> tuple[dict[tuple[int, int], int], TracedNodes]:
+    """((node, incarnation) -> process, nodes). Raises SpecError if the files do not belong together."""
     runs: dict[tuple[int, int], int] = {}
     headers: list[TraceHeader] = []
     files: dict[int, Path] = {}
@@ -125,8 +133,8 @@ def in_order(paths: list[Path], runs: dict[tuple[int, int], int]) -> Iterator[Li
 class Checkers:
     """Both models, and what came of holding lines against them."""
 
-    def __init__(self, voters: tuple[int, ...]) -> None:
-        self._refinement, self._raft = Refinement(), RaftChecker(voters)
+    def __init__(self, nodes: TracedNodes) -> None:
+        self._refinement, self._raft = Refinement(), RaftChecker(nodes.voters, nodes.learners)
         self.lines = 0
         self.finding = ""
 
@@ -161,8 +169,8 @@ class Checkers:
 
 def check_traces(paths: list[Path]) -> TraceReport:
     """Hold the traces of all nodes against the models. Raises SpecError for files that cannot be used."""
-    runs, voters = survey(paths)
-    checkers = Checkers(voters)
+    runs, nodes = survey(paths)
+    checkers = Checkers(nodes)
     with checkers.judging():
         for line in in_order(paths, runs):
             checkers.take(line)
