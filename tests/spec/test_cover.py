@@ -16,10 +16,11 @@ from liftlog.cli import main
 from liftlog_spec.cover.command import KEPT
 from liftlog_spec.cover.isr_limits import IsrLimits
 from liftlog_spec.cover.limits import Limits
-from liftlog_spec.cover.make import Coverage, contents, cover, write
+from liftlog_spec.cover.make import Coverage, contents, cover, model_of, write
 from liftlog_spec.cover.paths import choose_paths
 from liftlog_spec.cover.plans import LIMITS, PLANS, BoundsChoice
 from liftlog_spec.cover.raft_limits import RaftLimits
+from liftlog_spec.cover.raft_snapshots_limits import RaftSnapshotsLimits
 from liftlog_spec.cover.reading import StateNames
 from liftlog_spec.cover.scenario import apply_changes, encode, load
 from liftlog_spec.cover.walk import Pair, Walk
@@ -42,6 +43,18 @@ TINY: dict[str, dict[str, int]] = {
         "delays": 1,
     },
     "raft": {"nodes": 2, "terms": 1, "entries": 1, "campaigns": 1, "appends": 1, "restarts": 1, "writes": 1},
+    "raft-snapshots": {
+        "nodes": 2,
+        "voters": 2,
+        "terms": 2,
+        "entries": 1,
+        "campaigns": 1,
+        "changes": 0,
+        "restarts": 1,
+        "losses": 0,
+        "snapshots": 1,
+        "installs": 1,
+    },
 }
 """Bounds by flag at which a model has a few hundred states."""
 
@@ -100,7 +113,9 @@ def test_what_others_have_covered_is_not_covered_again() -> None:
     assert choose_paths(walk, set(walk.pairs), set(walk.actions)) == []
 
 
-@pytest.mark.parametrize(("model", "limits"), [("isr", IsrLimits), ("raft", RaftLimits)])
+@pytest.mark.parametrize(
+    ("model", "limits"), [("isr", IsrLimits), ("raft", RaftLimits), ("raft-snapshots", RaftSnapshotsLimits)]
+)
 def test_limits_do_not_depend_on_names(model: str, limits: type[Limits]) -> None:
     """Else states that differ only by names could not stand for each other."""
     found = compiled(model)
@@ -113,7 +128,7 @@ def tiny(model: str) -> Coverage:
     return cover(model, [BoundsChoice("tiny", TINY[model])])
 
 
-@pytest.mark.parametrize("model", ["isr", "raft"])
+@pytest.mark.parametrize("model", ["isr", "raft", "raft-snapshots"])
 def test_each_pair_is_driven_or_listed_with_a_reason(model: str) -> None:
     index = tiny(model).index()
     listed = {(one.first, one.second) for one in index.not_driven_pairs}
@@ -157,6 +172,14 @@ def test_the_same_files_come_out_in_every_process(tmp_path: Path) -> None:
     assert names == ["isr-given.jsonl", "isr-index.json"]
     for name in names:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_a_folder_keeps_the_files_of_models_with_longer_names(tmp_path: Path) -> None:
+    for name in ("raft-old.jsonl", "raft-snapshots-two.jsonl", "isr-late.jsonl"):
+        (tmp_path / name).write_text("")
+    write(Coverage("raft"), tmp_path)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == ["isr-late.jsonl", "raft-index.json", "raft-snapshots-two.jsonl"]
 
 
 def test_a_walk_that_ends_early_says_so() -> None:
@@ -245,6 +268,7 @@ def test_wrong_use_is_told(arguments: list[str], said: str, capsys: pytest.Captu
 @pytest.mark.parametrize("model", PLANS)
 def test_the_kept_scenarios_are_those_of_the_present_model(model: str) -> None:
     made = contents(cover(model))
-    kept = {path.name: path.read_bytes() for path in (ROOT / KEPT).glob(f"{model}-*")}
+    folder = ROOT / KEPT
+    kept = {path.name: path.read_bytes() for path in folder.iterdir() if model_of(path.name) == model}
     assert sorted(kept) == sorted(made)
     assert [name for name in made if kept[name] != made[name]] == []

@@ -19,6 +19,7 @@ from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.cover.isr import IsrStage, Version
 from liftlog_sim.cover.manual_node import ScenarioRefused
 from liftlog_sim.cover.raft import Many, Promises, RaftStage
+from liftlog_sim.cover.raft_snapshots import AtMost, RaftSnapshotsStage
 from liftlog_spec.cover.scenario import CoverScenario, Head, ScenarioStep, apply_changes, load
 from liftlog_spec.lang.types import SpecError
 
@@ -34,7 +35,11 @@ class Stage(Protocol):
     def shown(self) -> dict[str, Any]: ...
 
 
-STAGES: dict[str, Callable[[Head, Mutants], Stage]] = {"isr": IsrStage, "raft": RaftStage}
+STAGES: dict[str, Callable[[Head, Mutants], Stage]] = {
+    "isr": IsrStage,
+    "raft": RaftStage,
+    "raft-snapshots": RaftSnapshotsStage,
+}
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -145,6 +150,9 @@ def _differ(path: str, wanted: Any, found: Any, versions: dict[int, int]) -> Ite
     elif isinstance(found, Many):
         if found != len(wanted):
             yield path, f"{path} has {found} elements, the model {_text(wanted)}"
+    elif isinstance(found, AtMost):
+        if found > wanted:
+            yield path, f"{path} is {found}, the model has only {wanted}"
     elif isinstance(found, Version):
         if versions.setdefault(found, wanted) != wanted:
             yield path, f"{path} is {versions[found]} (as {found} was before), the model has {wanted}"

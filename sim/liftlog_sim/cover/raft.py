@@ -79,7 +79,8 @@ class QueuedMessage:
 class Voter:
     """One node: its disk, and the run of its process."""
 
-    def __init__(self, number: int, size: int, mutants: Mutants) -> None:
+    def __init__(self, number: int, size: int, mutants: Mutants, **limits: int) -> None:
+        """`limits`: of its configuration."""
         self.number = number
         self._mutants = mutants
         self._config = NodeConfig(
@@ -89,6 +90,7 @@ class Voter:
             election_min_ms=TICK_MS,
             election_max_ms=NEVER_MS,
             raft_append_max_bytes=1,
+            **limits,  # type: ignore[arg-type]
         )
         self.disk = RaftDisk(f"disk-{number}")
         certificate = tuple((n, f"disk-{n}") for n in range(1, size + 1))

@@ -25,6 +25,9 @@ class Limits:
     rides: ClassVar[dict[str, str]] = {}
     """Actions that the core takes only in the same breath with what makes them possible -> the reason."""
 
+    undriven: ClassVar[tuple[str, ...]] = ()
+    """Actions that the core does not have, and that no plan's bounds allow."""
+
     weights: ClassVar[dict[str, float]] = {}
     """How often a random path takes an action, beside 1 for the others."""
 

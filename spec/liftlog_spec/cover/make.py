@@ -22,7 +22,7 @@ from liftlog_spec.cover.walk import Pair, Walk
 from liftlog_spec.cover.wander import random_paths
 from liftlog_spec.lang.model import Model
 from liftlog_spec.lang.types import SpecError
-from liftlog_spec.registry import build
+from liftlog_spec.registry import MODELS, build
 from liftlog_spec.run.compiled import compile_model
 
 INDEX = "index.json"
@@ -158,11 +158,17 @@ def cover(
     return coverage
 
 
+def model_of(name: str) -> str:
+    """Whose scenarios or index a file of this name holds: one model's name may begin with another's."""
+    return max((model for model in MODELS if name.startswith(f"{model}-")), key=len, default="")
+
+
 def write(coverage: Coverage, folder: pathlib.Path) -> list[pathlib.Path]:
     """Write all files of a folder; scenarios of this model that are no longer made are removed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"{coverage.model}-*{SUFFIX}"):
-        old.unlink()
+    for old in folder.glob(f"*{SUFFIX}"):
+        if model_of(old.name) == coverage.model:
+            old.unlink()
     paths = []
     for name, content in contents(coverage).items():
         path = folder / name

@@ -11,8 +11,13 @@ import msgspec
 from liftlog_spec.cover.isr_limits import IsrLimits
 from liftlog_spec.cover.limits import Limits
 from liftlog_spec.cover.raft_limits import RaftLimits
+from liftlog_spec.cover.raft_snapshots_limits import RaftSnapshotsLimits
 
-LIMITS: dict[str, type[Limits]] = {"isr": IsrLimits, "raft": RaftLimits}
+LIMITS: dict[str, type[Limits]] = {
+    "isr": IsrLimits,
+    "raft": RaftLimits,
+    "raft-snapshots": RaftSnapshotsLimits,
+}
 """A model that is not here is walked as it is."""
 
 
@@ -54,6 +59,22 @@ def _raft(**constants: int) -> dict[str, int]:
     }
 
 
+def _raft_snapshots(**constants: int) -> dict[str, int]:
+    return {
+        "nodes": 2,
+        "voters": 2,
+        "terms": 2,
+        "entries": 2,
+        "campaigns": 1,
+        "changes": 0,
+        "restarts": 0,
+        "losses": 0,
+        "snapshots": 1,
+        "installs": 1,
+        **constants,
+    }
+
+
 WIDE: dict[str, BoundsChoice] = {
     "isr": BoundsChoice(
         "wide",
@@ -64,6 +85,13 @@ WIDE: dict[str, BoundsChoice] = {
         "wide",
         _raft(nodes=3, terms=5, entries=4, campaigns=6, appends=12, restarts=3, losses=1, writes=3),
         walks=300,
+    ),
+    "raft-snapshots": BoundsChoice(
+        "wide",
+        _raft_snapshots(
+            nodes=3, voters=3, terms=4, entries=6, campaigns=4, restarts=2, snapshots=4, installs=3
+        ),
+        walks=200,
     ),
 }
 """Bounds that are far too large to be walked through."""
@@ -85,5 +113,11 @@ PLANS: dict[str, tuple[BoundsChoice, ...]] = {
         BoundsChoice("loss", _raft(restarts=1, losses=1)),
         BoundsChoice("three", _raft(nodes=3)),
         WIDE["raft"],
+    ),
+    "raft-snapshots": (
+        BoundsChoice("two", _raft_snapshots(entries=3)),
+        BoundsChoice("crash", _raft_snapshots(restarts=1)),
+        BoundsChoice("three", _raft_snapshots(nodes=3, voters=3, losses=1), 20_000),
+        WIDE["raft-snapshots"],
     ),
 }
