@@ -208,6 +208,20 @@ def test_a_disk_in_the_place_of_another_is_added_as_another_server() -> None:
     assert group.checker.replaced == 1
 
 
+def test_a_disk_may_be_added_before_its_process_begins() -> None:
+    group = ChangingGroup()
+    group.propose_members("12")
+    group.settle()
+    group.crash(3)
+    group.wipe(3)
+    group.propose_members("12", "3")
+    assert group.checker.replaced == 0
+    group.restart(3)
+    group.settle()
+    assert group.members() == f"voters node 1, node 2, learners node 3 (disk {group.disks[3].disk_id})"
+    assert (group.checker.replaced, group.checker.outside) == (1, {})
+
+
 def test_a_disk_that_comes_back_is_the_server_that_it_was() -> None:
     group = ChangingGroup()
     former = group.disks[3]
@@ -294,9 +308,7 @@ def test_an_entry_is_one_change_and_its_leaders() -> None:
         group.checker.tell(2, 1, group.named("13"))
     group = ChangingGroup()
     group.checker.tell(1, 1, group.named("12"))
-    with pytest.raises(
-        RaftDisagreement, match="entry 1 of term 1 changes the members, which nobody"
-    ):
+    with pytest.raises(RaftDisagreement, match="entry 1 of term 1 changes the members, which nobody"):
         group.propose(1, b"")
 
 

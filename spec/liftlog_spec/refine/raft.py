@@ -332,10 +332,8 @@ class RaftChecker(ModelGroup):
 
     def _begins(self, line: RaftStep) -> int:
         """The server that a process begins on. Another disk is another one."""
-        server = self._servers.of(line.node, line.disk)
-        if server < 0:
-            self.replaced += line.node in self._present
-            server = self._grow(line.node, line.disk)
+        server = self._server_of(line.node, line.disk)
+        self.replaced += self._present[line.node] != server and server not in self._processes
         self._present[line.node] = server
         return server
 

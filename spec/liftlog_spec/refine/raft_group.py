@@ -66,7 +66,7 @@ class ModelGroup:
         return server
 
     def _server_of(self, node: int, disk: str) -> int:
-        """A member's. Its process may never have begun."""
+        """The server with this disk. A member may be one whose process never began."""
         server = self._servers.of(node, disk)
         return server if server >= 0 else self._grow(node, disk)
 
