@@ -419,12 +419,13 @@ class Log:
             self._disk.sync_directory(self._directory)
 
     def _roll_if_possible(self) -> None:
+        refused = self._refused
         try:
             self.roll()
         except SyncFailed:
             raise
         except OSError:
-            self._refused = ""
+            self._refused = refused
 
     def reset(self, start: int, epochs: Sequence[EpochStart]) -> None:
         """Forget every record and begin again at `start`, durably. Raises DiskError, SyncFailed.

@@ -241,6 +241,23 @@ def test_what_came_before_a_refused_write_in_its_group_is_durable() -> None:
     assert engine.sync() == durable(1)
 
 
+def test_D5_a_log_start_that_moves_to_the_end_forgets_no_refused_append() -> None:
+    """No new segment could be created either, and what followed the refused batch came at the wrong offset.
+
+    Simulator seed 7502.
+    """
+    disk = new_disk()
+    engine, _ = start(disk)
+    opened(engine)
+    store(engine, 3, size=1)
+    disk.fail_next("append", errno.ENOSPC)
+    assert failures(run(engine, append(3, [b"refused"], 9))) == [(9, False)]
+    disk.fail_next("open", errno.ENOSPC, f"{3:020d}.log")
+    run(engine, MoveLogStart(LOG, 3))
+    assert failures(run(engine, append(4, [b"behind it"], 10))) == [(10, False)]
+    assert run(engine, append(3, [b"again"], 11)) == durable(11)
+
+
 def test_a_partial_write_that_cannot_be_cut_off_ends_the_log() -> None:
     disk = new_disk(5)
     engine, _ = start(disk)
