@@ -160,6 +160,41 @@ def test_damage_counts_until_it_is_overwritten_or_gone() -> None:
     assert machine.damaged_run == -1
 
 
+def test_damage_below_the_log_start_counts_while_a_start_would_cut_there_and_is_nothing_to_mend() -> None:
+    """A copy that a start then cut was held to have all, and one that nobody reads to be unmended.
+
+    Seeds 2463 and 7540.
+    """
+    world = world_with()
+    machine = world.machines[1]
+    atlas, log = world.faults.atlas, log_in(world)
+    *_, before_last, last = segments(world, machine)
+    for path, counts in ((before_last, False), (last, True)):
+        place = first_batch(machine, path)
+        harm = atlas.harm_of(machine, path, place.position, place.position + 1)
+        assert harm is not None
+        machine.disk.flip(path, place.position, 1)
+        atlas.note(machine, harm)
+        assert harm in atlas.to_mend(machine)
+        world.account.log_starts[machine.number, log] = harm.held_below
+        assert (harm in atlas.harms(machine)) is counts
+        assert atlas.to_mend(machine) == []
+
+
+def test_nothing_is_damaged_while_no_running_node_knows_what_is_committed() -> None:
+    """After a restart of all the partition was not known, and any copy of it could be struck. Seed 7516."""
+    world = world_with()
+    atlas, log = world.faults.atlas, log_in(world)
+    assert atlas.allows(world.machines[1], log, WHOLE)
+    for machine in world.machines.values():
+        machine.kill()
+    for machine in world.machines.values():
+        machine.start()
+    newest = world.newest_metadata()
+    assert newest is not None and newest.applied < world.account.metadata.committed
+    assert not any(atlas.allows(machine, log, WHOLE) for machine in world.machines.values())
+
+
 def test_a_wipe_waits_until_everything_else_is_whole() -> None:
     world = world_with()
     atlas = world.faults.atlas

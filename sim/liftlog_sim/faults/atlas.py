@@ -160,6 +160,15 @@ class Atlas:
         end = min(harm.range.end, self._account.truth(harm.log).hw)
         return not spans_of(machine.disk, harm.log, self._cluster.sealer).covers(start, end)
 
+    def to_mend(self, machine: Machine) -> list[Harm]:
+        """What of it somebody reads, so that it has to be mended: nobody does below where a log begins."""
+        starts = self._account.log_starts
+        return [
+            harm
+            for harm in self.harms(machine)
+            if harm.held_below > starts.get((machine.number, harm.log), 0)
+        ]
+
     def was_struck(self, machine: Machine, log: PartitionId) -> bool:
         """Whether this copy was ever damaged: else it has no reason to be found so."""
         return (machine.number, log) in self._struck or (machine.number, RAFT_LOG) in self._struck
@@ -214,9 +223,13 @@ class Atlas:
     # -- what may be damaged -------------------------------------------------------------------------------
 
     def allows(self, machine: Machine, log: PartitionId, range: OffsetRange) -> bool:
-        """Whether these offsets of this copy may be damaged now."""
+        """Whether these offsets of this copy may be damaged now. While no running node knows what is
+        committed, nobody can tell which copies count.
+        """
         newest = self._cluster.newest_metadata()
         if newest is None or newest.nodes.get(machine.number) is None:
+            return False
+        if newest.applied < self._account.metadata.committed:
             return False
         state = newest.partitions.get(log)
         if state is None or machine.number not in state.replicas:

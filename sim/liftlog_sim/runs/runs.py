@@ -189,7 +189,7 @@ def damaged(world: World) -> str:
     world.observer.checks.counts["DamageRepaired"] += 1
     for machine in world.machines.values():
         world.faults.atlas.refresh(machine)
-        for harm in world.faults.atlas.harms(machine):
+        for harm in world.faults.atlas.to_mend(machine):
             return (
                 f"node {machine.number} still has bytes {harm.start}..{harm.end - 1} of {harm.path} damaged"
             )

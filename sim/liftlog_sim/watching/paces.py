@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.core.metadata.commands import ChangeIsr, Command, ForgetSlow, RegisterNode
+from liftlog.core.metadata.commands import ChangeIsr, Command, ForgetSlow, RegisterNode, RequestId
 from liftlog.core.metadata.records import CommandResult
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import MILLISECOND
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 class Paces:
     """When each replica was removed for being slow, and how often."""
 
-    __slots__ = ("_account", "_applied", "_removed", "violation")
+    __slots__ = ("_account", "_applied", "_changes", "_removed", "violation")
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._applied = 0
+        self._changes: set[RequestId] = set()
+        """Of the ISR, that were applied: once more, one has no effect and the same result (M3)."""
         self._removed: dict[tuple[PartitionId, int], tuple[int, int]] = {}
         """Times removed, and in simulated microseconds when last."""
         self.violation: Violation | None = None
@@ -45,7 +47,8 @@ class Paces:
                 del self._removed[key]
         elif isinstance(command, ForgetSlow) and not result.code:
             self._removed.pop((command.partition, command.node), None)
-        elif isinstance(command, ChangeIsr) and not result.code:
+        elif isinstance(command, ChangeIsr) and not result.code and command.request not in self._changes:
+            self._changes.add(command.request)
             if command.slow:
                 self._removal(machine, command)
             elif command.joiner:

@@ -40,18 +40,22 @@ class WatchedSession:
 class WholeSessions:
     """When each session began or was last renewed, by the clock of each process that has applied it."""
 
-    __slots__ = ("_checks", "_sessions", "violation")
+    __slots__ = ("_checks", "_processes", "_sessions", "violation")
 
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._sessions: dict[int, dict[int, WatchedSession]] = {}
         """Process -> node -> its session."""
+        self._processes: dict[int, int] = {}
+        """By the nonce of the one that a machine runs: its machine."""
         self.violation: Violation | None = None
         """The first one; a node is in the middle of its step then."""
 
     def created(self, machine: Machine) -> None:
         """A new process knows of no session."""
         self._sessions[machine.number] = {}
+        others = [(nonce, number) for nonce, number in self._processes.items() if number != machine.number]
+        self._processes = dict([*others, (machine.running.ctx.nonce, machine.number)])
 
     def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
         """A process has applied a command."""
@@ -66,7 +70,15 @@ class WholeSessions:
             # Others may have heard late that it began.
             own = command.request.start == machine.running.ctx.nonce
             if session.since == command.since and (session.answered or own):
-                self._judge(machine, command.node, session)
+                self._judge(machine, command.node, session, session.hinted or self._was_hinted(command))
+
+    def _was_hinted(self, command: ExpireNode) -> bool:
+        """Whether the controller that ended the session had a hint, which another one that had renewed it
+        may not have had; of a process that is gone nobody knows.
+        """
+        author = self._processes.get(command.request.start)
+        session = self._sessions[author].get(command.node) if author is not None else None
+        return session is None or session.hinted
 
     def hinted(self, machine: Machine, event: PeerLost) -> None:
         """A hint makes a session shorter."""
@@ -83,12 +95,12 @@ class WholeSessions:
                 session.answered = True
                 session.hinted = False
 
-    def _judge(self, machine: Machine, node: int, session: WatchedSession) -> None:
+    def _judge(self, machine: Machine, node: int, session: WatchedSession, hinted: bool) -> None:
         self._checks.counts["WholeSessions"] += 1
         knobs = machine.knobs
         config = knobs.node_config(machine.number)
         timeout_ms = config.session_timeout_ms
-        if session.hinted:
+        if hinted:
             timeout_ms = config.lease_ms + config.fence_margin_ms
         lasted_ms = machine.clock.monotonic_ms() - session.begun_ms
         # The next controller measures by its own clock.
