@@ -18,7 +18,7 @@ fails; an `InvariantViolation` means that the core asked for something that cann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -59,7 +59,7 @@ from liftlog.messages import (
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage import startup
 from liftlog.storage.checkpoints import HwCheckpoints
-from liftlog.storage.creation import create_log
+from liftlog.storage.creation import create_logs, openings_together
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.inventory import Inventory
 from liftlog.storage.layout import (
@@ -114,9 +114,8 @@ class StorageEngine:
         sealer: Sealer | None = None,
         take_over_open_logs: bool = False,
     ) -> None:
-        """`sealer`: encrypts what lies on disk; None = it lies there as it travels.
-
-        `take_over_open_logs`: believe what a folder holds to which the key comes only now.
+        """`sealer`: encrypts what lies on disk; None = it lies there as it travels. `take_over_open_logs`:
+        believe what a folder holds to which the key comes only now.
         """
         self._take_over = take_over_open_logs
         self._disk = disk
@@ -146,7 +145,6 @@ class StorageEngine:
             TruncateLog: self._truncate,
             ReadLog: self._read,
             LookupTime: self._lookup_time,
-            OpenLog: self._open,
             ConfigureLog: self._configure,
             ResetLog: self._reset,
             MoveLogStart: self._move_start,
@@ -155,7 +153,7 @@ class StorageEngine:
             ScrubLog: self._keep_up,
             RepairLog: self._keep_up,
             RebuildLog: self._rebuild,
-            TrashLog: self._trash,
+            TrashLog: lambda job: self._move_to_trash(job.log),
             CheckpointHw: self._checkpoint_hw,
             SaveHardState: self._save_hard_state,
             SaveIdentity: self._save_identity,
@@ -222,7 +220,10 @@ class StorageEngine:
         """
         events: list[Event] = []
         handlers = self._handlers
-        for job in jobs:
+        for job in openings_together(jobs):
+            if isinstance(job, dict):
+                events += self._open(job)
+                continue
             if self._held_back and is_metadata(job):
                 self._held_back.append(job)
                 continue
@@ -511,24 +512,23 @@ class StorageEngine:
             return self._upkeep.compact(log, job)
         return self._upkeep.scrub(log, job) if isinstance(job, ScrubLog) else self._upkeep.repair(log, job)
 
-    def _open(self, job: OpenLog) -> Event:
-        """Logs on disk were opened by `recover`; here they are told of again, or created."""
-        if job.fresh or job.log not in self._logs:
-            # What a failed move to the trash left behind must not become part of the new log.
-            failed = self._move_to_trash(job.log)
-            if failed is not None:
-                return failed
-        log = self._logs.get(job.log)
-        if log is None:
-            try:
-                log = create_log(self._disk, job.log, job.options, self._sealer, self._indexes)
-                self._inventory.add(job.log)
-            except OSError as error:
-                if log is not None:
-                    log.close()
-                return StorageFailed(job.log, NO_TICKET, isinstance(error, SyncFailed), str(error))
-            self._logs[job.log] = log
-        elif log.failure is None:
+    def _open(self, jobs: Mapping[PartitionId, OpenLog]) -> list[Event]:
+        """Logs on disk were opened by `recover`; here they are told of again, or created, all at once."""
+        new = {log: job.options for log, job in jobs.items() if job.fresh or log not in self._logs}
+        # What a failed move to the trash left behind must not become part of the new log.
+        failed = {log: problem for log in new if (problem := self._move_to_trash(log)) is not None}
+        wanted = {log: options for log, options in new.items() if log not in failed}
+        made = create_logs(self._disk, wanted, self._inventory, self._sealer, self._indexes)
+        for log, found in made.items():
+            if isinstance(found, Log):
+                self._logs[log] = found
+            else:
+                failed[log] = StorageFailed(log, NO_TICKET, isinstance(found, SyncFailed), str(found))
+        return [failed[log] if log in failed else self._opened(job, log in made) for log, job in jobs.items()]
+
+    def _opened(self, job: OpenLog, new: bool) -> Event:
+        log = self._logs[job.log]
+        if not new and log.failure is None:
             self._set_options(log, job.options)
             if log.failure is None:
                 self._sync_log(log)
@@ -564,9 +564,6 @@ class StorageEngine:
             return LogOpened(self._summary(log))
         except (OSError, BadBytes, LiftlogError) as error:
             return self._fail(log, NO_TICKET, error)
-
-    def _trash(self, job: TrashLog) -> Event | None:
-        return self._move_to_trash(job.log)
 
     def _move_to_trash(self, log: PartitionId) -> Event | None:
         """I1: nothing is deleted at once; the folder moves away under a name of its own, durably."""

@@ -35,10 +35,11 @@ class Inventory:
     def names(self) -> list[PartitionId]:
         return sorted(self._names)
 
-    def add(self, log: PartitionId) -> None:
-        """Durably. Raises DiskError, SyncFailed; then it must be tried again."""
-        if log not in self._names:
-            self._write([*self._names, log])
+    def add(self, logs: Iterable[PartitionId]) -> None:
+        """Durably, all with one sync. Raises DiskError, SyncFailed; then it must be tried again."""
+        new = [log for log in logs if log not in self._names]
+        if new:
+            self._write([*self._names, *new])
 
     def remove(self, log: PartitionId) -> None:
         """Durably. Raises DiskError, SyncFailed; then it must be tried again."""

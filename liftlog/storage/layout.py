@@ -109,9 +109,17 @@ def parent(path: str) -> str:
 def make_directory_durable(disk: Disk, path: str) -> None:
     """Create a folder with its parents, and make each new name durable. Raises DiskError, SyncFailed."""
     disk.make_directory(path)
+    for folder in folders_above(path):
+        disk.sync_directory(folder)
+
+
+def folders_above(path: str) -> list[str]:
+    """The folders that a path lies in, from the nearest to the data folder itself."""
+    above = []
     while path:
         path = parent(path)
-        disk.sync_directory(path)
+        above.append(path)
+    return above
 
 
 def next_number(disk: Disk, directory: str) -> int:
