@@ -237,11 +237,58 @@ class LogSummary(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One entry of the Raft log. `data` is an encoded metadata command; empty = the no-op of a new leader."""
+    """One entry of the Raft log. `data` is an encoded metadata command or a configuration (M2); empty = the
+    no-op of a new leader.
+    """
 
     index: Number
     term: Number
     data: CommandBytes
+
+
+Disks = tuple[tuple[int, str], ...]
+"""Nodes, each with the id of a disk."""
+
+
+class Member(NamedTuple):
+    """M2: who votes or learns in the metadata group: a node, as long as it lives on this disk."""
+
+    node: NodeId
+    disk: Word
+    """Empty: of a founder, whose disk is not known here. It counts for nothing."""
+
+
+class Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """M2: a configuration of the metadata group, each part sorted."""
+
+    voters: tuple[Member, ...]
+    learners: tuple[Member, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The voters' nodes."""
+        return tuple(voter.node for voter in self.voters)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known which disks are meant."""
+        return all(voter.disk for voter in self.voters)
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        voters, learners = (
+            ", ".join(f"{node} ({disk or 'disk unknown'})" for node, disk in group)
+            for group in (self.voters, self.learners)
+        )
+        return f"voters {voters or 'none'}" + (f"; learners {learners}" if learners else "")
+
+    def member(self, node: int) -> Member | None:
+        """The node's."""
+        for member in (*self.voters, *self.learners):
+            if member.node == node:
+                return member
+        return None
 
 
 class LogBase(NamedTuple):
@@ -282,6 +329,8 @@ class HardState(msgspec.Struct, frozen=True):
     peer_disks: tuple[tuple[int, str], ...] = ()
     vote_withheld: bool = False
     born: bool = False
+    voted_disk: str = ""
+    """Of the candidate: a node that comes back with another disk is another candidate (M2)."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -508,6 +557,14 @@ class Mutants(msgspec.Struct, frozen=True):
     append_below_answers_all: bool = False  # M1q
     damaged_end_kept: bool = False  # R6
     grants_before_office: bool = False  # N2
+    change_before_own_commit: bool = False  # M2a
+    two_changes: bool = False  # M2a
+    effective_at_commit: bool = False  # M2b
+    quorum_of_election: bool = False  # M2b
+    learner_counts: bool = False  # M2b
+    removed_leader_counts: bool = False  # M2b
+    disk_not_compared: bool = False  # M2b
+    two_disks_of_a_node: bool = False  # I2
 
 
 NO_MUTANTS = Mutants()

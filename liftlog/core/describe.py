@@ -68,7 +68,7 @@ def cluster_status(
             state.state == LIVE,
             state.incarnation,
             state.address,
-            state.node in ctx.config.voters,
+            state.node in raft.members.nodes,
             state.state,
         )
         for state in ctx.metadata.nodes.values()

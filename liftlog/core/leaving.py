@@ -24,6 +24,7 @@ from liftlog.types import PartitionId
 DRAIN_MS = 1000
 """What has not been committed by then stays unanswered: a follower or a disk hangs."""
 
+
 class Leaving:
     """The stop of one run. Nothing happens before `begin`."""
 
@@ -103,7 +104,7 @@ class Leaving:
         """Whether the group can decide nothing without this node any more, or has nobody else at all."""
         config, raft = self._ctx.config, self._raft
         is_live = self._ctx.metadata.is_live
-        others = [voter for voter in config.voters if voter != config.node and is_live(voter)]
-        voting = len(others) + (config.node in config.voters)
+        others = [voter for voter in raft.other_voters if is_live(voter)]
+        voting = len(others) + raft.is_voter
         silent = self._silent_ticks > self._ctx.ticks_of(config.election_min_ms)
         return not others or voting < raft.quorum or silent

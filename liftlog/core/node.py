@@ -22,7 +22,9 @@ from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult
 from liftlog.core.proposals import Proposals
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.raft.raft import Raft
+from liftlog.core.replacing import Replacing
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.serving import range_refusal, refusal
@@ -103,7 +105,9 @@ def foreign_command(sender: int, message: PeerMessage) -> str:
         return f"a command of node {named}" if named not in (NO_NODE, sender) else ""
     if isinstance(message, AppendRequest):
         for entry in message.entries:
-            if entry.data:
+            if is_change(entry.data):
+                decode_members(entry.data)
+            elif entry.data:
                 decode_command(entry.data)
     return ""
 
@@ -158,6 +162,7 @@ class Node:
             snapshot=recovered.snapshot,
             base=recovered.raft_base,
             new_reader=ImageReader,
+            members=image.members if image is not None else None,
         )
         cluster = image.head.cluster if image is not None and image.head is not None else ()
         self.snapshots = Snapshots(self.ctx, self.raft, cluster)
@@ -170,6 +175,7 @@ class Node:
         self.requests = Requests(self.ctx, self.raft, self.replicas, self.proposals, self.standing)
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
+        self.replacing = Replacing(self.ctx, self.raft)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self._applied = applied
         self._installed = installed
@@ -373,6 +379,7 @@ class Node:
         self.leaving.tick()
         if self.controller is not None:
             self.controller.tick()
+            self.replacing.tick()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         for replica in self.replicas.values():
@@ -431,7 +438,8 @@ class Node:
 
     def _apply(self, entry: Entry) -> None:
         self.snapshots.applied(entry)
-        if not entry.data:
+        if not entry.data or is_change(entry.data):
+            # A configuration is Raft's own (M2).
             self.metadata.apply(entry.index, None)
             return
         try:

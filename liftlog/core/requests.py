@@ -162,9 +162,7 @@ class Requests:
         elif replica.leading is None:
             self._not_leader(client, replica)
         else:
-            self._barrier.after(
-                client, lambda waiting: self._latest(self._clients.leave(waiting), request)
-            )
+            self._barrier.after(client, lambda waiting: self._latest(self._clients.leave(waiting), request))
 
     def _not_leader(self, client: ClientRef, replica: Replica) -> None:
         record = replica.record
@@ -208,7 +206,7 @@ class Requests:
         raft = self._raft
         if not raft.is_leader:
             return ErrorReply(ERR_NOT_LEADER, "this node is not the controller", True, raft.leader)
-        if request.to not in self._ctx.config.voters or request.to == self._ctx.node:
+        if request.to not in raft.other_voters:
             text = f"node {request.to} is no other voter of this cluster"
             return ErrorReply(ERR_INVALID, text, False)
         if not raft.transfer(request.to):

@@ -81,7 +81,9 @@ class Session:
         self.reset = state.reset
         if self.reset and not ctx.mutants.wiped_replica_rejoins:
             ctx.mark("I2.wiped")
-            self.raft.withhold_vote()
+            if state.forgot:
+                # Another disk has promised nothing: it may become another member (M2).
+                self.raft.withhold_vote()
         identity = Identity(ctx.node, self.recovered.identity.disk_id, self.granted)
         self._ticket = ctx.new_ticket()
         ctx.effects.append(SaveIdentity(identity, self._ticket))

@@ -29,7 +29,7 @@ def read_snapshot(snapshot: Snapshot, config: NodeConfig) -> ImageReader:
     try:
         for chunk in snapshot.chunks:
             reader.take(chunk)
-        problem = reader.problem(snapshot.index, snapshot.term, config.voters, ())
+        problem = reader.problem(snapshot.index, snapshot.term, ())
     except intake.InputRefused as error:
         problem = str(error)
     if problem:
@@ -100,8 +100,7 @@ class Snapshots:
             ctx.metadata,
             ctx.metadata.results,
             term=raft.raft_log.term_at(ctx.metadata.applied),
-            voters=ctx.config.voters,
-            learners=ctx.config.learners,
+            members=raft.membership.at(ctx.metadata.applied),
             cluster=raft.certificate or self._cluster,
             chunk_records=ctx.config.raft_chunk_records,
         )

@@ -44,5 +44,5 @@ class Standing:
             nats=ctx.bus_up,
             leaving=ctx.leaving,
             metadata_refused=ctx.stalled,
-            voters=ctx.config.voters,
+            voters=self._raft.members.nodes,
         )

@@ -36,6 +36,8 @@ class VoteRequest(Struct):
     pre_vote: bool
     transfer: bool = False
     """Set when the old leader asked for this election (leadership transfer): leader stickiness is waived."""
+    disk: Word = ""
+    """The candidate's (M2b)."""
 
 
 class VoteReply(Struct):
@@ -43,6 +45,8 @@ class VoteReply(Struct):
     voter: NodeId
     granted: bool
     pre_vote: bool
+    disk: Word = ""
+    """The voter's (M2b)."""
 
 
 class AppendRequest(Struct):
@@ -66,6 +70,8 @@ class AppendReply(Struct):
     round: Number
     counts: bool = True
     """False while the follower's disk must not vote (I2): the leader counts this reply for nothing."""
+    disk: Word = ""
+    """The follower's (M2b)."""
 
 
 class SnapshotChunk(Struct):
@@ -93,6 +99,7 @@ class SnapshotReply(Struct):
     wanted: Annotated[int, Meta(ge=0, le=ITEMS_MAX)]
     round: Number
     counts: bool = True
+    disk: Word = ""
 
 
 class ReadIndexRequest(Struct):

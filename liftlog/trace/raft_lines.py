@@ -21,8 +21,8 @@ processes are ordered by their messages: one that leaves with a step is received
 back is received after the line in which its ticket becomes durable, or, where clocks cannot tell, at most
 shortly before.
 
-What is not in a trace: what entries contain ((index, term) names an entry), pre-votes beyond their terms,
-reads, births. Indexes are from 1 on, 0 is before the first. Node 0 is nobody.
+What is not in a trace: what entries contain ((index, term) names an entry) unless they change the members,
+pre-votes beyond their terms, reads, births. Indexes are from 1 on, 0 is before the first. Node 0 is nobody.
 """
 
 from __future__ import annotations
@@ -101,12 +101,24 @@ class RaftState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """It was told to keep its vote for good (I2)."""
     start: int = 0
     start_term: int = 0
+    changes: Runs = ()
+    """(index, term) of each entry of the log that changes the group's members (M2)."""
+
+
+class RaftMembers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What an entry says of the group's members: the node and the disk of each (M2)."""
+
+    index: int
+    term: int
+    voters: tuple[tuple[int, str], ...]
+    learners: tuple[tuple[int, str], ...] = ()
 
 
 class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_field="type", gc=False):
     """See the module. `start`: the process's nonce.
 
-    `disk`, `found`: the disk's id and what was found on it, in the first line of a process.
+    `disk`, `found`: the disk's id and what was found on it, in the first line of a process. `members`: what
+    those entries say that change them and that the process had not told yet.
     """
 
     node: int
@@ -118,4 +130,5 @@ class RaftStep(msgspec.Struct, frozen=True, omit_defaults=True, tag="raft", tag_
     sent: tuple[RaftLetter, ...] = ()
     disk: str = ""
     found: RaftState | None = None
+    members: tuple[RaftMembers, ...] = ()
     at_us: int = 0

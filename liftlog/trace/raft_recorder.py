@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import (
     AppendLog,
@@ -29,7 +30,7 @@ from liftlog.messages import (
     VoteRequest,
 )
 from liftlog.trace.parting import OF_THE_GROUP, parted
-from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, RaftStep, Runs
+from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftMembers, RaftState, RaftStep, Runs
 from liftlog.types import Entry
 
 
@@ -50,6 +51,8 @@ class RaftRecorder:
         self._log_start = raft.raft_log.start
         self._looked_at: tuple[object, ...] = ()
         """What is remembered beside the log, when it was last looked at."""
+        self._changes: dict[tuple[int, int], RaftMembers] = {}
+        """What entries say that change the members, by index and term, until it is told."""
         self._seen: RaftState | None = None
         self._found = self.seen(1)
         self.told: RaftState | None = None
@@ -67,7 +70,7 @@ class RaftRecorder:
         raft = self._raft
         log = raft.raft_log
         may_vote = raft.may_vote
-        withheld = not may_vote and raft.standing == "withheld"
+        withheld = raft.withheld
         looked_at = (
             *(raft.term, raft.commit, log.durable_index, raft.role, raft.voted_for),
             *(may_vote, withheld, log.start),
@@ -80,7 +83,11 @@ class RaftRecorder:
             if self._log_start != log.start or log_from <= log.start:
                 self._log_start = log.start
                 self._history, log_from = (), log.start + 1
-            self._history = history_of(self._history, log.between(log_from - 1, log.last_index), log_from)
+            written = log.between(log_from - 1, log.last_index)
+            self._history = history_of(self._history, written, log_from)
+            for entry in written:
+                if is_change(entry.data):
+                    self._changes.setdefault((entry.index, entry.term), _members(entry))
         self._seen = RaftState(
             term=raft.term,
             vote=raft.voted_for,
@@ -90,9 +97,10 @@ class RaftRecorder:
             durable=log.durable_index,
             commit=raft.commit,
             may_vote=may_vote,
-            withheld=raft.standing == "withheld",
+            withheld=withheld,
             start=log.start,
             start_term=log.start_term,
+            changes=tuple((index, log.term_at(index)) for index in raft.membership.indexes),
         )
         return self._seen
 
@@ -134,11 +142,18 @@ class RaftRecorder:
         )
         if event is None:
             line = msgspec.structs.replace(line, disk=self._disk, found=self._found)
+        if state.changes and (untold := [name for name in state.changes if name in self._changes]):
+            line = msgspec.structs.replace(line, members=tuple(map(self._changes.pop, untold)))
         return line
 
     def passed(self) -> None:
         """A step's line is not wanted, since all but its number was in another (`echo_of`)."""
         self._number += 1
+
+
+def _members(entry: Entry) -> RaftMembers:
+    members = decode_members(entry.data)
+    return RaftMembers(entry.index, entry.term, members.voters, members.learners)
 
 
 Echo = tuple[object, ...]

@@ -5,8 +5,8 @@
 All that later commands are judged by goes in: nodes, streams, partitions, when a stream was last deleted,
 and the results of the commands whose bound has not passed, without which a repetition would take effect again
 (M3). What follows from these is not written: the reader derives it. With the first chunk go the index and
-term of the last entry, the voters and learners, and the certificate of the cluster's birth, which says whose
-state this is (I2).
+term of the last entry, the configuration of the group (M2), and the certificate of the cluster's birth, which
+says whose state this is (I2).
 
 Records never change, so a picture is taken by copying four dictionaries and encoded later, a chunk a step,
 while commands go on being applied. A chunk can be read alone. `VERSION` says what the chunks mean: a reader
@@ -35,9 +35,10 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
-from liftlog.types import NodeId, Number, PartitionId, Word
+from liftlog.types import Member, Members, NodeId, Number, PartitionId, Word
 
-VERSION = 1
+VERSION = 2
+"""1: without the disks of voters and learners. They are those of the cluster's birth."""
 
 Certificate = tuple[tuple[NodeId, Word], ...]
 
@@ -57,6 +58,8 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     streams: Number
     partitions: Number
     results: Number
+    disks: Certificate = ()
+    """Of the voters and learners, those that are known (M2)."""
 
 
 Known = tuple[RequestId, CommandResult]
@@ -84,12 +87,11 @@ class ImageWriter:
         records: Records,
         results: dict[RequestId, CommandResult],
         term: int,
-        voters: tuple[int, ...],
-        learners: tuple[int, ...],
+        members: Members,
         cluster: Certificate,
         chunk_records: int,
     ) -> None:
-        """`results`: of the commands that are still remembered."""
+        """`results`: of the commands that are still remembered. `members`: by the entries up to the same."""
         self.index = records.applied
         self.term = term
         self.chunks: list[bytes] = []
@@ -100,14 +102,15 @@ class ImageWriter:
             version=VERSION,
             index=self.index,
             term=term,
-            voters=voters,
-            learners=learners,
+            voters=members.nodes,
+            learners=tuple(learner.node for learner in members.learners),
             cluster=cluster,
             deleted_at=records.deleted_at,
             nodes=len(nodes),
             streams=len(streams),
             partitions=len(partitions),
             results=len(known),
+            disks=tuple((node, disk) for node, disk in (*members.voters, *members.learners) if disk),
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)
@@ -171,7 +174,21 @@ class ImageReader:
         for request, result in chunk.results:
             self.results[request] = SAME.get(result, result)
 
-    def problem(self, index: int, term: int, voters: tuple[int, ...], cluster: Certificate) -> str:
+    @property
+    def members(self) -> Members | None:
+        """The group's configuration at the snapshot's end."""
+        head = self.head
+        if head is None:
+            return None
+        disks = dict(head.disks or head.cluster)
+        voters, learners = (
+            tuple(Member(node, disks.get(node, "")) for node in sorted(nodes))
+            for nodes in (head.voters, head.learners)
+        )
+        # A learner that no entry has named is in no configuration (M1m).
+        return Members(voters, tuple(learner for learner in learners if learner.disk))
+
+    def problem(self, index: int, term: int, cluster: Certificate) -> str:
         """Why this, with all chunks taken in, is not the snapshot that is meant; empty if it is."""
         head = self.head
         if head is None:
@@ -182,9 +199,8 @@ class ImageReader:
         told = (head.nodes, head.streams, head.partitions, head.results)
         if found != told:
             return f"it holds {found} nodes, streams, partitions and results of {told}"
-        if tuple(sorted(head.voters)) != tuple(sorted(voters)):
-            named = ", ".join(map(str, head.voters))
-            return f"it is of a group whose voters are {named}, and the configuration names others"
+        if not head.voters:
+            return "it is of a group without voters"
         if head.cluster and cluster and head.cluster != cluster:
             return "it is of another cluster, which was born from other disks"
         return ""

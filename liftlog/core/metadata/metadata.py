@@ -168,8 +168,12 @@ class Metadata(Records):
         replaces = before.incarnation if before is not None else 0
         if not self._decides(("I2.stale-registration", command.replaces == replaces)):
             return STALE
+        same_disk = before is None or before.disk_id == command.disk_id
+        gone = before is None or before.state in GONE or self._mutants.two_disks_of_a_node
+        if not self._decides(("I2.two-disks", same_disk or gone)):
+            return STALE
         reset = before is not None and not self._decides(
-            ("I2.other-disk", before.disk_id == command.disk_id),
+            ("I2.other-disk", same_disk),
             ("I2.rolled-back", command.remembered >= before.confirmed),
         )
         confirmed = before.confirmed if before is not None else 0
@@ -184,6 +188,7 @@ class Metadata(Records):
                 confirmed=confirmed,
                 address=command.address,
                 reset=reset,
+                forgot=reset and same_disk,
             )
         )
         if reset:

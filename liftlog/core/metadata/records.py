@@ -46,7 +46,9 @@ class NodeState(msgspec.Struct, frozen=True):
     confirmed: int
     address: str
     reset: bool = False
-    """This incarnation was found wiped or rolled back: its partitions start empty, its vote is withheld."""
+    """This incarnation was found wiped or rolled back: its partitions start empty."""
+    forgot: bool = False
+    """It is the disk of the incarnation before, set back: its vote is withheld."""
 
 
 class LastKnown(msgspec.Struct, frozen=True):

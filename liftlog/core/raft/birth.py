@@ -25,19 +25,21 @@ be of different ages, and in between one of those disks may have been born, have
 A fresh disk that a born voter knows by name has signed and forgotten: it was rolled back, and stays out.
 
 Until its birth a voter still follows a leader and stores what it is sent, so that the node learns the
-metadata. It says `counts = False` in each acknowledgement, and the leader counts it for nothing: not for
-commit, not for check-quorum, not for read-index. The reply can be trusted to say so, because it is the
-missing certificate itself that makes it say so. What the same node acknowledged before its disk was wiped may
-go on being counted: such an entry is on a quorum less one, but the one does not vote again, so every quorum
-of those that still vote meets one that has the entry.
+metadata. It says `counts = False` in each acknowledgement, and which disk it is, and the leader counts it
+for nothing: not for commit, not for check-quorum, not for read-index. What the same node acknowledged before
+its disk was wiped may go on being counted: such an entry is on a quorum less one, but the one does not vote
+again, so every quorum of those that still vote meets one that has the entry.
+
+A disk that is in no certificate becomes a voter through the log: as another member, once the one that it has
+replaced is out (M2, `liftlog.core.raft.members`).
 """
 
 from __future__ import annotations
 
 from liftlog.messages import BirthReply
-from liftlog.types import HardState, LiftlogError
+from liftlog.types import Disks, HardState, LiftlogError
 
-Certificate = tuple[tuple[int, str], ...]
+Certificate = Disks
 
 FRESH, SIGNED, BORN = "fresh", "signed", "born"
 """Compared with `is`: these very objects are the stages."""
@@ -78,12 +80,12 @@ def _listed(nodes: tuple[int, ...]) -> str:
 class Birth:
     """What a voter that is not born yet has heard from the others. Pure bookkeeping; `Raft` persists."""
 
-    __slots__ = ("_answers", "_disk_id", "_node", "_others", "certificate", "stage")
+    __slots__ = ("_answers", "_disk_id", "_node", "certificate", "others", "stage")
 
     def __init__(self, node: int, disk_id: str, voters: tuple[int, ...], state: HardState) -> None:
         self._node = node
         self._disk_id = disk_id
-        self._others = [voter for voter in sorted(voters) if voter != node]
+        self.others = [voter for voter in sorted(voters) if voter != node]
         self._answers: dict[int, BirthReply] = {}
         self.stage = stage_of(state, node, disk_id, voters)
         self.certificate: Certificate = state.peer_disks if self.stage is not FRESH else ()
@@ -102,7 +104,7 @@ class Birth:
 
     def note(self, sender: int, reply: BirthReply) -> bool:
         """Take in an answer; True if the stage moved, which the caller must persist before anything else."""
-        if self.stage is BORN or sender not in self._others:
+        if self.stage is BORN or sender not in self.others:
             return False
         self._answers[sender] = reply
         return self.advance()
@@ -118,7 +120,7 @@ class Birth:
 
     def _sign(self) -> None:
         answers = self._answers
-        if len(answers) < len(self._others) or self.shut_out:
+        if len(answers) < len(self.others) or self.shut_out:
             return
         disks = [(node, answer.disk_id) for node, answer in answers.items()]
         certificate = tuple(sorted([*disks, (self._node, self._disk_id)]))
@@ -128,7 +130,7 @@ class Birth:
 
     def _is_witnessed(self) -> bool:
         same = [answer for answer in self._answers.values() if _signed(answer) == self.certificate]
-        return len(same) == len(self._others) or any(answer.born for answer in same)
+        return len(same) == len(self.others) or any(answer.born for answer in same)
 
 
 def _signed(answer: BirthReply) -> Certificate:

@@ -19,7 +19,7 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
     if log.term_at(prev_index) != request.prev_term:
         state.mark("M1.mismatch")
         hint = log.retry_hint(prev_index, state.commit)
-        return AppendReply(state.term, state.node, False, hint, request.round, state.may_vote), NO_TICKET
+        return _reply(state, request, False, hint), NO_TICKET
     matched = prev_index + len(request.entries)
     if request.entries:
         _merge(state, request.entries)
@@ -43,7 +43,11 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
         state.mark("M1.commit-beyond-match")
     if commit > state.commit:
         state.commit_to(commit)
-    return AppendReply(state.term, state.node, True, acknowledged, request.round, state.may_vote), after
+    return _reply(state, request, True, acknowledged), after
+
+
+def _reply(state: RaftState, request: AppendRequest, success: bool, match: int) -> AppendReply:
+    return AppendReply(state.term, state.node, success, match, request.round, state.may_vote, state.disk_id)
 
 
 def _take_below(state: RaftState, request: AppendRequest) -> tuple[AppendReply, Ticket]:
@@ -61,8 +65,7 @@ def _take_below(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
     acknowledged = end if request.entries else min(end, log.durable_index)
     if state.mutants.append_below_answers_all:
         acknowledged = log.last_index
-    reply = AppendReply(state.term, state.node, True, acknowledged, request.round, state.may_vote)
-    return reply, log.ticket_for(acknowledged)
+    return _reply(state, request, True, acknowledged), log.ticket_for(acknowledged)
 
 
 def _merge(state: RaftState, entries: list[Entry]) -> None:

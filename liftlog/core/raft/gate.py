@@ -11,8 +11,9 @@ candidate could go beyond it, and every voter would remember that for ever.
 **V4**, indexes. A log that goes on for more than `INDEX_JUMP_MAX` entries beyond ours is no log. An index
 that is believed decides who is up to date (M1b) and what is committed (M1h).
 
-**V3**. A term has one leader, which is a voter, and no leader takes back what is committed (M1a, M1f, M1h).
-Whoever claims otherwise is refused: our own state is not in doubt, so that nothing has to end.
+**V3**. A term has one leader, and no leader takes back what is committed (M1a, M1f, M1h). Whoever claims
+otherwise is refused: our own state is not in doubt, so that nothing has to end. Whether the leader is a voter
+nobody can tell who lags behind: the entry that makes it one may be among those that it sends (M2c).
 """
 
 from __future__ import annotations
@@ -60,8 +61,6 @@ def jump(state: RaftState, message: PeerMessage) -> str:
 
 def usurpation(state: RaftState, sender: int, request: AppendRequest | SnapshotChunk) -> str:
     """V3: why this is not from the leader of our term or a later one, by what we know; empty if it may be."""
-    if sender not in state.other_voters:
-        return f"node {sender} is no voter"
     if request.term == state.term and state.leader not in (NO_NODE, sender):
         return f"node {state.leader} leads term {state.term}"
     if isinstance(request, SnapshotChunk):

@@ -6,6 +6,10 @@ leak into another. The rules are numbered in `liftlog.core.raft`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
+from liftlog.core.raft.members import PROMOTE, changed, encode_members
 from liftlog.core.raft.progress import Progress
 from liftlog.core.raft.readindex import LeaderReads, WaitingRead
 from liftlog.core.raft.state import RaftState
@@ -18,7 +22,9 @@ from liftlog.messages import (
     SnapshotReply,
     TimeoutNow,
 )
-from liftlog.types import NO_NODE, Entry
+from liftlog.types import NO_NODE, Entry, Member, Members
+
+T = TypeVar("T", int, float)
 
 
 class LeaderTerm:
@@ -26,7 +32,10 @@ class LeaderTerm:
 
     __slots__ = (
         "_config",
+        "_counted",
+        "_followed",
         "_log",
+        "_needed",
         "_reads",
         "_round",
         "_round_ms",
@@ -51,13 +60,64 @@ class LeaderTerm:
         self._transfer_deadline_tick = 0
         self.transferee: int = NO_NODE
         self.progress: dict[int, Progress] = {}
-        next_index = self._log.last_index + 1
-        for node in (*config.voters, *config.learners):
-            if node != config.node:
-                # M1m: learners are replicated to like everybody, and appear in no count.
-                is_voter = node in config.voters
-                self.progress[node] = Progress(node, is_voter, next_index, state.now_ms)
-        self._voters = [progress for progress in self.progress.values() if progress.voter]
+        self._voters: list[Progress] = []
+        self._counted = False
+        """Whether this leader is one of those that count."""
+        self._needed = 0
+        self._followed: Members | None = None
+        self._follow_members()
+
+    # -- who counts (M2) ----------------------------------------------------------------------------------
+
+    def _follow_members(self) -> None:
+        """Replicate to whom the configuration names, and to all who are to get the log anyway (M1m)."""
+        state, members = self._state, self._state.members
+        self._followed = members
+        voters = {voter.node: voter.disk for voter in members.voters}
+        learners = {learner.node: learner.disk for learner in members.learners}
+        for node in sorted({*voters, *learners, *self._config.voters, *self._config.learners}):
+            if node == state.node:
+                continue
+            if node not in self.progress:
+                self.progress[node] = Progress(node, self._log.last_index + 1, state.now_ms)
+            disk = voters.get(node) or learners.get(node, "")
+            self.progress[node].is_member(disk, node in voters)
+        if state.mutants.quorum_of_election and self._needed:
+            return
+        counting = voters | learners if state.mutants.learner_counts else voters
+        self._voters = [progress for node, progress in self.progress.items() if node in counting]
+        self._counted = state.is_voter or state.mutants.removed_leader_counts
+        self._needed = state.quorum
+
+    def _reached(self, own: T, others: Iterable[T]) -> T:
+        """The most that a quorum has reached: as many others as are needed, and this node if it counts."""
+        values = list(others)
+        if self._counted:
+            values.append(own)
+        values.sort(reverse=True)
+        return values[self._needed - 1]
+
+    def change(self, kind: str, member: Member) -> str:
+        """M2a: write one change, or say why it cannot be written now."""
+        state = self._state
+        members = changed(state.members, kind, member)
+        if isinstance(members, str):
+            return members
+        if self.transferee:
+            return "leadership is being handed over"
+        own, settled = self._has_committed(), state.membership.index <= state.commit
+        own = own or state.mutants.change_before_own_commit
+        settled = settled or state.mutants.two_changes
+        if not state.decides(("M2.own-entry", own), ("M2.one-at-a-time", settled)):
+            return "the change before it is not committed yet" if own else "it has not committed anything yet"
+        if kind == PROMOTE:
+            learner = self.progress.get(member.node)
+            ready = learner is not None and learner.counts and learner.counted_index >= state.commit
+            if not ready:
+                return f"node {member.node} has not got all that is committed yet"
+        state.mark(f"M2.{kind}")
+        self._append(encode_members(members))
+        return ""
 
     # -- log ----------------------------------------------------------------------------------------------
 
@@ -75,6 +135,8 @@ class LeaderTerm:
     def _append(self, data: bytes) -> int:
         index = self._log.last_index + 1
         self._state.append([Entry(index, self._state.term, data)])
+        if self._state.members is not self._followed:
+            self._follow_members()
         for progress in self.progress.values():
             self._fill(progress)
         return index
@@ -149,24 +211,26 @@ class LeaderTerm:
         progress = self.progress.get(sender)
         if progress is None:
             return
+        counts = self._counts(progress, reply)
         # V3: it acknowledges what it was sent, and answers rounds that have begun. What does not count may be
         # an answer to a leader of the past, this node perhaps, with a round of then (M1n).
-        ahead = reply.counts and reply.round > self._round
+        ahead = counts and reply.round > self._round
         beyond = ahead or (reply.success and reply.match > progress.sent_index)
         mutants = self._state.mutants
         if beyond and not (mutants.contradiction_believed or mutants.append_below_answers_all):
             text = f"index {reply.match} or round {reply.round} was never sent to it"
             self._state.refuse("V3", sender, reply, text)
             return
-        self._hear(progress, reply.counts, reply.round)
-        if not reply.counts:
-            # I2: a disk that must not vote counts for nothing, yet it is kept up to date.
+        self._hear(progress, counts, reply.round)
+        if not counts:
+            # I2, M2b: a disk that must not vote, or is not meant, counts for nothing, yet it is kept up to
+            # date.
             self._state.mark("I2.uncounted")
             if reply.success and reply.match > progress.counted_index:
                 self._state.mark("I2.uncounted-ack")
         if reply.success:
             progress.accepted(reply.match)
-            if reply.counts and progress.counted(reply.match):
+            if counts and progress.counted(reply.match):
                 self.advance_commit()
                 if sender == self.transferee:
                     self._hand_over()
@@ -181,14 +245,22 @@ class LeaderTerm:
         if progress is None:
             return
         transfer = progress.transfer
-        ahead = reply.counts and reply.round > self._round
+        counts = self._counts(progress, reply)
+        ahead = counts and reply.round > self._round
         if ahead and not self._state.mutants.contradiction_believed:
             self._state.refuse("V3", sender, reply, f"round {reply.round} was never sent to it")
             return
-        self._hear(progress, reply.counts, reply.round)
+        self._hear(progress, counts, reply.round)
         if transfer is not None and reply.index == transfer.snapshot.index:
             transfer.asked_for(reply.wanted)
             self._fill(progress)
+
+    def _counts(self, progress: Progress, reply: AppendReply | SnapshotReply) -> bool:
+        """M2b: whether this is the word of the member that the node is."""
+        meant = reply.disk == progress.disk
+        if reply.counts and progress.disk and not meant:
+            self._state.mark("M2.other-disk")
+        return reply.counts and (meant or self._state.mutants.disk_not_compared)
 
     def _hear(self, progress: Progress, counts: bool, round: int) -> None:
         # The follower followed this leader when the round reached it, so surely when the round began.
@@ -203,12 +275,10 @@ class LeaderTerm:
         own_index = self._log.durable_index
         if state.mutants.raft_ack_before_sync:
             own_index = self._log.last_index
-        indexes = [own_index, *(progress.counted_index for progress in self._voters)]
-        indexes.sort(reverse=True)
-        index = indexes[state.quorum - 1]
+        index = self._reached(own_index, [progress.counted_index for progress in self._voters])
         if index <= state.commit:
-            indexes = [self._log.last_index, *(progress.counted_index for progress in self._voters)]
-            unsynced = sorted(indexes, reverse=True)[state.quorum - 1]
+            others = [progress.counted_index for progress in self._voters]
+            unsynced = self._reached(self._log.last_index, others)
             if unsynced > state.commit and self._log.term_at(unsynced) == state.term:
                 state.mark("M1.own-sync")
             return
@@ -227,8 +297,11 @@ class LeaderTerm:
     # -- time ---------------------------------------------------------------------------------------------
 
     def tick(self) -> bool:
-        """Once per tick. False: this node has to step down (M1e)."""
+        """Once per tick. False: this node has to step down (M1e, M2d)."""
         state = self._state
+        if not state.is_voter and state.membership.index <= state.commit:
+            state.mark("M2.removed-leader")
+            return False
         if not self.has_contact(self._config.election_max_ms):
             state.mark("M1.checkquorum")
             return False
@@ -252,9 +325,7 @@ class LeaderTerm:
 
     def contact_ms(self) -> float:
         """When the newest message was sent that a quorum, this node included, has answered."""
-        contacts = [self._state.now_ms, *(progress.contact_ms for progress in self._voters)]
-        contacts.sort(reverse=True)
-        return contacts[self._state.quorum - 1]
+        return self._reached(self._state.now_ms, [progress.contact_ms for progress in self._voters])
 
     def _begin_round(self) -> None:
         """A heartbeat to everybody, with a new round number that reads may wait for."""
@@ -284,7 +355,11 @@ class LeaderTerm:
         self._start_reads()
 
     def _term_is_committed(self) -> bool:
-        return self._state.commit >= self._term_start or self._state.mutants.readindex_of_earlier_terms
+        return self._has_committed() or self._state.mutants.readindex_of_earlier_terms
+
+    def _has_committed(self) -> bool:
+        """Whether an entry of this term is committed."""
+        return self._state.commit >= self._term_start
 
     def _start_reads(self) -> None:
         """Begin a round for the reads that wait, unless one is under way or no entry of the term is
@@ -295,10 +370,10 @@ class LeaderTerm:
 
     def _confirm_reads(self) -> None:
         state = self._state
-        rounds = [self._round, *(progress.acked_round for progress in self._voters)]
-        rounds.sort(reverse=True)
-        needed = 1 if state.mutants.readindex_of_one else state.quorum
-        for done in self._reads.confirmed(rounds[needed - 1]):
+        confirmed = self._reached(self._round, [progress.acked_round for progress in self._voters])
+        if state.mutants.readindex_of_one:
+            confirmed = self._round
+        for done in self._reads.confirmed(confirmed):
             state.mark("M1.readindex")
             for read in done.reads:
                 self._answer_read(read, done.commit_index)

@@ -32,6 +32,7 @@ class Progress:
         "contact_ms",
         "counted_index",
         "counts",
+        "disk",
         "in_flight",
         "match_index",
         "next_index",
@@ -43,14 +44,18 @@ class Progress:
         "voter",
     )
 
-    def __init__(self, node: int, voter: bool, next_index: int, now_ms: float) -> None:
+    def __init__(self, node: int, next_index: int, now_ms: float) -> None:
         self.node = node
-        self.voter = voter
+        self.disk = ""
+        """Of the member that this node is (M2); empty: it is none, and counts for nothing."""
+        self.voter = False
         self.next_index = next_index
         self.match_index = 0
         """Durable on the follower, as far as its replies tell. For flow control only."""
         self.counted_index = 0
-        """The same, from replies of a disk that may vote (I2). Only this commits anything."""
+        """The same, from replies of the disk that is the member and may vote (I2, M2b). Only this commits
+        anything.
+        """
         self.counts = False
         self.sent_index = 0
         """V3: the last index that any message to it reached; it can have acknowledged no more."""
@@ -65,6 +70,15 @@ class Progress:
         """When the newest message began its way that this follower has answered. A new leader gives every
         follower the benefit of the doubt."""
         self.acked_round = 0
+
+    def is_member(self, disk: str, voter: bool) -> None:
+        """M2: what the configuration says of the node. What another disk of it has is not this one's."""
+        if disk != self.disk:
+            self.disk = disk
+            self.counts = False
+            self.counted_index = 0
+            self.acked_round = 0
+        self.voter = voter
 
     def may_send(self) -> bool:
         return not self.paused if self.probing else len(self.in_flight) < APPENDS_IN_FLIGHT_MAX

@@ -69,7 +69,7 @@ all is rule I2, see `liftlog.core.raft.birth`.
   acknowledged; else the log goes. Acknowledged when snapshot and log are durable so. An append whose entry
   before lies below the log's beginning agrees up to there, since that is committed.
 
-Not here yet: membership change.
+Who is a voter changes with the log: M2, `liftlog.core.raft.members`.
 
 How time works
 --------------
@@ -89,6 +89,7 @@ from liftlog.core.raft.birth import BORN, Birth, Certificate, asks_at
 from liftlog.core.raft.follower import take_append
 from liftlog.core.raft.gate import check_start, jump, usurpation
 from liftlog.core.raft.leader import LeaderTerm
+from liftlog.core.raft.members import founders
 from liftlog.core.raft.readindex import FollowerReads, WaitingRead
 from liftlog.core.raft.snapshots import AnyBytes, Installing, SnapshotReader
 from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
@@ -120,6 +121,8 @@ from liftlog.types import (
     HardState,
     Identity,
     LogBase,
+    Member,
+    Members,
     NodeConfig,
     Snapshot,
     Ticket,
@@ -154,9 +157,11 @@ class Raft(RaftState):
         snapshot: Snapshot | None = None,
         base: LogBase = BEGINNING,
         new_reader: Callable[[], SnapshotReader] = AnyBytes,
+        members: Members | None = None,
     ) -> None:
         """`snapshot`: what the disk holds, taken over by the state machine already; `entries` follow `base`.
-        `new_reader`: makes what takes in the chunks of the leader's snapshots.
+        `members`: the configuration that the snapshot ends with. `new_reader`: makes what takes in the chunks
+        of the leader's snapshots.
         """
         super().__init__(
             config,
@@ -165,18 +170,20 @@ class Raft(RaftState):
             effects,
             new_ticket,
             guards,
+            identity.disk_id,
             refuse=refuse,
             hints=hints,
             snapshot=snapshot,
             base=base,
+            members=members,
         )
         check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
         self._new_ticket = new_ticket
-        self._is_voter = config.node in config.voters
-        self._withheld = hard_state.vote_withheld
+        self._is_founder = config.node in config.voters
+        """Whether this node takes part in the cluster's birth (I2)."""
         self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
-        self._disk_id = identity.disk_id
+        self._timer_runs = False
         self._state_ticket = NO_TICKET
         self._votes: list[int] = []
         self._leader_tick = 0
@@ -188,7 +195,7 @@ class Raft(RaftState):
         self._taken = self.commit
         self.installing = Installing(self, new_reader, new_ticket)
         self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
-        self._set_may_vote()
+        self._know_founders()
         self._handlers: dict[type, Callable[[int, Any], None]] = {
             AppendRequest: self._on_append_request,
             AppendReply: self._on_append_reply,
@@ -207,11 +214,17 @@ class Raft(RaftState):
 
     @property
     def standing(self) -> str:
-        """For people: "learner", "withheld", "wiped", or how far the birth is: "fresh", "signed", "born"."""
-        if not self._is_voter:
-            return "learner"
-        if self._withheld:
+        """For people: "withheld", "born" (it votes), "learner", "removed", "wiped", or how far the birth is:
+        "fresh", "signed".
+        """
+        if self.withheld:
             return "withheld"
+        if self.may_vote and self.is_voter:
+            return BORN
+        if not self._is_founder or self.member in self.members.learners:
+            return "learner"
+        if self.may_vote:
+            return "removed"
         return "wiped" if self._birth.shut_out else self._birth.stage
 
     def quorum_contact(self) -> bool:
@@ -246,9 +259,9 @@ class Raft(RaftState):
     def start(self, now_ms: float) -> None:
         """Begin to take part. To be called once. `now_ms`: the monotonic clock."""
         self.pass_time(now_ms, 0)
-        if self.may_vote:
+        if self.stands:
             self._begin_voting()
-        elif self._is_voter and self._birth.advance():
+        elif self._is_founder and self._birth.advance():
             self._birth_moved()
         self._ask_for_birth()
 
@@ -273,12 +286,17 @@ class Raft(RaftState):
                 self.step_down()
         elif self._follower_reads:
             self.reads_failed.extend(self._follower_reads.expire(self.ticks))
-        if not self.may_vote and asks_at(self.ticks):
+        if self.stands:
+            if not self._timer_runs and self.role is not LEADER:
+                # M2c: the configuration has made it a voter.
+                self._arm_election_timer()
+        elif not self.may_vote and asks_at(self.ticks):
             self._ask_for_birth()
 
     def on_election_timer(self) -> None:
         """The election timer fired: stand for election unless the leader was heard from in time."""
-        if self.role is LEADER or not self.may_vote:
+        self._timer_runs = False
+        if self.role is LEADER or not self.stands:
             return
         silent_ticks = self.ticks - self._leader_tick
         if self.leader and silent_ticks < self._patience_ticks:
@@ -289,7 +307,7 @@ class Raft(RaftState):
     def on_peer_lost(self, peer: int) -> None:
         """It is news that nobody listens there: suspect a leader sooner (M1o)."""
         waits = self.role is FOLLOWER or self.role is PRE_CANDIDATE
-        if self.may_vote and waits and peer == self._heard[0]:
+        if self.stands and waits and peer == self._heard[0]:
             self._arm_election_timer(self.ticks - self._leader_tick)
 
     def on_durable(self, ticket: Ticket) -> None:
@@ -334,6 +352,7 @@ class Raft(RaftState):
             reply, after = self.installing.take_chunk(chunk, self.certificate)
             if self.installing.installed is not None:
                 self._taken = self.commit
+                self._know_founders()
             if reply is not None:
                 self._answer(sender, reply, after)
 
@@ -360,6 +379,11 @@ class Raft(RaftState):
         else:
             self.effects.append(Send(self.leader, ReadIndexRequest(request)))
 
+    def change(self, kind: str, member: Member) -> str:
+        """M2: as leader write one change of the configuration, or say why that cannot be now."""
+        leadership = self.leadership
+        return leadership.change(kind, member) if leadership is not None else "this node does not lead"
+
     def transfer(self, to: int) -> bool:
         """Hand leadership to voter `to` (M1k). False if this node does not lead or `to` cannot take over."""
         leadership = self.leadership
@@ -367,13 +391,12 @@ class Raft(RaftState):
 
     def withhold_vote(self) -> None:
         """This disk was found rolled back or damaged (I2): never vote again, and remember that."""
-        if self._withheld:
+        if self.withheld:
             return
-        self._withheld = True
         self.mark("I2.withheld")
         if self.role is not FOLLOWER:
             self._become_follower(self.term, NO_NODE)
-        self._set_may_vote()
+        self.withhold()
         self._save()
 
     def step_down(self) -> None:
@@ -388,8 +411,9 @@ class Raft(RaftState):
         state = HardState(
             term=self.term,
             voted_for=self.voted_for,
+            voted_disk=self.voted_disk,
             peer_disks=self._birth.certificate,
-            vote_withheld=self._withheld,
+            vote_withheld=self.withheld,
             born=self._birth.stage is BORN,
         )
         self.effects.append(SaveHardState(state, self._state_ticket))
@@ -401,8 +425,12 @@ class Raft(RaftState):
         # Storage completes in order, so the later of two tickets covers both.
         self.effects.append(Send(to, message, max(after, self._state_ticket)))
 
-    def _set_may_vote(self) -> None:
-        self.allow_vote(self._is_voter and self._birth.stage is BORN and not self._withheld)
+    def _know_founders(self) -> None:
+        """I2: whether the cluster was born with this disk, and who the first voters are."""
+        if self._birth.stage is BORN:
+            if not self.membership.first_is_known:
+                self.founded(founders(self.config.voters, self._birth.certificate))
+            self.be_born()
 
     # -- roles --------------------------------------------------------------------------------------------
 
@@ -416,10 +444,11 @@ class Raft(RaftState):
     def _arm_election_timer(self, silent_ticks: int = 0) -> None:
         """Stand when the leader's silence, which has lasted so many ticks, is enough; or after a vain try."""
         config = self.config
+        self._timer_runs = True
         low_ms, high_ms = config.election_min_ms, config.election_max_ms
         if self._suspected and self.role is not CANDIDATE:
             # M1o: in turn, the first at once; whoever stands has been heard of by the time of the next.
-            turn = [voter for voter in config.voters if voter != self._heard[0]].index(self.node)
+            turn = sum(voter < self.node for voter in self.other_voters if voter != self._heard[0])
             low_ms = self._patience_ticks * config.tick_ms + 2 * turn * config.tick_ms
             high_ms = low_ms + config.tick_ms // 2
         silent_ms = min(silent_ticks * config.tick_ms, low_ms)
@@ -488,7 +517,7 @@ class Raft(RaftState):
         # Whoever was asked to take over has not waited for anybody's silence.
         self.predecessor = leader if term == self.term and not transfer else NO_NODE
         self.take_role(CANDIDATE)
-        self.enter_term(self.term + 1, vote=self.node)
+        self.enter_term(self.term + 1, votes=True)
         self._votes = []
         self._leader_tick = LONG_AGO_TICK
         self._set_leader(NO_NODE)
@@ -499,13 +528,15 @@ class Raft(RaftState):
 
     def _vote_request(self, term: int, pre_vote: bool, transfer: bool) -> VoteRequest:
         log = self.raft_log
-        return VoteRequest(term, self.node, log.last_index, log.last_term, pre_vote, transfer)
+        return VoteRequest(term, self.node, log.last_index, log.last_term, pre_vote, transfer, self.disk_id)
 
     def _count_vote(self, voter: int) -> None:
         """A vote, or pre-vote, for the present candidacy came in."""
         if voter not in self._votes:
             self._votes.append(voter)
-        if len(self._votes) < self.quorum:
+        # M2b: this node is no voter of its last configuration, perhaps.
+        counted = self.is_voter or self.mutants.removed_leader_counts
+        if len(self._votes) - (not counted and self.node in self._votes) < self.quorum:
             return
         if self.role is PRE_CANDIDATE:
             self._stand(transfer=False)
@@ -520,21 +551,20 @@ class Raft(RaftState):
         self.leadership.begin()
 
     def _on_vote_request(self, sender: int, request: VoteRequest) -> None:
-        if sender not in self.other_voters:
-            return
+        # M2c: member or not, by what is known here: it may be one.
         if self._hears_leader() and not request.transfer:
             if may_grant(self, sender, request) and is_up_to_date(self, request):
                 self.mark("M1.sticky")
-            self._answer(sender, VoteReply(self.term, self.node, False, request.pre_vote))
+            self._answer(sender, self._vote_reply(self.term, False, request.pre_vote))
             return
         if request.term > self.term and not request.pre_vote:
             self._become_follower(request.term, NO_NODE)
         granted = grants(self, sender, request)
-        reply = VoteReply(request.term if granted else self.term, self.node, granted, request.pre_vote)
+        reply = self._vote_reply(request.term if granted else self.term, granted, request.pre_vote)
         if granted and not request.pre_vote:
             self.mark("M1.vote")
             if not self.mutants.raft_vote_forgotten:
-                self.vote_for(sender)
+                self.vote_for(sender, request.disk)
             self._arm_election_timer()
             if self.mutants.raft_vote_before_sync:
                 self.effects.append(Send(sender, reply))
@@ -542,20 +572,23 @@ class Raft(RaftState):
         # M1a: the vote leaves this node only when it cannot be forgotten any more.
         self._answer(sender, reply)
 
+    def _vote_reply(self, term: int, granted: bool, pre_vote: bool) -> VoteReply:
+        return VoteReply(term, self.node, granted, pre_vote, self.disk_id)
+
     def _on_vote_reply(self, sender: int, reply: VoteReply) -> None:
-        if sender not in self.other_voters:
-            return
         if reply.term > self.term and not (reply.pre_vote and reply.granted):
             self._become_follower(reply.term, NO_NODE)
         elif reply.granted:
             wanted, ours = (PRE_CANDIDATE, self.term + 1) if reply.pre_vote else (CANDIDATE, self.term)
-            if self.role is wanted and self.decides(("M1.late-vote", reply.term == ours)):
+            if self.role is wanted and self.decides(
+                ("M1.late-vote", reply.term == ours), ("M2.vote", self.votes_on(sender, reply.disk))
+            ):
                 self._count_vote(sender)
 
     def _on_timeout_now(self, sender: int, message: TimeoutNow) -> None:
         """M1k: the leader wants this voter to take over; its log is complete, so no pre-vote is needed."""
         from_leader = message.term == self.term and sender == self.leader
-        able = self.role is FOLLOWER and self.may_vote
+        able = self.role is FOLLOWER and self.stands
         if able and self.decides(("M1.late-transfer", from_leader)):
             self._stand(transfer=True)
 
@@ -612,16 +645,16 @@ class Raft(RaftState):
     # -- birth (I2) ---------------------------------------------------------------------------------------
 
     def _ask_for_birth(self) -> None:
-        if self._is_voter and self._birth.stage is not BORN:
-            for voter in self.other_voters:
-                self._answer(voter, BirthQuery(self._disk_id))
+        if self._is_founder and self._birth.stage is not BORN:
+            for voter in self._birth.others:
+                self._answer(voter, BirthQuery(self.disk_id))
 
     def _on_birth_query(self, sender: int, query: BirthQuery) -> None:
-        if self._is_voter and sender in self.other_voters:
+        if self._is_founder and sender in self._birth.others:
             self._answer(sender, self._birth.reply_to(sender, query.disk_id))
 
     def _on_birth_reply(self, sender: int, reply: BirthReply) -> None:
-        if not self._is_voter:
+        if not self._is_founder:
             return
         if self._birth.note(sender, reply):
             self._birth_moved()
@@ -636,6 +669,6 @@ class Raft(RaftState):
                 self._answer(voter, self._birth.reply_to(voter, disk_id))
         if self._birth.stage is BORN:
             self.mark("I2.birth")
-            self._set_may_vote()
-            if self.may_vote:
+            self._know_founders()
+            if self.stands:
                 self._begin_voting()

@@ -16,7 +16,7 @@ from typing import Protocol
 from liftlog.core.raft.birth import Certificate
 from liftlog.core.raft.state import RaftState
 from liftlog.messages import AppendReply, SnapshotChunk, SnapshotReply, intake
-from liftlog.types import NO_TICKET, Snapshot, Ticket
+from liftlog.types import NO_TICKET, Members, Snapshot, Ticket
 
 CHUNKS_AHEAD = 4
 """Chunks under way to one follower: times the size of a chunk bounds memory."""
@@ -66,7 +66,10 @@ class SnapshotReader(Protocol):
 
     def take(self, data: bytes) -> None: ...
 
-    def problem(self, index: int, term: int, voters: tuple[int, ...], cluster: Certificate) -> str: ...
+    def problem(self, index: int, term: int, cluster: Certificate) -> str: ...
+
+    @property
+    def members(self) -> Members | None: ...
 
 
 class AnyBytes:
@@ -75,8 +78,12 @@ class AnyBytes:
     def take(self, data: bytes) -> None:
         pass
 
-    def problem(self, index: int, term: int, voters: tuple[int, ...], cluster: Certificate) -> str:
+    def problem(self, index: int, term: int, cluster: Certificate) -> str:
         return ""
+
+    @property
+    def members(self) -> Members | None:
+        return None
 
 
 class Arriving:
@@ -146,7 +153,7 @@ class Installing:
         incoming.chunks.append(chunk.data)
         if len(incoming.chunks) < chunk.count:
             return self._want(chunk, incoming), NO_TICKET
-        problem = incoming.reader.problem(chunk.index, chunk.index_term, state.config.voters, cluster)
+        problem = incoming.reader.problem(chunk.index, chunk.index_term, cluster)
         if problem:
             return self._give_up(chunk, problem)
         self._incoming = None
@@ -161,7 +168,9 @@ class Installing:
     def _want(self, chunk: SnapshotChunk, incoming: Arriving) -> SnapshotReply:
         state = self._state
         wanted = len(incoming.chunks)
-        return SnapshotReply(state.term, state.node, chunk.index, wanted, chunk.round, state.may_vote)
+        return SnapshotReply(
+            state.term, state.node, chunk.index, wanted, chunk.round, state.may_vote, state.disk_id
+        )
 
     def _acknowledge(self, chunk: SnapshotChunk) -> tuple[AppendReply, Ticket]:
         """M1g: everything up to the snapshot's end is here, when it is durable."""
@@ -171,7 +180,10 @@ class Installing:
             state.mark("M1.held-back")
         if state.mutants.install_acked_early:
             after = NO_TICKET
-        return AppendReply(state.term, state.node, True, chunk.index, chunk.round, state.may_vote), after
+        reply = AppendReply(
+            state.term, state.node, True, chunk.index, chunk.round, state.may_vote, state.disk_id
+        )
+        return reply, after
 
     def _install(self, snapshot: Snapshot, reader: SnapshotReader) -> None:
         state = self._state
@@ -179,5 +191,5 @@ class Installing:
         keeps_log = log.term_at(snapshot.index) == snapshot.term
         state.mark("M1.install-within" if keeps_log else "M1.install")
         self.ticket = self._new_ticket()
-        state.install(snapshot, keeps_log, self.ticket)
+        state.install(snapshot, keeps_log, self.ticket, reader.members)
         self.installed = reader

@@ -12,6 +12,7 @@ where it is written. A violation means that the log of commands is in doubt: the
     snapshot   of what is committed; each is of more than the one before; the log begins no later than it ends
                (M1p, M1q)
     durable    never passes the log's end (M1g, `liftlog.core.raft.log`)
+    members    who counts, by the last configuration in the log (M2, `liftlog.core.raft.members`)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from enum import Enum
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
 from liftlog.core.raft.log import RaftLog
+from liftlog.core.raft.members import Membership, founders
 from liftlog.messages import Effect, InstallSnapshot, PeerMessage
 from liftlog.types import (
     BEGINNING,
@@ -30,6 +32,8 @@ from liftlog.types import (
     HardState,
     InvariantViolation,
     LogBase,
+    Member,
+    Members,
     NodeConfig,
     Snapshot,
     Ticket,
@@ -62,21 +66,22 @@ class RaftState:
         effects: list[Effect],
         new_ticket: Callable[[], Ticket],
         guards: Guards,
+        disk_id: str,
         refuse: Refuse | None = None,
         hints: Hints | None = None,
         snapshot: Snapshot | None = None,
         base: LogBase = BEGINNING,
+        members: Members | None = None,
     ) -> None:
+        """`members`: the configuration that the snapshot ends with, if there is one."""
         self.config = config
         self.node = config.node
+        self.disk_id = disk_id
         self.effects = effects
         self.mark = guards.mark
         self.decides = guards.decides
         self.mutants = guards.mutants
         self.refuse = refuse if refuse is not None else lambda rule, *_: guards.mark(rule)
-        voter_count = len(config.voters)
-        self.quorum = voter_count // 2 if self.mutants.raft_quorum_half else voter_count // 2 + 1
-        self.other_voters = [voter for voter in config.voters if voter != config.node]
         self.election_min_ticks = -(-config.election_min_ms // config.tick_ms)
         self.election_max_ticks = -(-config.election_max_ms // config.tick_ms)
         # It may have come just before a tick: what is to last so long takes one tick more.
@@ -84,6 +89,7 @@ class RaftState:
         self.hints = hints if hints is not None else Hints()
         self.term = hard_state.term
         self.voted_for = hard_state.voted_for
+        self.voted_disk = hard_state.voted_disk
         self.raft_log = RaftLog(entries, effects, new_ticket, base)
         self.snapshot = snapshot
         """The newest that this node has: whoever needs entries that are gone gets this (M1q)."""
@@ -91,7 +97,7 @@ class RaftState:
             # A power loss in the middle of a group of writes may keep entries of a term and lose the record
             # of the term. No answer of that term has left this node, since answers wait for both.
             self.term = self.raft_log.last_term
-            self.voted_for = NO_NODE
+            self.voted_for, self.voted_disk = NO_NODE, ""
         self.term_at_start = self.term
         self.role = FOLLOWER
         self.is_leader = False
@@ -100,8 +106,20 @@ class RaftState:
         self.commit = snapshot.index if snapshot is not None else 0
         known = base.index <= self.commit <= self.raft_log.last_index
         invariant(known, f"a snapshot of {self.commit} and a log of {base} to {self.raft_log.last_index}")
+        self.membership = Membership(members or founders(config.voters, ()), entries)
+        self.members = self.membership.now
+        """What this node goes by (M2b)."""
+        self.quorum = 0
+        self.other_voters: list[int] = []
+        self.is_voter = False
+        """Whether the configuration names this disk as a voter: then it counts itself."""
+        self.born = False
+        """I2: the cluster was born with this disk."""
+        self.withheld = hard_state.vote_withheld
+        """I2: this disk was found to have forgotten something: it never votes again."""
         self.may_vote = False
-        """Whether the word of this disk counts (I2)."""
+        """Whether the word of this disk counts (I2, M2c)."""
+        self._go_by_members()
         self.unsaved = False
         """Term or vote are not written yet as they are now."""
         self.ticks = 0
@@ -119,27 +137,68 @@ class RaftState:
     def durable_index(self) -> int:
         return self.raft_log.durable_index
 
+    @property
+    def member(self) -> Member:
+        """This node, as long as it lives on this disk."""
+        return Member(self.node, self.disk_id)
+
+    @property
+    def stands(self) -> bool:
+        """M2c: whether this node may be elected, by its last configuration or by its committed one."""
+        return self.may_vote and (self.is_voter or self.member in self.membership.at(self.commit).voters)
+
+    def votes_on(self, node: int, disk: str) -> bool:
+        """M2b: whether what the node says on this disk counts."""
+        if self.mutants.learner_counts and Member(node, disk) in self.members.learners:
+            return True
+        return disk != "" and Member(node, disk) in self.members.voters
+
     # -- moves ------------------------------------------------------------------------------------
 
-    def enter_term(self, term: int, vote: int = NO_NODE) -> None:
-        """A later term; `vote` as the one that stands for election in it."""
+    def enter_term(self, term: int, votes: bool = False) -> None:
+        """A later term; `votes`: for itself, as the one that stands for election in it."""
         invariant(term > self.term, f"term {self.term}, then {term}")
         self.term = term
-        self.voted_for = vote
+        self.voted_for, self.voted_disk = self.member if votes else (NO_NODE, "")
         self.unsaved = True
 
-    def vote_for(self, node: int) -> None:
-        if self.voted_for != node:
+    def vote_for(self, node: int, disk: str) -> None:
+        if (self.voted_for, self.voted_disk) != (node, disk):
             invariant(self.voted_for == NO_NODE, f"votes in term {self.term}: {self.voted_for}, then {node}")
-            self.voted_for = node
+            self.voted_for, self.voted_disk = node, disk
             self.unsaved = True
+
+    def _go_by_members(self) -> None:
+        """The configuration may be another: who counts, and how many are needed."""
+        mutants, membership = self.mutants, self.membership
+        members = membership.at(self.commit) if mutants.effective_at_commit else membership.now
+        self.members = members
+        voters = members.voters
+        self.quorum = len(voters) // 2 if mutants.raft_quorum_half else len(voters) // 2 + 1
+        self.other_voters = [voter.node for voter in voters if voter.node != self.node]
+        self.is_voter = self.member in voters
+        self._judge_vote()
+
+    def _judge_vote(self) -> None:
+        self.may_vote = not self.withheld and (self.born or self.membership.names(self.member))
+
+    def be_born(self) -> None:
+        """I2: all disks of the certificate have signed it."""
+        self.born = True
+        self._judge_vote()
+
+    def withhold(self) -> None:
+        self.withheld = True
+        self._judge_vote()
+
+    def founded(self, first: Members) -> None:
+        """I2: the birth has told which disks are the first voters."""
+        self.membership.founded(first)
+        self._go_by_members()
 
     def saved(self) -> None:
         """Term and vote have been handed to storage."""
         self.unsaved = False
-
-    def allow_vote(self, may_vote: bool) -> None:
-        self.may_vote = may_vote
 
     def take_role(self, role: Role) -> None:
         if role is LEADER:
@@ -157,18 +216,25 @@ class RaftState:
         term = self.raft_log.append(entries)
         if term > self.term:
             raise InvariantViolation(f"an entry of term {term} in term {self.term}")
+        if self.membership.appended(entries):
+            self._go_by_members()
 
     def truncate(self, keep: int) -> None:
         """Remove every entry above index `keep`."""
         invariant(keep >= self.commit, f"Raft log cut to {keep}, committed up to {self.commit}")
         invariant(self.role is not LEADER, f"the leader of term {self.term} cuts its log to {keep}")
         self.raft_log.truncate(keep)
+        if self.membership.cut(keep):
+            self.mark("M2.cut")
+            self._go_by_members()
 
     def commit_to(self, index: int) -> None:
         if not self.commit <= index <= self.raft_log.last_index:
             last_index = self.raft_log.last_index
             raise InvariantViolation(f"commit {self.commit}, then {index} of {last_index}")
         self.commit = index
+        if self.mutants.effective_at_commit:
+            self._go_by_members()
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
         """M1p: a snapshot of what is committed is this node's newest, and durable."""
@@ -178,10 +244,11 @@ class RaftState:
         invariant(not of_uncommitted, f"a snapshot of {snapshot.index}, committed up to {self.commit}")
         self.snapshot = snapshot
 
-    def install(self, snapshot: Snapshot, keeps_log: bool, ticket: Ticket) -> None:
+    def install(self, snapshot: Snapshot, keeps_log: bool, ticket: Ticket, members: Members | None) -> None:
         """M1q: the leader's snapshot, of more than this node knew to be committed, is its newest.
 
-        `keeps_log`: the log has the snapshot's last entry; else it goes.
+        `keeps_log`: the log has the snapshot's last entry; else it goes. `members`: the configuration that it
+        ends with, if it says one.
         """
         index = snapshot.index
         newer = index > self.commit or self.mutants.install_of_older
@@ -191,10 +258,12 @@ class RaftState:
         if not keeps_log:
             term = 0 if self.mutants.snapshot_term_forgotten else snapshot.term
             log.begin_anew(LogBase(index, term), min(self.commit, index))
+            self.membership.begin_anew(members or self.membership.now)
         self.effects.append(InstallSnapshot(snapshot, not keeps_log, ticket))
         log.await_write(ticket, index)
         self.snapshot = snapshot
         self.commit = index
+        self._go_by_members()
 
     def forget_entries(self) -> None:
         """M1p: the log begins behind what is durable in a snapshot, but for some entries before its end:
@@ -206,6 +275,7 @@ class RaftState:
         if upto > log.start:
             self.mark("M1.forget")
             log.forget(upto)
+            self.membership.forget(upto)
 
     def pass_time(self, now_ms: float, ticks: int) -> None:
         """`ticks` have passed; the monotonic clock says `now_ms`."""

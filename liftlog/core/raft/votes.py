@@ -33,7 +33,8 @@ def may_grant(state: RaftState, candidate: int, request: VoteRequest) -> bool:
     if request.term < state.term:
         return False
     free = state.voted_for == NO_NODE and state.leader == NO_NODE
-    return state.voted_for == candidate or free
+    # M2: a node that has come back with another disk is another candidate.
+    return (state.voted_for, state.voted_disk) == (candidate, request.disk) or free
 
 
 def is_up_to_date(state: RaftState, request: VoteRequest) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, TextIO
 import msgspec
 
 from liftlog.core.metadata.commands import decode_command
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import Effect, Event, Forward, intake
 from liftlog.types import Batch, Entry, FileSpan
 from liftlog_sim.devices.machine import Machine
@@ -131,8 +132,10 @@ def plain(value: Any) -> Any:
 
 
 def _command(data: bytes) -> Any:
-    """A metadata command; as text if it is none."""
+    """A metadata command, or the members of the group; as text if it is neither."""
     try:
+        if is_change(data):
+            return plain(decode_members(data))
         return plain(decode_command(data)) if data else ""
     except intake.InputRefused:
         return _text(data)

@@ -19,6 +19,7 @@ from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.raft.members import is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
 from liftlog_sim.truth.invariants import Violation
@@ -106,7 +107,8 @@ class MetadataTruth:
         """The next entry is committed. Raises Violation if it breaks what holds for every record."""
         state = self._state
         try:
-            state.apply(entry.index, decode_command(entry.data) if entry.data else None)
+            ordinary = entry.data and not is_change(entry.data)
+            state.apply(entry.index, decode_command(entry.data) if ordinary else None)
         except InvariantViolation as broken:
             raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
         if self._states is not None:

@@ -26,7 +26,7 @@ it on its disk.
 no configuration until an entry names it; the former one does nothing any more. Who wrote to a node wrote to
 whatever disk it has when the message comes, as a leader may write to anybody. But a vote is for a disk: one
 that was given to the former disk of a candidate does not elect the present one. The first configuration is
-who votes at the cluster's birth; whoever reads the lines tells what entries change (`tell`).
+who votes at the cluster's birth; lines tell what entries change.
 
 What the model does not contain. A disk that is set back to an older copy, or whose end was damaged, may be
 found as no crash can leave it: only if whoever calls has said so (`struck`), the model's disk is then put to
@@ -145,6 +145,8 @@ class RaftChecker(ModelGroup):
 
     def step(self, line: RaftStep, echo: Hashable = None) -> None:
         """Explain one line. `echo`: that of its step (`raft_recorder.echo_of`). Raises Disagreement."""
+        for told in line.members:
+            self.tell(told.index, told.term, told.voters, told.learners)
         node = self._present.get(line.node, -1)
         if line.cause.event == "Start":
             node = self._begins(line)
