@@ -149,7 +149,7 @@ def _snapshot_chunk(chunk: SnapshotChunk) -> str:
 
 def _birth_reply(reply: BirthReply) -> str:
     nodes = [node for node, _ in reply.signed]
-    if reply.fresh == bool(nodes) or (reply.fresh and (reply.born or reply.knows_you)):
+    if reply.fresh == bool(nodes) or (reply.fresh and reply.knows_you):
         return "a disk that is fresh and has signed, or neither"
     if any(earlier >= later for earlier, later in pairwise(nodes)):
         return "a certificate that does not name its nodes in order, each once"

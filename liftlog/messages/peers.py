@@ -131,7 +131,8 @@ class BirthReply(Struct):
     signed: Annotated[list[tuple[NodeId, Word]], Meta(max_length=64)]
     """That certificate (`HardState.peer_disks`), durable; empty when fresh."""
     born: bool
-    """All disks of the certificate are known to have signed it."""
+    """All disks of the certificate are known to have signed it; or, if nothing is signed here, there is a
+    cluster already."""
 
 
 class Forward(Struct):

@@ -30,6 +30,10 @@ for nothing: not for commit, not for check-quorum, not for read-index. What the 
 its disk was wiped may go on being counted: such an entry is on a quorum less one, but the one does not vote
 again, so every quorum of those that still vote meets one that has the entry.
 
+A disk that has signed nothing and hears a leader, or holds what one has sent, knows by that alone that the
+cluster was born without it: it signs nothing any more and says so. Once every first disk has been replaced
+nobody has the certificate, and it is this that keeps the cluster from being born again.
+
 A disk that is in no certificate becomes a voter through the log: as another member, once the one that it has
 replaced is out (M2, `liftlog.core.raft.members`).
 """
@@ -80,27 +84,33 @@ def _listed(nodes: tuple[int, ...]) -> str:
 class Birth:
     """What a voter that is not born yet has heard from the others. Pure bookkeeping; `Raft` persists."""
 
-    __slots__ = ("_answers", "_disk_id", "_node", "certificate", "others", "stage")
+    __slots__ = ("_answers", "_disk_id", "_late", "_node", "certificate", "others", "stage")
 
     def __init__(self, node: int, disk_id: str, voters: tuple[int, ...], state: HardState) -> None:
         self._node = node
         self._disk_id = disk_id
         self.others = [voter for voter in sorted(voters) if voter != node]
         self._answers: dict[int, BirthReply] = {}
+        self._late = False
+        """There is a cluster already."""
         self.stage = stage_of(state, node, disk_id, voters)
         self.certificate: Certificate = state.peer_disks if self.stage is not FRESH else ()
 
     @property
     def shut_out(self) -> bool:
         """The others formed a cluster without this disk: it replaced another one, or was rolled back."""
-        return self.stage is FRESH and any(answer.born for answer in self._answers.values())
+        known = self._late or any(answer.born for answer in self._answers.values())
+        return self.stage is FRESH and known
+
+    def come_late(self) -> None:
+        """Whoever leads is in office since the birth, or has been elected after it."""
+        self._late = True
 
     def reply_to(self, asker: int, disk_id: str) -> BirthReply:
         """What this disk answers. To be sent only when the certificate is durable."""
         knows = (asker, disk_id) in self.certificate
-        return BirthReply(
-            self._disk_id, not self.certificate, knows, list(self.certificate), self.stage is BORN
-        )
+        born = self.stage is BORN or self.shut_out
+        return BirthReply(self._disk_id, not self.certificate, knows, list(self.certificate), born)
 
     def note(self, sender: int, reply: BirthReply) -> bool:
         """Take in an answer; True if the stage moved, which the caller must persist before anything else."""

@@ -183,6 +183,8 @@ class Raft(RaftState):
         self._is_founder = config.node in config.voters
         """Whether this node takes part in the cluster's birth (I2)."""
         self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
+        if self.raft_log.last_index:
+            self._birth.come_late()
         self._timer_runs = False
         self._state_ticket = NO_TICKET
         self._votes: list[int] = []
@@ -616,6 +618,7 @@ class Raft(RaftState):
             self._set_leader(sender)
         self._leader_tick = self.ticks
         self._heard = (sender, request.term)
+        self._birth.come_late()
         return True
 
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:

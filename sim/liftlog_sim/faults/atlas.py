@@ -23,7 +23,8 @@ In the last segment of a log damage reaches from its first byte to the end of th
 there. Damage to files that are derived (an index, a checkpoint, the clean-stop marker) is no damage to a copy
 (D3). A file that is still written under another name is struck as what it will be once it is renamed. Damage
 to metadata makes a node refuse to start (M4); the simulated operator then replaces its disk, so it is treated
-like a wipe, of which a cluster survives a minority.
+like a wipe. Of these a cluster survives a minority at once, and any number one after the other, once the node
+has become a voter again (M2).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import msgspec
 
 from liftlog.core.metadata.records import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
-from liftlog.types import RAFT_LOG, OffsetRange, PartitionId
+from liftlog.types import RAFT_LOG, Member, OffsetRange, PartitionId
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.copies import SEGMENT_SUFFIX, places, segment_paths, spans_of
 from liftlog_sim.devices.machine import Machine
@@ -89,7 +90,8 @@ class Atlas:
         self._cluster = cluster
         self._account = account
         self._harms: dict[int, list[Harm]] = {}
-        self._spent_wipes = 0
+        self._lost_voters: dict[int, str] = {}
+        """Machines whose vote was lost, with the id under which they voted then."""
         self._struck: dict[tuple[int, PartitionId], bool] = {}
 
     # -- what is damaged -----------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ class Atlas:
 
     def note_disk(self, machine: Machine) -> None:
         """This disk has been replaced, set back, or is to be: none of its copies counts."""
-        self._spent_wipes += 1
+        if machine.number not in self._lost_voters:
+            self._lost_voters[machine.number] = self._votes_as(machine)
         machine.disk_losses += 1
         self._harms.pop(machine.number, None)
         self.note(machine, Harm(machine.number, "", 0, 0, RAFT_LOG, WHOLE))
@@ -261,9 +264,31 @@ class Atlas:
         )
 
     def allows_wipe(self, machine: Machine) -> bool:
-        """Whether this disk may be replaced: few were, and a controller is there to judge it."""
+        """Whether this disk may be replaced: few others have not healed yet, and a controller is there to
+        judge it.
+        """
         minority = (self._cluster.knobs.nodes - 1) // 2
-        return self._spent_wipes < minority and self.allows_disk(machine) and self._quorum_without(machine)
+        others = [number for number in self._unhealed_voters() if number != machine.number]
+        return len(others) < minority and self.allows_disk(machine) and self._quorum_without(machine)
+
+    def _votes_as(self, machine: Machine) -> str:
+        """The id of the voter that this machine's present process is, or that of its last one."""
+        return machine.recovered.identity.disk_id if machine.recovered is not None else ""
+
+    def _unhealed_voters(self) -> list[int]:
+        """Machines whose vote was lost and that are not back as other voters yet (M2)."""
+        committed = [
+            machine.node.raft.membership.at(machine.node.raft.commit)
+            for machine in self._cluster.machines.values()
+            if machine.node is not None and machine.node.raft.is_leader
+        ]
+        for number, lost in list(self._lost_voters.items()):
+            machine = self._cluster.machines[number]
+            voter = Member(number, self._votes_as(machine))
+            running = machine.node is not None and machine.node.raft.may_vote
+            if running and voter.disk != lost and any(voter in members.voters for members in committed):
+                del self._lost_voters[number]
+        return list(self._lost_voters)
 
     def _quorum_without(self, machine: Machine) -> bool:
         """All other nodes run, hear each other and have a controller among them."""

@@ -12,6 +12,7 @@ from liftlog_sim.devices.storage import StorageTimes
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.profiles.settings import (
     base_knobs,
+    draw_streams,
     small_stream,
     storing,
 )
@@ -213,4 +214,35 @@ def failures(draws: Draws) -> Knobs:
         publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
         burst_max=draws.choice((6, 15)),
         **storing(draws),
+    )
+
+
+def replacements(draws: Draws) -> Knobs:
+    """Disk after disk is lost, each as soon as the last one's node votes again, while whoever has to see to
+    that is struck: the group's members change all the time (M2).
+    """
+    nodes = draws.choice((3, 3, 3, 5))
+    return base_knobs(
+        draws,
+        nodes=nodes,
+        streams=draw_streams(draws, nodes, 1),
+        network=NetworkOptions(
+            *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.05)), draws.choice((0.0, 0.1))),
+            *(draws.choice((0.0, 0.1)), draws.choice((200, 1000, 4000)) * MILLISECOND),
+        ),
+        storage_times=StorageTimes(
+            sync_us=draws.choice((300, 5_000)), sync_jitter_us=draws.choice((1_000, 50_000))
+        ),
+        faults=(
+            *(("wipe", 12), ("isolate", 3), ("one_way", 1), ("link", 3), ("pause", 2), ("kill", 3)),
+            *(("power", 1), ("stop", 1)),
+        ),
+        tick_ms=draws.choice((50, 100)),
+        fault_interval_us=draws.choice((500, 1000)) * MILLISECOND,
+        fault_duration_us=draws.choice((200, 500, 1500)) * MILLISECOND,
+        publish_interval_us=2 * SECOND,
+        publishers=1,
+        readers=1,
+        read_interval_us=3 * SECOND,
+        hunt_controller=draws.choice((0.0, 0.0, 0.3)),
     )

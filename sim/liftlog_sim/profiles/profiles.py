@@ -473,6 +473,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "wipes": disks.wipes,
     "commands": _commands,
     "snapshots": _snapshots,
+    "replacements": disks.replacements,
     "rejoins": disks.rejoins,
     "failures": disks.failures,
     "sick": sick,
@@ -484,6 +485,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
 APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
+    ("replacements", 0.05),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

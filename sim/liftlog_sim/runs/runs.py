@@ -252,6 +252,20 @@ def _answered_up_to(world: World, target: Target) -> int:
     return truth.acked_end if target.config.ack_reply else truth.hw
 
 
+def _without_vote(world: World) -> str:
+    """Which node that is to vote does not (M2); empty if all do."""
+    rafts = [machine.node.raft for machine in world.machines.values() if machine.node is not None]
+    leader = next((raft for raft in rafts if raft.is_leader), None)
+    if leader is None:
+        return "nobody leads the metadata group"
+    for raft in rafts:
+        if raft.node not in raft.config.voters or raft.withheld:
+            continue
+        if not (raft.may_vote and raft.member in leader.members.voters):
+            return f"node {raft.node} does not vote, the group has {leader.members.text}"
+    return ""
+
+
 def unhealed(world: World) -> str:
     """What keeps the cluster from being whole; empty if nothing does."""
     applied = set()
@@ -266,6 +280,8 @@ def unhealed(world: World) -> str:
     assert newest is not None
     if len(applied) != 1:
         return f"metadata is applied up to {sorted(applied)}"
+    if problem := _without_vote(world):
+        return problem
     if not world.workload.targets and world.knobs.streams:
         return "the streams were never created"
     for partition, state in newest.partitions.items():
