@@ -25,22 +25,27 @@ CHUNKS_AHEAD = 4
 class Transfer:
     """A leader's snapshot on its way to one follower."""
 
-    __slots__ = ("_beat_at", "_sent", "_wanted", "snapshot")
+    __slots__ = ("_beat_at", "_sent", "_told", "_wanted", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._wanted = 0
         """The chunk that the follower needs next, as far as it has told."""
+        self._told = 0
+        """What it has told last. An answer of before its restart may have come after one of its new process,
+        so that it needs less than it seemed to.
+        """
         self._sent = 0
         self._beat_at = -1
         """What it needed at the heartbeat before."""
 
     def due(self, beat: bool) -> list[int]:
         """The numbers of the chunks to be sent now. With a heartbeat one is sent in any case; if the follower
-        has not come on since the last, all that is under way is taken for lost.
+        has not come on since the last, all that is under way is taken for lost, and its last word holds.
         """
         numbers: list[int] = []
         if beat and self._wanted == self._beat_at:
+            self._wanted = min(self._wanted, self._told)
             self._sent = self._wanted
         elif beat and self._wanted < self._sent:
             numbers.append(self._wanted)
@@ -54,6 +59,7 @@ class Transfer:
     def asked_for(self, wanted: int) -> None:
         """The follower says what it needs next; 0 after it had more: it begins again."""
         last = len(self.snapshot.chunks) - 1
+        self._told = min(wanted, last)
         if wanted > self._wanted:
             self._wanted = min(wanted, last)
             self._sent = max(self._sent, self._wanted)
