@@ -450,6 +450,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """M1p: a snapshot is taken when so many entries were applied since the last. A quarter of that number
     stays in the log before its end, for nodes that are a little late.
     """
+    max_voters: int = 5
+    """M2: how many nodes may vote in the metadata group, if the configuration does not name more of them."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
     retention_check_ms: int = 30_000
@@ -565,6 +567,9 @@ class Mutants(msgspec.Struct, frozen=True):
     removed_leader_counts: bool = False  # M2b
     disk_not_compared: bool = False  # M2b
     two_disks_of_a_node: bool = False  # I2
+    change_unreachable: bool = False  # M2f
+    cluster_born_again: bool = False  # I2
+    snapshot_never_again: bool = False  # M1q
 
 
 NO_MUTANTS = Mutants()

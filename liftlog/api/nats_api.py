@@ -41,6 +41,7 @@ from liftlog.messages import (
     Event,
     PurgeRequest,
     RebalanceRequest,
+    SetVoterRequest,
     StreamInfoRequest,
     TransferControllerRequest,
     intake,
@@ -105,6 +106,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "LEADER.ELECT": _plainly(ElectLeaderRequest),
     "LEADER.REBALANCE": _plainly(RebalanceRequest),
     "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
+    "CONTROLLER.VOTER": _plainly(SetVoterRequest),
 }
 
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}

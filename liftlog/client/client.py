@@ -270,6 +270,13 @@ class Client:
             await self._request("CONTROLLER.TRANSFER", body, DoneReply, timeout_ms, status.controller)
         ).detail
 
+    async def set_voter(self, node: int, votes: bool, timeout_ms: int = 0) -> str:
+        """Say whether a node is to vote in the metadata group (M2). Raises RequestFailed, with code "invalid"
+        if too many would or nobody, "not-found" for a node that never registered.
+        """
+        body = {"node": node, "votes": votes}
+        return (await self._request("CONTROLLER.VOTER", body, DoneReply, timeout_ms)).detail
+
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
         return await self.nodes.call(node, address, request, timeout_s)

@@ -49,6 +49,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     transfer.add_argument("node", metavar="NODE", type=positive_count)
     add_client_options(transfer)
     transfer.set_defaults(run=lambda args: run(_transfer(args)))
+    for name, votes, text in (
+        ("promote", True, "let a node vote on the cluster's metadata"),
+        ("demote", False, "take a node's vote away; it goes on serving its partitions"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("node", metavar="NODE", type=positive_count)
+        add_client_options(action)
+        action.set_defaults(run=lambda args, votes=votes: run(_set_voter(args, votes)))
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))
@@ -187,6 +195,14 @@ async def _transfer(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         detail = await client.transfer_controller(args.node)
     _say(args, detail or f"node {args.node} becomes controller")
+    return 0
+
+
+async def _set_voter(args: argparse.Namespace, votes: bool) -> int:
+    async with await connect(args) as client:
+        detail = await client.set_voter(args.node, votes)
+    done = f"node {args.node} is {'' if votes else 'not '}to vote; the controller sees to it"
+    _say(args, detail or f"{done}: see 'liftlog cluster status'")
     return 0
 
 

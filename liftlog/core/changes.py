@@ -19,6 +19,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     Rebalance,
     RequestId,
+    SetVoter,
 )
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.records import LATE, STALE, CommandResult, StreamState
@@ -37,6 +38,7 @@ from liftlog.messages import (
     DoneReply,
     ElectLeaderRequest,
     ErrorReply,
+    SetVoterRequest,
     StreamInfoReply,
 )
 from liftlog.types import ClientRef
@@ -124,6 +126,37 @@ class Changes:
             client,
             lambda waiting: self._propose(waiting, Rebalance(ctx.new_request(), ctx.metadata.applied)),
         )
+
+    def set_voter(self, client: ClientRef, request: SetVoterRequest) -> None:
+        ctx = self._ctx
+
+        def act(waiting: Waiting) -> None:
+            nodes, founders = ctx.metadata.nodes, ctx.config.voters
+            node = nodes.get(request.node)
+            voters = [other.node for other in nodes.values() if other.is_to_vote(founders)]
+            if node is None:
+                text = f"there is no node {request.node}: none with that number has ever registered"
+                self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            elif request.votes == (node.node in voters):
+                detail = f"node {node.node} is {'' if request.votes else 'not '}to vote already"
+                self._clients.answer(waiting, DoneReply(detail))
+            elif problem := self._too_many_or_none(node.node, request.votes, voters):
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            else:
+                command = SetVoter(ctx.new_request(), node.node, request.votes, ctx.metadata.voters_at)
+                self._propose(waiting, command)
+
+        self._barrier.after(client, act)
+
+    def _too_many_or_none(self, node: int, votes: bool, voters: list[int]) -> str:
+        """Why the group cannot have, or lose, this voter."""
+        most = max(self._ctx.config.max_voters, len(self._ctx.config.voters))
+        if votes and len(voters) >= most:
+            listed = ", ".join(map(str, sorted(voters)))
+            return f"nodes {listed} are to vote, which is all that may ({most}); demote one of them first"
+        if voters == [node]:
+            return f"node {node} is the only one that is to vote; promote another one first"
+        return ""
 
     def _by_name(self, client: ClientRef, act: Answer) -> None:
         """A change of what bears a name now."""

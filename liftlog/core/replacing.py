@@ -1,4 +1,5 @@
-"""What the controller does about disks that were replaced: the group's members follow the nodes (I2, M2).
+"""What the controller does about disks that were replaced, and about nodes that are to vote, or not to: the
+group's members follow what the metadata say of the nodes (I2, M2).
 
 A disk that is lost takes its vote with it. Its node comes back with another disk, which registers once the
 session of the former one is over, and follows, and counts for nothing. While a quorum of the others lives, it
@@ -30,27 +31,40 @@ class Replacing:
 
     def tick(self) -> None:
         """Write the next change, if one is wanted and can be written now."""
-        step = self._next()
-        if step is not None:
-            self._raft.change(*step)
+        for step in self._wanted():
+            if not self._raft.change(*step):
+                return
 
-    def _next(self) -> tuple[str, Member] | None:
-        """The change that comes next."""
-        members = self._raft.members
-        for member in (*members.voters, *members.learners):
-            node = self._live(member.node)
-            if node is not None and member.disk and node.disk_id != member.disk:
-                return REMOVE, member
-        for number in self._ctx.config.voters:
-            node = self._live(number)
-            if node is None or node.forgot:
+    def _wanted(self) -> list[tuple[str, Member]]:
+        """The changes that are wanted, in the order in which they are tried: who is gone makes room, and who
+        is not to vote any more stays until others do, who may have to be there for the group to go on.
+        """
+        members, nodes = self._raft.members, self._ctx.metadata.nodes
+        founders = self._ctx.config.voters
+        replaced: list[tuple[str, Member]] = []
+        coming: list[tuple[str, Member]] = []
+        for number in sorted(nodes):
+            node, member = self._live(number), members.member(number)
+            if node is None:
                 continue
-            found = members.member(number)
-            if found is None:
-                return ADD, Member(number, node.disk_id)
-            if found in members.learners:
-                return PROMOTE, found
-        return None
+            if member is not None and member.disk and member.disk != node.disk_id:
+                replaced.append((REMOVE, member))
+            elif node.forgot or member in members.voters or not node.is_to_vote(founders):
+                continue
+            elif len(members.voters) < self._most:
+                coming.append((PROMOTE if member else ADD, member or Member(number, node.disk_id)))
+        leaving = [
+            (REMOVE, member)
+            for member in (*members.voters, *members.learners)
+            if member.node in nodes and not nodes[member.node].is_to_vote(founders)
+        ]
+        return replaced + coming + leaving
+
+    @property
+    def _most(self) -> int:
+        """How many may vote."""
+        config = self._ctx.config
+        return max(config.max_voters, len(config.voters))
 
     def _live(self, number: int) -> NodeState | None:
         """The node, if it is in a session: the one before it is over then, whatever its disk was."""

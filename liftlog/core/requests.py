@@ -37,6 +37,7 @@ from liftlog.messages import (
     PurgeRequest,
     ReadRequest,
     RebalanceRequest,
+    SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
     TransferControllerRequest,
@@ -99,6 +100,8 @@ class Requests:
                 self._changes.elect(client, request)
             case RebalanceRequest():
                 self._changes.rebalance(client)
+            case SetVoterRequest():
+                self._changes.set_voter(client, request)
             case TransferControllerRequest():
                 self._clients.reply(client, self._transfer(request))
 

@@ -121,6 +121,13 @@ class TransferControllerRequest(Struct):
     to: NodeId
 
 
+class SetVoterRequest(Struct):
+    """M2: whether a node is to vote in the metadata group. It serves its partitions either way."""
+
+    node: NodeId
+    votes: bool
+
+
 class SlowReplica(Struct):
     """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
 
@@ -285,5 +292,6 @@ ClientMessage = (
     | ElectLeaderRequest
     | RebalanceRequest
     | TransferControllerRequest
+    | SetVoterRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

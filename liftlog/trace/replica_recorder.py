@@ -25,6 +25,7 @@ from liftlog.core.metadata.commands import (
     Rebalance,
     RegisterNode,
     ReplicaFailed,
+    SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import LIVE, CommandResult, PartitionState
@@ -309,6 +310,8 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
+        if isinstance(command, SetVoter):
+            return []
         return [command.partition]
 
     def _add_group(

@@ -73,7 +73,7 @@ LOG = PartitionId(5, 0)
         encode(["VoteReply", (1 << 64) - 1, 1, True, False]),
         encode(["VoteReply", -1, 1, True, False]),
         encode(["VoteReply", 1, 70_000, True, False]),
-        encode(["VoteReply", 1, 1, True, False, "surplus"]),
+        encode(["VoteReply", 1, 1, True, False, "disk", "surplus"]),
         encode(["Fetch", [5, 1024], 1, 1, 1, 0, 0, 0, 1]),
         encode(["Fetch", [5, -1], 1, 1, 1, 0, 0, 0, 1]),
         encode(["Fetch", [5, 0], 1, 1, 1, 0, 0, 0, 1 << 40]),
@@ -190,7 +190,8 @@ def test_v3_what_contradicts_a_node_s_own_state_is_refused() -> None:
     other = [Entry(1, term + 1, b"")]
     refused(world, one, two, AppendRequest(term + 1, two, 0, 0, 0, 0, other), "V3.AppendRequest")
     refused(world, controller, one, AppendReply(term, one, True, last + 1, 0), "V3.AppendReply")
-    refused(world, controller, one, AppendReply(term, one, True, last, 1 << 40), "V3.AppendReply")
+    ahead = AppendReply(term, one, True, last, 1 << 40, True, world.nodes[one].raft.disk_id)
+    refused(world, controller, one, ahead, "V3.AppendReply")
     late = HeartbeatReply(world.nodes[one].incarnation, 1 << 40)
     refused(world, one, controller, late, "V3.HeartbeatReply")
 

@@ -56,8 +56,11 @@ def test_I2_a_wiped_or_rolled_back_disk_leaves_every_isr(disk: str, remembered: 
     partition = cluster.create()
     cluster.register(2)
     cluster.confirm(2)
+    if disk:
+        cluster.expire(2)
     cluster.register(2, disk=disk, remembered=remembered)
     assert cluster.metadata.nodes[2].reset
+    assert cluster.metadata.nodes[2].forgot == (not disk)
     assert partition.isr == (1, 3)
     assert partition.eligible == ()
 
@@ -284,6 +287,7 @@ def test_R14_a_lost_copy_leaves_the_choice_to_the_operator() -> None:
     cluster = Cluster()
     partition = cluster.create()
     cluster.register(1, tails=suspect(partition, 1, 9))
+    cluster.expire(2)
     cluster.register(2, disk="replaced", tails=[])
     cluster.register(3, tails=suspect(partition, 1, 8))
     for node in (1, 2, 3):

@@ -314,7 +314,7 @@ def test_appends_in_flight_and_their_size_are_bounded() -> None:
     group = Group(3, raft_append_max_bytes=1000)
     group.elect(1)
     for _ in range(100):
-        group.propose(1, bytes(300))
+        group.propose(1, b"x" * 300)
     sent = [packet.message for packet in group.take(AppendRequest, to=2)]
     assert len(sent) == 16
     group.tick()
@@ -327,7 +327,7 @@ def test_an_append_takes_as_many_entries_as_fit() -> None:
     group = Group(3, raft_append_max_bytes=1000)
     group.elect(1)
     for _ in range(10):
-        group.propose(1, bytes(300))
+        group.propose(1, b"x" * 300)
     group.take(AppendRequest)
     group.tick()
     group.deliver(AppendRequest, to=2)

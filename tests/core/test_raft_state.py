@@ -19,7 +19,8 @@ def state(term: int = 3, terms: tuple[int, ...] = (1, 2, 3)) -> RaftState:
     tickets = count(1)
     effects: list[Effect] = []
     config = NodeConfig(1, voters=(1, 2, 3))
-    return RaftState(config, HardState(term, 0), entries, effects, lambda: Ticket(next(tickets)), Guards())
+    hard_state, guards = HardState(term, 0), Guards()
+    return RaftState(config, hard_state, entries, effects, lambda: Ticket(next(tickets)), guards, "disk-1")
 
 
 def committed() -> RaftState:
@@ -30,14 +31,14 @@ def committed() -> RaftState:
 
 def voted() -> RaftState:
     one = state()
-    one.vote_for(2)
+    one.vote_for(2, "disk-2")
     return one
 
 
 def standing() -> RaftState:
     one = state()
     one.take_role(CANDIDATE)
-    one.enter_term(4, vote=1)
+    one.enter_term(4, votes=True)
     return one
 
 
@@ -50,9 +51,15 @@ def leading() -> RaftState:
 
 WRONG: list[tuple[str, Callable[[], RaftState], Callable[[RaftState], object], str]] = [
     ("M1n: the term never falls", state, lambda one: one.enter_term(2), "term 3, then 2"),
-    ("M1a: a term is entered once", state, lambda one: one.enter_term(3, vote=2), "term 3, then 3"),
-    ("M1a: one vote a term", voted, lambda one: one.vote_for(3), "votes in term 3: 2, then 3"),
-    ("M1a: a candidate has voted", standing, lambda one: one.vote_for(2), "votes in term 4: 1, then 2"),
+    ("M1a: a term is entered once", state, lambda one: one.enter_term(3, votes=True), "term 3, then 3"),
+    ("M1a: one vote a term", voted, lambda one: one.vote_for(3, "disk-3"), "votes in term 3: 2, then 3"),
+    (
+        "M2: another disk is another candidate",
+        voted,
+        lambda one: one.vote_for(2, "another"),
+        "votes in term 3: 2, then 2",
+    ),
+    ("M1a: a candidate has voted", standing, lambda one: one.vote_for(2, "disk-2"), "votes in term 4: 1, then 2"),
     ("a candidate becomes leader", state, lambda one: one.take_role(LEADER), "a follower becomes leader"),
     ("a leader follows nobody", leading, lambda one: one.follow(2), "a leader follows node 2"),
     ("M1h: the commit never falls", committed, lambda one: one.commit_to(1), "commit 2, then 1"),
@@ -76,7 +83,8 @@ def test_a_wrong_write_is_not_done(
 def test_a_leader_has_voted_for_itself() -> None:
     one = state()
     one.take_role(CANDIDATE)
-    one.enter_term(4, vote=2)
+    one.enter_term(4)
+    one.vote_for(2, "disk-2")
     with pytest.raises(InvariantViolation, match="with the votes of others"):
         one.take_role(LEADER)
 
@@ -97,6 +105,6 @@ def test_moves_that_are_right_are_done() -> None:
     one.take_role(FOLLOWER)
     one.enter_term(6)
     one.follow(2)
-    one.vote_for(2)
-    one.vote_for(2)
+    one.vote_for(2, "disk-2")
+    one.vote_for(2, "disk-2")
     assert (one.term, one.voted_for, one.leader, one.commit, one.unsaved) == (6, 2, 2, 4, True)

@@ -20,9 +20,23 @@ def test_I2_other_disk_a_replaced_disk_does_not_count_for_what_the_one_before_it
     """`I2.other-disk`: also if it claims to remember the last run that was confirmed."""
     cluster = Cluster()
     partition = cluster.create()
+    cluster.expire(2)
     cluster.register(2, disk="another", remembered=cluster.metadata.nodes[2].confirmed)
     assert cluster.metadata.nodes[2].reset and 2 not in partition.isr
     assert cluster.metadata.counts["I2.other-disk"] == 1
+    assert not cluster.metadata.nodes[2].forgot
+
+
+def test_I2_two_disks_of_one_node_the_newer_waits_for_the_end_of_the_session() -> None:
+    """`I2.two-disks`: while the disk that the node has lives, another one is not it."""
+    cluster = Cluster()
+    before = cluster.metadata.nodes[2]
+    cluster.register(2, disk="another")
+    assert cluster.metadata.nodes[2] is before
+    cluster.expire(2)
+    cluster.register(2, disk="another")
+    assert cluster.metadata.nodes[2].disk_id == "another"
+    assert cluster.metadata.counts["I2.two-disks"] == 1
 
 
 def test_I2_superseded_of_two_processes_of_one_node_the_earlier_one_stops() -> None:

@@ -232,6 +232,18 @@ class Rebalance(Struct):
     as_of: Number
 
 
+class SetVoter(Struct):
+    """M2: an operator says whether a node is to vote in the metadata group. `version`: the index of the last
+    such command, about whatever node, that its author had read: so that nobody overrules what he has not
+    seen, and two that are right each do not leave the group without a voter.
+    """
+
+    request: RequestId
+    node: NodeId
+    votes: bool
+    version: Number
+
+
 Command = (
     RegisterNode
     | ConfirmNode
@@ -248,6 +260,7 @@ Command = (
     | ForgetSlow
     | ElectLeader
     | Rebalance
+    | SetVoter
 )
 
 _encoder = msgspec.msgpack.Encoder()

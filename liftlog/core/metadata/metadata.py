@@ -33,12 +33,15 @@ from liftlog.core.metadata.commands import (
     ReportLeader,
     RequestId,
     Resign,
+    SetVoter,
 )
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
 from liftlog.core.metadata.records import (
+    CONFIGURED,
+    DOES_NOT_VOTE,
     EXPIRED,
     GONE,
     LATE,
@@ -47,6 +50,7 @@ from liftlog.core.metadata.records import (
     OK,
     REGISTERED,
     STALE,
+    VOTES,
     CommandResult,
     NodeState,
     PartitionState,
@@ -158,6 +162,8 @@ class Metadata(Records):
                 return self._partitions.forget_slow(command)
             case ElectLeader():
                 return self._partitions.elect_explicitly(command)
+            case SetVoter():
+                return self._set_voter(index, command)
             case Rebalance():
                 return self._partitions.rebalance(command)
 
@@ -189,6 +195,8 @@ class Metadata(Records):
                 address=command.address,
                 reset=reset,
                 forgot=reset and same_disk,
+                voter=before.voter if before is not None else CONFIGURED,
+                voter_at=before.voter_at if before is not None else 0,
             )
         )
         if reset:
@@ -211,6 +219,14 @@ class Metadata(Records):
         self.put_node(replaced(node, state=LIVE, since=index, confirmed=command.incarnation))
         for partition in self.replicas_on(command.node):
             self.put_partition(partition if partition.leader else self._partitions.elect(partition))
+        return OK
+
+    def _set_voter(self, index: int, command: SetVoter) -> CommandResult:
+        node = self.nodes.get(command.node)
+        known = command.version == self.voters_at
+        if node is None or not self._decides(("M2.stale-wish", known)):
+            return STALE
+        self.put_node(replaced(node, voter=VOTES if command.votes else DOES_NOT_VOTE, voter_at=index))
         return OK
 
     def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> CommandResult:

@@ -18,7 +18,7 @@ whose place it stands. A violation means that the metadata itself is in doubt: t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from liftlog.core.metadata.placement import Loads
 from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
+CONFIGURED, VOTES, DOES_NOT_VOTE = "", "yes", "no"
 GONE = (EXPIRED, LEFT)
 """States of a node whose session is over: it was lost, or stopped in an orderly way."""
 
@@ -49,6 +50,14 @@ class NodeState(msgspec.Struct, frozen=True):
     """This incarnation was found wiped or rolled back: its partitions start empty."""
     forgot: bool = False
     """It is the disk of the incarnation before, set back: its vote is withheld."""
+    voter: str = CONFIGURED
+    """M2: whether it is to vote in the metadata group: as its peers' configuration says, or "yes" or "no"."""
+    voter_at: int = 0
+    """Index of the command that has said so."""
+
+    def is_to_vote(self, founders: Collection[int]) -> bool:
+        """Whether it is to vote, when these nodes do by the configuration."""
+        return self.voter == VOTES or (self.voter == CONFIGURED and self.node in founders)
 
 
 class LastKnown(msgspec.Struct, frozen=True):
@@ -229,12 +238,19 @@ class Records:
             if before.get(partition) != record or any(number in record.replicas for number in moved):
                 self.changed[partition] = None
 
+    @property
+    def voters_at(self) -> int:
+        """Index of the last command that has said of some node whether it is to vote (M2)."""
+        return max((node.voter_at for node in self.nodes.values()), default=0)
+
     def put_node(self, node: NodeState) -> None:
         before = self.nodes.get(node.node)
         if before is not None:
             invariant(node.incarnation >= before.incarnation, f"an incarnation of node {node.node} goes back")
             invariant(node.confirmed >= before.confirmed, f"what node {node.node} confirmed goes back")
-        invariant(node.since == self.applied, f"a state of node {node.node} does not begin now")
+        goes_on = before is not None and (node.state, node.since) == (before.state, before.since)
+        begins = node.since == self.applied
+        invariant(begins or goes_on, f"a state of node {node.node} does not begin now")
         invariant(
             node.confirmed <= node.incarnation <= self.applied, f"node {node.node} is ahead of the group"
         )

@@ -97,6 +97,24 @@ class LeaderTerm:
         values.sort(reverse=True)
         return values[self._needed - 1]
 
+    def _can_reach(self, members: Members) -> bool:
+        """M2f: whether a quorum of these voters was heard within the election timeout."""
+        state = self._state
+        if state.mutants.change_unreachable:
+            return True
+        since_ms = state.now_ms - self._config.election_min_ms
+        reached = sum(
+            voter == state.member
+            or (
+                (known := self.progress.get(voter.node)) is not None
+                and known.disk == voter.disk
+                and known.counts
+                and known.contact_ms >= since_ms
+            )
+            for voter in members.voters
+        )
+        return reached > len(members.voters) // 2
+
     def change(self, kind: str, member: Member) -> str:
         """M2a: write one change, or say why it cannot be written now."""
         state = self._state
@@ -108,7 +126,12 @@ class LeaderTerm:
         own, settled = self._has_committed(), state.membership.index <= state.commit
         own = own or state.mutants.change_before_own_commit
         settled = settled or state.mutants.two_changes
-        if not state.decides(("M2.own-entry", own), ("M2.one-at-a-time", settled)):
+        reachable = self._can_reach(members)
+        if not state.decides(
+            ("M2.own-entry", own), ("M2.one-at-a-time", settled), ("M2.reachable", reachable)
+        ):
+            if own and settled:
+                return "too few of those who would vote then can be reached"
             return "the change before it is not committed yet" if own else "it has not committed anything yet"
         if kind == PROMOTE:
             learner = self.progress.get(member.node)

@@ -24,6 +24,10 @@ quorum of the other, and one change at a time is enough:
 - **M2d** A leader that its last configuration does not name as a voter steps down once that is committed.
 - **M2e** One node has one member at a time, and there are at most `MEMBERS_MAX`; the last voter stays.
 
+- **M2f** A leader writes a change only if it has heard a quorum of the voters that there would be then,
+  within the minimum election timeout. Without that the removal of one that lives, while another one is
+  down, would leave a group that can never decide anything again, not even to take that back.
+
 Sources: Ongaro, "Consensus: Bridging Theory and Practice" (2014), 4.1 to 4.3, with his correction of 2015
 (raft-dev, "bug in single-server membership changes"). The model is `spec/liftlog_spec/models/raft_steps.py`;
 that the rule keeps election safety and leader completeness is proved in `spec/liftlog_spec/proofs`.

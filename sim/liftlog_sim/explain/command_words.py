@@ -64,5 +64,6 @@ _SAY: dict[str, Callable[[Fields], str]] = {
     "Resign": lambda f: f"the leader of {_name(f)} in epoch {f['epoch']} asks for another one",
     "ForgetSlow": lambda f: f"node {f['node']} has kept up in {_name(f)}",
     "ElectLeader": lambda f: f"node {f['node']} is elected for {_name(f)} by an operator",
+    "SetVoter": lambda f: f"node {f['node']} is {'' if f['votes'] else 'not '}to vote",
     "Rebalance": lambda f: "leaders go back to where they belong",
 }

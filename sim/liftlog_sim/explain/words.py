@@ -375,6 +375,9 @@ class Narrator:
             self._say(3, GROUP, f"is asked by a client to {verb} {what}")
         elif name == "StreamInfoRequest":
             self._say(2, GROUP, "is asked by a client what streams there are")
+        elif name == "SetVoterRequest":
+            vote = "give a vote to" if request["votes"] else "take the vote of"
+            self._say(3, GROUP, f"is asked by a client to {vote} node {request['node']}")
         elif name == "TransferControllerRequest":
             self._say(3, GROUP, "is asked to hand the controller's office over")
 

@@ -267,9 +267,25 @@ class Atlas:
         """Whether this disk may be replaced: few others have not healed yet, and a controller is there to
         judge it.
         """
-        minority = (self._cluster.knobs.nodes - 1) // 2
-        others = [number for number in self._unhealed_voters() if number != machine.number]
-        return len(others) < minority and self.allows_disk(machine) and self._quorum_without(machine)
+        return (
+            self.votes_left_without(machine)
+            and self.allows_disk(machine)
+            and self._quorum_without(machine)
+        )
+
+    def votes_left_without(self, machine: Machine) -> bool:
+        """Whether a quorum of voters keeps its disks, by each configuration that may be gone by (M2)."""
+        lost = {machine.number, *self._unhealed_voters()}
+        leaders = [
+            other.node.raft
+            for other in self._cluster.machines.values()
+            if other.node is not None and other.node.raft.is_leader
+        ]
+        return bool(leaders) and all(
+            len(lost.intersection(members.nodes)) < len(members.nodes) - len(members.nodes) // 2
+            for raft in leaders
+            for members in (raft.members, raft.membership.at(raft.commit))
+        )
 
     def _votes_as(self, machine: Machine) -> str:
         """The id of the voter that this machine's present process is, or that of its last one."""

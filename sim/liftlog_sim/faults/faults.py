@@ -50,6 +50,8 @@ BETWEEN_NODES = ("partition", "isolate", "one_way", "link", "accuse", "flap")
 STUTTER_STOPPED_US, STUTTER_EVERY_US = 2 * SECOND, 5 * SECOND
 PATIENCE_STARTS = 3
 """After so many starts that failed on its disk an operator looks at the disk."""
+MISSED_US = 2 * SECOND
+"""For so long a node is gone before its disk is replaced where operators change who votes (M2f)."""
 
 
 class Faults:
@@ -560,10 +562,27 @@ class Faults:
             return
         self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
         machine.kill()
+        if self._cluster.knobs.voter_share:
+            self._cluster.kernel.after(MISSED_US, self._wipe_missed, machine)
+            return
         machine.disk.wipe()
         self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
         self._restart_later(machine, down_ms * MILLISECOND)
+
+    def _wipe_missed(self, machine: Machine, second: object) -> None:
+        """Replace the disk of a node that everybody misses by now, if its vote is not needed.
+
+        Where operators change who votes, one of them may have taken another's vote in the moment in which
+        this node died: then a quorum needs this disk, and whoever destroys it now destroys the group.
+        """
+        if machine.up:
+            return
+        if self.active and self.atlas.votes_left_without(machine):
+            machine.disk.wipe()
+            self.atlas.note_disk(machine)
+            self._snapshots.pop(machine.number, None)
+        self._restart(machine, second)
 
     def replace_disk(self, machine: Machine) -> None:
         """The operator gives a node whose metadata is damaged a new disk, as its error says (M4)."""

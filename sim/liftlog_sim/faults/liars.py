@@ -42,6 +42,7 @@ from liftlog.messages import (
     PurgeRequest,
     ReadRequest,
     Received,
+    SetVoterRequest,
     StreamInfoRequest,
     TransferControllerRequest,
     intake,
@@ -292,6 +293,7 @@ class Liars:
             ClusterStatusRequest(),
             ElectLeaderRequest(name, lies.number(0, draws), lies.node(1, draws)),
             TransferControllerRequest(lies.node(1, draws)),
+            SetVoterRequest(lies.node(1, draws), True),
             PurgeRequest(partition, lies.number(0, draws)),
             DeleteStreamRequest(f"{name}-"),
             CreateStreamRequest(StreamConfig(f" {name}", "s0.in", lies.number(0, draws))),
@@ -309,6 +311,8 @@ class Liars:
                 return bool(intake.name_problem(request.config.name))
             case ElectLeaderRequest():
                 return not request.unclean
+            case SetVoterRequest():
+                return request.node not in self._cluster.machines
             case _:
                 return True
 
@@ -327,6 +331,8 @@ def _as_json(request: ClientMessage) -> tuple[str, object]:
             return "LEADER.ELECT", body
         case TransferControllerRequest():
             return "CONTROLLER.TRANSFER", body
+        case SetVoterRequest():
+            return "CONTROLLER.VOTER", body
         case CreateStreamRequest():
             return "STREAM.CREATE", msgspec.structs.asdict(request.config)
         case _:

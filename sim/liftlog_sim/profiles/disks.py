@@ -245,4 +245,6 @@ def replacements(draws: Draws) -> Knobs:
         readers=1,
         read_interval_us=3 * SECOND,
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
+        admin_interval_us=draws.choice((400, 2000)) * MILLISECOND,
+        voter_share=draws.choice((0.0, 0.5, 0.9)),
     )

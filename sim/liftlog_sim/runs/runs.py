@@ -258,11 +258,15 @@ def _without_vote(world: World) -> str:
     leader = next((raft for raft in rafts if raft.is_leader), None)
     if leader is None:
         return "nobody leads the metadata group"
+    newest = world.newest_metadata()
     for raft in rafts:
-        if raft.node not in raft.config.voters or raft.withheld:
+        record = newest.nodes.get(raft.node) if newest is not None else None
+        if raft.withheld or record is None:
             continue
-        if not (raft.may_vote and raft.member in leader.members.voters):
-            return f"node {raft.node} does not vote, the group has {leader.members.text}"
+        votes = raft.may_vote and raft.member in leader.members.voters
+        if votes != record.is_to_vote(raft.config.voters):
+            wish = "is not to vote" if votes else "is to vote"
+            return f"node {raft.node} {wish}, the group has {leader.members.text}"
     return ""
 
 

@@ -23,6 +23,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     Rebalance,
     ReplicaFailed,
+    SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import (
@@ -31,6 +32,7 @@ from liftlog.messages import (
     DeleteStreamRequest,
     ElectLeaderRequest,
     RebalanceRequest,
+    SetVoterRequest,
 )
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import SECOND, Kernel
@@ -76,7 +78,7 @@ class MetadataPicture(NamedTuple):
 
     streams: dict[int, str]
     partitions: dict[PartitionId, PartitionShape]
-    nodes: dict[int, tuple[int, str]]
+    nodes: dict[int, tuple[int, str, str]]
 
 
 def picture_of(metadata: Metadata) -> MetadataPicture:
@@ -92,7 +94,7 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
             )
             for partition in metadata.partitions.values()
         },
-        {node.node: (node.incarnation, node.state) for node in metadata.nodes.values()},
+        {node.node: (node.incarnation, node.state, node.voter) for node in metadata.nodes.values()},
     )
 
 
@@ -126,6 +128,8 @@ class Authors:
                 wanted = ("elect", request.name, request.partition, request.node)
             case RebalanceRequest():
                 wanted = ("rebalance",)
+            case SetVoterRequest():
+                wanted = ("vote", request.node, request.votes)
             case _:
                 return None
         author = Author(self._kernel.now_us)
@@ -169,9 +173,12 @@ class Authors:
     def _as_meant(
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
     ) -> None:
-        if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance):
+        if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance | SetVoter):
             return
         self._checks["CommandAsMeant"] += 1
+        if isinstance(command, SetVoter):
+            self._account(index, ("vote", command.node, command.votes), 0, f"sets node {command.node}'s vote")
+            return
         for stream, name in before.streams.items():
             if stream not in after.streams:
                 self._account(index, ("delete", name), self._born_us[stream], f"deletes stream {stream}")

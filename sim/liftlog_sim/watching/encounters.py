@@ -24,6 +24,7 @@ from liftlog.messages import (
     PurgeRequest,
     ReadRequest,
     RebalanceRequest,
+    SetVoterRequest,
     StreamInfoRequest,
     TransferControllerRequest,
 )
@@ -45,6 +46,7 @@ GROUP_OPERATIONS: dict[type[Any], str] = {
     DeleteStreamRequest: "delete",
     ElectLeaderRequest: "elect",
     RebalanceRequest: "rebalance",
+    SetVoterRequest: "vote",
     TransferControllerRequest: "transfer",
     StreamInfoRequest: "describe",
 }

@@ -29,10 +29,11 @@ from liftlog.messages import (
     SnapshotChunk,
     SnapshotReply,
 )
-from liftlog.types import PartitionId
+from liftlog.types import Member, PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
 
 if TYPE_CHECKING:
+    from liftlog.core.raft.raft import Raft
     from liftlog_sim.devices.machine import Machine
 
 HEARS_CONTACT = frozenset((AppendReply, SnapshotReply, HeartbeatReply))
@@ -63,7 +64,8 @@ class ProcessContact:
         self._since_ms = 0.0
         self._heartbeats: dict[int, float] = {}
         self._rounds: dict[int, float] = {}
-        self._answered: dict[int, float] = {}
+        self._answered: dict[Member, float] = {}
+        """By who has answered: the node, on the disk that it has."""
         self._term = 0
         self.unsettled = False
         """Whether voters have answered since it was weighed what that is worth; nothing else changes that."""
@@ -102,8 +104,9 @@ class ProcessContact:
                 self._since_ms = max(self._since_ms, self._heartbeats.get(message.sequence, 0.0))
         elif isinstance(message, (AppendReply, SnapshotReply)) and self._counts(message):
             at_ms = self._rounds.get(message.round, 0.0)
-            if at_ms > self._answered.get(sender, 0.0):
-                self._answered[sender] = at_ms
+            member = Member(sender, message.disk)
+            if at_ms > self._answered.get(member, 0.0):
+                self._answered[member] = at_ms
                 self.unsettled = True
 
     def _counts(self, reply: AppendReply | SnapshotReply) -> bool:
@@ -116,7 +119,7 @@ class ProcessContact:
             return
         if node.raft.leadership.in_office:
             self.unsettled = False
-            self._since_ms = max(self._since_ms, self._as_controller())
+            self._since_ms = max(self._since_ms, self._as_controller(node.raft))
 
     def check(self, what: str) -> None:
         """The process takes or answers something as a leader. Raises Violation if that is too late."""
@@ -136,10 +139,15 @@ class ProcessContact:
         config = machine.knobs.node_config(machine.number)
         return config.lease_ms - (machine.clock.true_ms() - self._since_ms)
 
-    def _as_controller(self) -> float:
-        """When the newest round was sent that a quorum of this term has answered, the controller included."""
-        times = sorted(self._answered.values(), reverse=True)
-        others = self._machine.knobs.nodes // 2
+    def _as_controller(self, raft: Raft) -> float:
+        """When the newest round was sent that a quorum of the configuration has answered in this term, the
+        controller included if it is one of the voters.
+        """
+        voters = raft.members.voters
+        others = len(voters) // 2 + 1 - (raft.member in voters)
+        if not others:
+            return self._machine.clock.monotonic_ms()
+        times = sorted((at_ms for voter, at_ms in self._answered.items() if voter in voters), reverse=True)
         return times[others - 1] if len(times) >= others else 0.0
 
 

@@ -24,6 +24,7 @@ from liftlog.messages import (
     PurgeRequest,
     RebalanceRequest,
     RefusePublishes,
+    SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
     TransferControllerRequest,
@@ -452,6 +453,9 @@ class Admin:
 
     def _draw(self, turn: Turn) -> ClientMessage:
         draw = turn.draws
+        share = self._cluster.knobs.voter_share
+        if share and draw.random() < share:
+            return SetVoterRequest(self._shared.any_node(draw), draw.random() < 0.6)
         choice = draw.randrange(8)
         if choice <= 1:
             return RebalanceRequest()
