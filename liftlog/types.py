@@ -334,11 +334,22 @@ class HardState(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who this disk says it is. `incarnation` = the last one it remembers, 0 = none."""
+    """Who this disk says it is. `incarnation` = the last one it remembers, 0 = none.
+
+    `vote_id`: under which it takes part in the metadata group since it has lost what it had promised there
+    (M4); empty: under its own. `renewing`: that is being carried out.
+    """
 
     node: int
     disk_id: str
     incarnation: int = 0
+    vote_id: str = ""
+    renewing: bool = False
+
+    @property
+    def votes_as(self) -> str:
+        """What stands for this disk in the configuration of the metadata group (M2)."""
+        return self.vote_id or self.disk_id
 
 
 class Recovered(msgspec.Struct):
@@ -354,6 +365,8 @@ class Recovered(msgspec.Struct):
     raft_base: LogBase = BEGINNING
     """What the entries follow; never behind the snapshot's end."""
     snapshot: Snapshot | None = None
+    renewed: str = ""
+    """M4: why this start has given up what the disk remembered of the metadata group; empty: it has not."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -126,7 +126,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
                 contains=True,
                 installed=lambda index: trace.installed(index),
             )
-            disk_id = recovered.identity.disk_id
+            disk_id = recovered.identity.votes_as
             trace = TraceWriter(node, config.cluster, disk_id, TraceFile(config.trace))
             observers.append(trace.stepped)
         observers.append(Watcher(node, sparing).stepped)
@@ -161,6 +161,10 @@ def tell_start(config: configuration.ServerConfig, recovered: Recovered) -> None
     how = "after a clean stop" if recovered.clean else "not after a clean stop"
     text = f"node {config.node} starts: liftlog {VERSION}, {before} on this disk, {how}, {config.data}"
     logs = len(recovered.logs)
+    if recovered.renewed:
+        why = recovered.renewed.partition("; move this node")[0]
+        say = "it takes part in the metadata group as a new member, and votes once the others have let it in"
+        eventlog.say(logging.ERROR, "renewed", f"{why}: {say}", vote_id=identity.vote_id)
     fields = {"version": VERSION, "incarnation": identity.incarnation, "clean": recovered.clean, "logs": logs}
     eventlog.say(logging.INFO, "start", f"{text}, {logs} logs", **fields)
     for summary in recovered.logs:

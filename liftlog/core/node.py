@@ -20,7 +20,7 @@ from liftlog.core.leaving import Leaving
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import CommandResult
+from liftlog.core.metadata.records import LIVE, CommandResult
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.raft.raft import Raft
@@ -380,6 +380,7 @@ class Node:
         if self.controller is not None:
             self.controller.tick()
             self.replacing.tick()
+        self._give_up_withheld()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         for replica in self.replicas.values():
@@ -387,6 +388,17 @@ class Node:
         self.proposals.tick()
         self.requests.tick()
         self.snapshots.tick()
+
+    def _give_up_withheld(self) -> None:
+        """I2, M4: a disk that was set back comes back as another member of the group, which takes a start.
+        By then its copies have been begun anew, and the group knows that.
+        """
+        ctx = self.ctx
+        known = self.metadata.nodes.get(ctx.node)
+        if not self.raft.withheld or known is None or known.state != LIVE or not ctx.incarnation:
+            return
+        if all(replica.state != OPENING for replica in self.replicas.values()) and not ctx.leaving:
+            ctx.effects.append(StopNode("this disk was set back: it comes back as a new voter"))
 
     def _fence_or_release(self) -> None:
         """N2: without contact to the controller a leader takes nothing from NATS and answers nothing."""

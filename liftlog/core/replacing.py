@@ -47,12 +47,12 @@ class Replacing:
             node, member = self._live(number), members.member(number)
             if node is None:
                 continue
-            if member is not None and member.disk and member.disk != node.disk_id:
+            if member is not None and member.disk and member.disk != node.votes_as:
                 replaced.append((REMOVE, member))
             elif node.forgot or member in members.voters or not node.is_to_vote(founders):
                 continue
             elif len(members.voters) < self._most:
-                coming.append((PROMOTE if member else ADD, member or Member(number, node.disk_id)))
+                coming.append((PROMOTE if member else ADD, member or Member(number, node.votes_as)))
         leaving = [
             (REMOVE, member)
             for member in (*members.voters, *members.learners)

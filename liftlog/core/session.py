@@ -10,12 +10,14 @@ which always ends before the controller may replace this node, hint or no hint (
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.core.context import Context
 from liftlog.core.metadata.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.metadata.records import EXPIRED, LIVE
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
-from liftlog.types import Identity, LogSummary, Recovered, TailState, Ticket
+from liftlog.types import LogSummary, Recovered, TailState, Ticket
 
 
 class Session:
@@ -61,6 +63,7 @@ class Session:
                 nonce=ctx.nonce,
                 address=ctx.config.address,
                 tails=self._tails,
+                vote_id=identity.votes_as,
             )
         )
 
@@ -84,7 +87,7 @@ class Session:
             if state.forgot:
                 # Another disk has promised nothing: it may become another member (M2).
                 self.raft.withhold_vote()
-        identity = Identity(ctx.node, self.recovered.identity.disk_id, self.granted)
+        identity = msgspec.structs.replace(self.recovered.identity, incarnation=self.granted)
         self._ticket = ctx.new_ticket()
         ctx.effects.append(SaveIdentity(identity, self._ticket))
 

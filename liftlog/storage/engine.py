@@ -193,6 +193,7 @@ class StorageEngine:
             logs=[self._summary(log) for log in found.logs.values() if log.id != RAFT_LOG],
             clean=found.clean,
             nonce=nonce,
+            renewed=found.renewed,
         )
 
     def log_ends(self) -> dict[PartitionId, tuple[int, int]]:

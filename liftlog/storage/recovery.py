@@ -207,7 +207,7 @@ def recover_log(
 
 def _refuse_raft(log: PartitionId, verdict: TailState, reason: str) -> None:
     if log == RAFT_LOG and verdict in (TailState.DAMAGED, TailState.LOST):
-        raise damaged_metadata(reason)
+        raise damaged_group_state(reason)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -438,6 +438,14 @@ def remove_temporary_files(disk: Disk, directory: str) -> None:
         path = f"{directory}/{name}" if directory else name
         if name.endswith(TEMPORARY_SUFFIX) and not is_folder(disk, path):
             disk.remove(path)
+
+
+class GroupStateDamaged(LiftlogError):
+    """M4: what this disk had promised in the metadata group cannot be read, or what it had of its log."""
+
+
+def damaged_group_state(what: str) -> GroupStateDamaged:
+    return GroupStateDamaged(str(damaged_metadata(what)))
 
 
 def damaged_metadata(what: str) -> LiftlogError:

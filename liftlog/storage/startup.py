@@ -33,7 +33,14 @@ from liftlog.storage.layout import (
 )
 from liftlog.storage.log import Log, StorageOptions
 from liftlog.storage.logstate import OS, CleanLog, read_start, start_path
-from liftlog.storage.recovery import damaged_metadata, recover_log, remove_temporary_files
+from liftlog.storage.recovery import (
+    GroupStateDamaged,
+    damaged_group_state,
+    damaged_metadata,
+    recover_log,
+    remove_temporary_files,
+)
+from liftlog.storage.renewal import begin_renewal, finish_renewal, may_renew
 from liftlog.storage.sealing import Sealer, check_key, note_open_logs
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.snapshots import read_snapshot, write_snapshot
@@ -72,6 +79,8 @@ class Startup(msgspec.Struct):
     inventory: Inventory
     hw: dict[PartitionId, int]
     clean: bool
+    renewed: str = ""
+    """Why what was remembered of the metadata group was given up (M4)."""
 
 
 def recover(
@@ -90,16 +99,30 @@ def recover(
         open_logs = check_key(disk, sealer, node, take_over_open_logs)
         if open_logs is not None:
             indexes.open_logs = open_logs
-        found = _recover(
-            disk=disk,
-            options=options,
-            mutants=mutants,
-            sealer=sealer,
-            indexes=indexes,
-            node=node,
-            new_disk_id=new_disk_id,
-            open_believed=sealer is None or open_logs is None,
-        )
+
+        def attempt() -> Startup:
+            return _recover(
+                disk=disk,
+                options=options,
+                mutants=mutants,
+                sealer=sealer,
+                indexes=indexes,
+                node=node,
+                new_disk_id=new_disk_id,
+                open_believed=sealer is None or open_logs is None,
+            )
+
+        try:
+            found = attempt()
+            doubt = "this disk was set back, its vote withheld" if found.hard_state.vote_withheld else ""
+        except GroupStateDamaged as damage:
+            if not may_renew(disk):
+                raise
+            doubt = str(damage)
+        if doubt:
+            _renew(disk, new_disk_id)
+            found = attempt()
+            found.renewed = doubt
         if open_logs is None and sealer is not None:
             # Nothing was sealed yet: what is there now is what the key came to.
             ends = {log: one.leo for log, one in found.logs.items()}
@@ -110,6 +133,13 @@ def recover(
         raise LiftlogError(
             f"cannot read or repair {name}: {error}; make space or replace the disk, then start again"
         ) from error
+
+
+def _renew(disk: Disk, vote_id: str) -> None:
+    """M4: this disk takes part in the metadata group as another member from now on."""
+    identity = _read_metadata(disk, IDENTITY, Identity)
+    assert identity is not None, "a disk without an identity has nothing to give up"
+    begin_renewal(disk, identity, vote_id)
 
 
 def _recover(
@@ -155,7 +185,7 @@ def _recover(
             # A checkpoint was never above what was durable (R8): something is gone without a bad byte.
             if log == RAFT_LOG:
                 end = logs[log].leo
-                raise damaged_metadata(f"{RAFT}: the log ends at entry {end}, {hw} of them were durable")
+                raise damaged_group_state(f"{RAFT}: the log ends at entry {end}, {hw} of them were durable")
             promised = TailState.SUSPECT if logs[log].options.durability == OS else TailState.DAMAGED
             if logs[log].tail is not TailState.LOST:
                 logs[log].tail = remember_verdict(disk, log, promised, rewrite=True)
@@ -200,6 +230,8 @@ def _read_or_create_identity(
     disk: Disk, node: int, new_disk_id: str, clean: bool
 ) -> tuple[Identity, HardState]:
     identity = _read_metadata(disk, IDENTITY, Identity)
+    if identity is not None and identity.renewing:
+        identity = finish_renewal(disk, identity)
     hard_state = _read_metadata(disk, VOTE, HardState)
     if identity is None:
         has_voted = hard_state is not None and hard_state != HardState()
@@ -211,11 +243,11 @@ def _read_or_create_identity(
         return identity, hard_state
     if hard_state is not None and hard_state != HardState():
         if not segment_bases(disk, RAFT) and not _being_reset(disk):
-            raise damaged_metadata(f"{RAFT}: the log is missing although this disk has voted")
+            raise damaged_group_state(f"{RAFT}: the log is missing although this disk has voted")
         if not disk.exists(start_path(RAFT_LOG)):
-            raise damaged_metadata(f"{start_path(RAFT_LOG)} byte 0: the file is missing")
+            raise damaged_group_state(f"{start_path(RAFT_LOG)} byte 0: the file is missing")
     if hard_state is None:
-        raise damaged_metadata(f"{VOTE} byte 0: the file is missing although this disk was in use")
+        raise damaged_group_state(f"{VOTE} byte 0: the file is missing although this disk was in use")
     if identity.node != node:
         raise LiftlogError(
             f"the data folder belongs to node {identity.node}, not to node {node}; "
@@ -233,9 +265,14 @@ def _read_metadata(disk: Disk, path: str, kind: type[_Content]) -> _Content | No
         content = read_state(disk, path)
         return None if content is None else msgspec.msgpack.decode(content, type=kind)
     except CorruptState as error:
-        raise damaged_metadata(str(error)) from error
+        raise _damaged(path, str(error)) from error
     except msgspec.MsgspecError as error:
-        raise damaged_metadata(f"{path} byte 16: {error}") from error
+        raise _damaged(path, f"{path} byte 16: {error}") from error
+
+
+def _damaged(path: str, what: str) -> LiftlogError:
+    """Who this disk is nobody else can say; what it has promised it may give up."""
+    return damaged_group_state(what) if path == VOTE else damaged_metadata(what)
 
 
 def _read_inventory(disk: Disk, saved_hw: dict[PartitionId, int]) -> Inventory:
@@ -265,7 +302,7 @@ def _read_snapshot(disk: Disk, sealer: Sealer | None, open_believed: bool) -> Sn
     try:
         return read_snapshot(disk, sealer, open_believed)
     except CorruptState as error:
-        raise damaged_metadata(str(error)) from error
+        raise damaged_group_state(str(error)) from error
 
 
 def _term_at(log: Log, index: int) -> int:
@@ -283,7 +320,7 @@ def _join(disk: Disk, log: Log, snapshot: Snapshot | None, saved_hw: dict[Partit
     index = 0 if snapshot is None else snapshot.index
     if log.log_start > index:
         what = "is missing" if snapshot is None else f"ends with entry {index}"
-        raise damaged_metadata(f"{SNAPSHOT}: it {what}, and the log begins behind entry {log.log_start}")
+        raise damaged_group_state(f"{SNAPSHOT}: it {what}, and the log begins behind entry {log.log_start}")
     if snapshot is None or (log.leo >= index and _term_at(log, index) == snapshot.term):
         return
     if saved_hw.get(RAFT_LOG, 0) > index:
@@ -301,7 +338,7 @@ def _raft_entries(log: Log) -> list[Entry]:
         try:
             batches = log.read(offset, log.leo, _READ_BYTES)
         except BadBytes as error:
-            raise damaged_metadata(str(error)) from error
+            raise damaged_group_state(str(error)) from error
         for batch in batches:
             for number, value in enumerate(decode_values(batch), batch.base_offset):
                 if number >= offset:

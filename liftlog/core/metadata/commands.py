@@ -75,6 +75,8 @@ class RegisterNode(Struct):
     nonce: Handle
     address: Line
     tails: Annotated[list[TailReport], Meta(max_length=1 << 20)]
+    vote_id: Word = ""
+    """M2: under which the disk takes part in the metadata group; empty = under its own id."""
 
 
 class ConfirmNode(Struct):

@@ -195,6 +195,7 @@ class Metadata(Records):
                 address=command.address,
                 reset=reset,
                 forgot=reset and same_disk,
+                vote_id=command.vote_id,
                 voter=before.voter if before is not None else CONFIGURED,
                 voter_at=before.voter_at if before is not None else 0,
             )

@@ -50,10 +50,17 @@ class NodeState(msgspec.Struct, frozen=True):
     """This incarnation was found wiped or rolled back: its partitions start empty."""
     forgot: bool = False
     """It is the disk of the incarnation before, set back: its vote is withheld."""
+    vote_id: str = ""
+    """M2: under which the disk takes part in the metadata group."""
     voter: str = CONFIGURED
     """M2: whether it is to vote in the metadata group: as its peers' configuration says, or "yes" or "no"."""
     voter_at: int = 0
     """Index of the command that has said so."""
+
+    @property
+    def votes_as(self) -> str:
+        """The disk that is meant in the group's configuration."""
+        return self.vote_id or self.disk_id
 
     def is_to_vote(self, founders: Collection[int]) -> bool:
         """Whether it is to vote, when these nodes do by the configuration."""

@@ -170,7 +170,7 @@ class Raft(RaftState):
             effects,
             new_ticket,
             guards,
-            identity.disk_id,
+            identity.votes_as,
             refuse=refuse,
             hints=hints,
             snapshot=snapshot,
@@ -182,8 +182,8 @@ class Raft(RaftState):
         self._new_ticket = new_ticket
         self._is_founder = config.node in config.voters
         """Whether this node takes part in the cluster's birth (I2)."""
-        self._birth = Birth(config.node, identity.disk_id, config.voters, hard_state)
-        if self.raft_log.last_index:
+        self._birth = Birth(config.node, identity.votes_as, config.voters, hard_state)
+        if self.raft_log.last_index or identity.vote_id:
             self._birth.come_late()
         self._timer_runs = False
         self._state_ticket = NO_TICKET

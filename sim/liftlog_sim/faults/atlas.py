@@ -289,7 +289,7 @@ class Atlas:
 
     def _votes_as(self, machine: Machine) -> str:
         """The id of the voter that this machine's present process is, or that of its last one."""
-        return machine.recovered.identity.disk_id if machine.recovered is not None else ""
+        return machine.recovered.identity.votes_as if machine.recovered is not None else ""
 
     def _unhealed_voters(self) -> list[int]:
         """Machines whose vote was lost and that are not back as other voters yet (M2)."""

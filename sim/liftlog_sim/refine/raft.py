@@ -62,7 +62,7 @@ class RefinedProcess:
         self.replica_steps = 0
         """Steps of replicas: each of the node's is one of every replica, whether or not it did anything."""
         self.replicas = Recorder(node, told)
-        self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.disk_id)
+        self.raft = RaftRecorder(node.raft, node.ctx.nonce, recovered.identity.votes_as)
         self.remembered: RaftState | None = None
         """What it remembered of the group after the last step that was noted for the Raft model."""
 

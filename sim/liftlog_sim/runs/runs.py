@@ -261,7 +261,7 @@ def _without_vote(world: World) -> str:
     newest = world.newest_metadata()
     for raft in rafts:
         record = newest.nodes.get(raft.node) if newest is not None else None
-        if raft.withheld or record is None:
+        if record is None:
             continue
         votes = raft.may_vote and raft.member in leader.members.voters
         if votes != record.is_to_vote(raft.config.voters):
