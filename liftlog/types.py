@@ -578,11 +578,12 @@ class Mutants(msgspec.Struct, frozen=True):
     quorum_of_election: bool = False  # M2b
     learner_counts: bool = False  # M2b
     removed_leader_counts: bool = False  # M2b
-    disk_not_compared: bool = False  # M2b
-    two_disks_of_a_node: bool = False  # I2
+    wiped_voter_rejoins: bool = False  # I2
+    promoted_unready: bool = False  # M2
+    removed_leader_stays: bool = False  # M2d
     change_unreachable: bool = False  # M2f
     cluster_born_again: bool = False  # I2
-    snapshot_never_again: bool = False  # M1q
+    renewed_under_old_id: bool = False  # M4
 
 
 NO_MUTANTS = Mutants()

@@ -120,7 +120,7 @@ def recover(
                 raise
             doubt = str(damage)
         if doubt:
-            _renew(disk, new_disk_id)
+            _renew(disk, "" if mutants.renewed_under_old_id else new_disk_id)
             found = attempt()
             found.renewed = doubt
         if open_logs is None and sealer is not None:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
+from liftlog.types import NO_MUTANTS, RAFT_LOG, InvariantViolation, LiftlogError, Mutants
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import DRAWN, NOTHING_OWN, OwnNames, Plan
@@ -40,6 +40,7 @@ from liftlog_sim.faults.liars import Liars
 from liftlog_sim.faults.strikes import Strikes
 from liftlog_sim.kernel import MILLISECOND, Kernel
 from liftlog_sim.truth.account import Account
+from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.watching.encounters import Encounters
 from liftlog_sim.watching.observer import Observer
 from liftlog_sim.workload.clients import Clientele, ClientHub
@@ -79,7 +80,18 @@ class Wiring:
 
     def created(self, machine: Machine) -> None:
         self._observer.created(machine)
+        self._renewed(machine)
         self._connections.came_up(machine)
+
+    def _renewed(self, machine: Machine) -> None:
+        """Nobody gives up what he remembers of the metadata group unless it was damaged, or set back (M4)."""
+        recovered, observer = machine.recovered, self._observer
+        if recovered is None or not recovered.renewed:
+            return
+        observer.count("voters renewed")
+        if not self._faults.atlas.was_struck(machine, RAFT_LOG):
+            text = f"node {machine.number} gives up its vote, but nobody has damaged it: {recovered.renewed}"
+            observer.fail(Violation("NoFalseDamage", text))
 
     def went_down(self, machine: Machine) -> None:
         self._connections.went_down(machine)

@@ -136,7 +136,7 @@ class LeaderTerm:
         if kind == PROMOTE:
             learner = self.progress.get(member.node)
             ready = learner is not None and learner.counts and learner.counted_index >= state.commit
-            if not ready:
+            if not ready and not state.mutants.promoted_unready:
                 return f"node {member.node} has not got all that is committed yet"
         state.mark(f"M2.{kind}")
         self._append(encode_members(members))
@@ -283,7 +283,7 @@ class LeaderTerm:
         meant = reply.disk == progress.disk
         if reply.counts and progress.disk and not meant:
             self._state.mark("M2.other-disk")
-        return reply.counts and (meant or self._state.mutants.disk_not_compared)
+        return reply.counts and (meant or self._state.mutants.wiped_voter_rejoins)
 
     def _hear(self, progress: Progress, counts: bool, round: int) -> None:
         # The follower followed this leader when the round reached it, so surely when the round began.
@@ -322,7 +322,8 @@ class LeaderTerm:
     def tick(self) -> bool:
         """Once per tick. False: this node has to step down (M1e, M2d)."""
         state = self._state
-        if not state.is_voter and state.membership.index <= state.commit:
+        removed = not state.is_voter and state.membership.index <= state.commit
+        if removed and not state.mutants.removed_leader_stays:
             state.mark("M2.removed-leader")
             return False
         if not self.has_contact(self._config.election_max_ms):

@@ -184,7 +184,7 @@ class Raft(RaftState):
         """Whether this node takes part in the cluster's birth (I2)."""
         self._birth = Birth(config.node, identity.votes_as, config.voters, hard_state)
         if self.raft_log.last_index or identity.vote_id:
-            self._birth.come_late()
+            self._come_late()
         self._timer_runs = False
         self._state_ticket = NO_TICKET
         self._votes: list[int] = []
@@ -618,7 +618,7 @@ class Raft(RaftState):
             self._set_leader(sender)
         self._leader_tick = self.ticks
         self._heard = (sender, request.term)
-        self._birth.come_late()
+        self._come_late()
         return True
 
     def _on_append_reply(self, sender: int, reply: AppendReply) -> None:
@@ -646,6 +646,10 @@ class Raft(RaftState):
             self.reads_ready.append((key, reply.index))
 
     # -- birth (I2) ---------------------------------------------------------------------------------------
+
+    def _come_late(self) -> None:
+        if not self.mutants.cluster_born_again:
+            self._birth.come_late()
 
     def _ask_for_birth(self) -> None:
         if self._is_founder and self._birth.stage is not BORN:

@@ -151,6 +151,8 @@ class RaftState:
         """M2b: whether what the node says on this disk counts."""
         if self.mutants.learner_counts and Member(node, disk) in self.members.learners:
             return True
+        if self.mutants.wiped_voter_rejoins:
+            return node in self.members.nodes
         return disk != "" and Member(node, disk) in self.members.voters
 
     # -- moves ------------------------------------------------------------------------------------
@@ -180,7 +182,10 @@ class RaftState:
         self._judge_vote()
 
     def _judge_vote(self) -> None:
-        self.may_vote = not self.withheld and (self.born or self.membership.names(self.member))
+        named = self.membership.names(self.member)
+        if self.mutants.wiped_voter_rejoins:
+            named = self.membership.now.member(self.node) is not None
+        self.may_vote = not self.withheld and (self.born or named)
 
     def be_born(self) -> None:
         """I2: all disks of the certificate have signed it."""

@@ -58,6 +58,7 @@ KINDS = (
     "lost_folder",
     "wipe",
     "rollback",
+    "lost_promises",
     "stranger",
     "broken_peer",
     "wire_flips",

@@ -83,6 +83,11 @@ def overlap(one: OffsetRange, other: OffsetRange) -> bool:
     return one.start < other.end and other.start < one.end
 
 
+def is_promise(path: str) -> bool:
+    """Whether a node whose file this was comes back as another voter (M4)."""
+    return path == "vote" or path.startswith(RAFT)
+
+
 class Atlas:
     """Knows all damage, and judges what may be damaged."""
 

@@ -27,7 +27,7 @@ from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.disk import FileImage
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.devices.storage import SimStorageRunner
-from liftlog_sim.faults.atlas import WHOLE, Atlas, Harm
+from liftlog_sim.faults.atlas import WHOLE, Atlas, Harm, is_promise
 from liftlog_sim.faults.damage import DiskFaults
 from liftlog_sim.faults.liars import Liars
 from liftlog_sim.faults.strikes import Strikes
@@ -561,25 +561,46 @@ class Faults:
         if not self.active or quiet or not self.atlas.allows_disk(machine):
             return
         self.done(Fault(self._cluster.kernel.now_us, "wipe"), f"node {machine.number} gets an empty disk")
+        self._lose(machine, down_ms, machine.disk.wipe)
+
+    def _lost_promises(self, fault: Fault, draws: Draws) -> None:
+        """A bit of what one node has of the metadata group decays while it is down (M4)."""
+        machine = self._target(fault, draws)
+        paths = [path for path in machine.disk.files() if is_promise(path) and machine.disk.content(path)]
+        if not paths or not self.atlas.allows_wipe(machine):
+            return
+        path = draws.choice(paths)
+        byte, bit = draws.randrange(len(machine.disk.content(path))), draws.randrange(8)
+        self.done(fault, f"a bit flips at byte {byte} of {path} while node {machine.number} is down")
+
+        def decay() -> None:
+            if path in machine.disk.files() and byte < len(machine.disk.content(path)):
+                machine.disk.flip(path, byte, bit)
+
+        self._lose(machine, min(fault.duration_us // MILLISECOND, 2000), decay)
+
+    def _lose(self, machine: Machine, down_ms: int, damage: Callable[[], object]) -> None:
+        """A node dies, its disk suffers, and it starts again.
+
+        Where operators change who votes, one of them may have taken another's vote in the moment in which
+        this node died: then a quorum needs this disk, and whoever destroys it now destroys the group. There
+        it suffers only once everybody misses the node, and only if its vote is not needed.
+        """
         machine.kill()
         if self._cluster.knobs.voter_share:
-            self._cluster.kernel.after(MISSED_US, self._wipe_missed, machine)
+            self._cluster.kernel.after(MISSED_US, self._missed, (machine, damage))
             return
-        machine.disk.wipe()
+        damage()
         self.atlas.note_disk(machine)
         self._snapshots.pop(machine.number, None)
         self._restart_later(machine, down_ms * MILLISECOND)
 
-    def _wipe_missed(self, machine: Machine, second: object) -> None:
-        """Replace the disk of a node that everybody misses by now, if its vote is not needed.
-
-        Where operators change who votes, one of them may have taken another's vote in the moment in which
-        this node died: then a quorum needs this disk, and whoever destroys it now destroys the group.
-        """
+    def _missed(self, lost: tuple[Machine, Callable[[], object]], second: object) -> None:
+        machine, damage = lost
         if machine.up:
             return
         if self.active and self.atlas.votes_left_without(machine):
-            machine.disk.wipe()
+            damage()
             self.atlas.note_disk(machine)
             self._snapshots.pop(machine.number, None)
         self._restart(machine, second)

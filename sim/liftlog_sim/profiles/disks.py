@@ -234,8 +234,8 @@ def replacements(draws: Draws) -> Knobs:
             sync_us=draws.choice((300, 5_000)), sync_jitter_us=draws.choice((1_000, 50_000))
         ),
         faults=(
-            *(("wipe", 12), ("isolate", 3), ("one_way", 1), ("link", 3), ("pause", 2), ("kill", 3)),
-            *(("power", 1), ("stop", 1)),
+            *(("wipe", 9), ("lost_promises", 4), ("isolate", 3), ("one_way", 1), ("link", 3), ("pause", 2)),
+            *(("kill", 3), ("power", 1), ("stop", 1)),
         ),
         tick_ms=draws.choice((50, 100)),
         fault_interval_us=draws.choice((500, 1000)) * MILLISECOND,

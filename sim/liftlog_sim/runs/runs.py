@@ -258,6 +258,8 @@ def _without_vote(world: World) -> str:
     leader = next((raft for raft in rafts if raft.is_leader), None)
     if leader is None:
         return "nobody leads the metadata group"
+    if leader.member not in leader.members.voters:
+        return f"node {leader.node} leads the group, whose members are {leader.members.text}"
     newest = world.newest_metadata()
     for raft in rafts:
         record = newest.nodes.get(raft.node) if newest is not None else None
