@@ -42,6 +42,7 @@ class Watcher:
         self._refused = 0
         self._applied = 0
         self._snapshot = node.raft.snapshot
+        self._members = node.raft.members
         self._controller: int | None = None
         self._incarnation = 0
         self._fenced = True
@@ -85,6 +86,7 @@ class Watcher:
             self._look_at_refusals()
         self._look_at_group()
         self._look_at_snapshot()
+        self._look_at_members()
         self._look_at_ends()
         if not node.incarnation:
             self._touched.clear()
@@ -114,6 +116,20 @@ class Watcher:
         size = sum(map(len, snapshot.chunks))
         text = f"the metadata is in a snapshot of the first {snapshot.index:,} commands ({size:,} bytes)"
         say(INFO, "snapshot", text, index=snapshot.index, bytes=size)
+
+    def _look_at_members(self) -> None:
+        """M2: who votes in the metadata group."""
+        members, known = self._node.raft.members, self._members
+        if members is known:
+            return
+        self._members = members
+        if not (known.known and members.known and self._node.incarnation):
+            return
+        voters = ", ".join(map(str, members.nodes))
+        learners = [learner.node for learner in members.learners]
+        joining = f"; node {learners[0]} is on the way" if learners else ""
+        text = f"the metadata group's voters are nodes {voters}{joining}"
+        say(INFO, "voters", text, voters=list(members.nodes), learners=learners)
 
     def _look_at_hint(self, peer: int) -> None:
         """N2: whether it is said that nobody listens there."""
@@ -159,14 +175,17 @@ class Watcher:
                 text = f"node {controller} is the controller, in term {node.raft.term}"
                 say(INFO, "controller", text, **fields)
             elif known:
-                voters = ", ".join(map(str, node.config.voters))
+                voters = ", ".join(map(str, node.raft.members.nodes))
                 text = f"no controller is heard, the last one was node {known}: nothing is created or elected"
                 say(WARNING, "controller", f"{text} until most of nodes {voters} meet", **fields)
         if contact.vote != self._vote:
             before, self._vote = self._vote, contact.vote
             if contact.vote in NO_VOTE and before not in NO_VOTE:
-                text = "this disk was found empty or set back: this node does not vote any more"
-                say(ERROR, "quorum", text, vote=contact.vote)
+                text = "this disk was found empty or set back: no vote until the others have let it in"
+                say(WARNING, "quorum", text, vote=contact.vote)
+            elif contact.vote == "removed":
+                text = "this node does not vote any more, as an operator wants it"
+                say(INFO, "quorum", text, vote=contact.vote)
             elif contact.vote == "born":
                 say(INFO, "quorum", "this node's vote counts", vote=contact.vote)
         if contact.fenced != self._fenced and node.incarnation and self._incarnation:

@@ -16,8 +16,9 @@ LINES_MAX = 20
 """At most so many partitions are named one by one."""
 SESSIONS = {"registered": "starting", "live": "live", "expired": "lost", "left": "stopped"}
 NO_VOTE = {
-    "withheld": "its disk was found empty or set back, so its vote is withheld",
-    "wiped": "its disk is not the one that the cluster was born with, so its vote does not count",
+    "withheld": "its disk was set back: its vote is withheld until it has started again, as a new voter",
+    "wiped": "its disk is new here; it gets a vote once the session of the disk before is over",
+    "learner": "it gets a vote when it has the log of commands",
     "fresh": "it has not heard from all voters yet: the cluster's birth needs every one of them",
     "signed": "it waits for the other voters to complete the cluster's birth",
 }
@@ -39,6 +40,7 @@ class ClusterView:
         self.controller = max(led, key=lambda answer: answer.term).controller if led else 0
         """0 = none that anybody hears."""
         self.voters = self.newest.contact.voters
+        self.learners = self.newest.contact.learners
         self.needed = len(self.voters) // 2 + 1
         self.votes = [n for n in self.voters if n in self.answers and self.answers[n].contact.vote == "born"]
         self._judge_group()
@@ -90,6 +92,8 @@ class ClusterView:
         return ago(answer.contact.session_ms)
 
     def vote(self, info: NodeInfo) -> str:
+        if info.node in self.learners:
+            return "joining"
         if not info.voter:
             return "-"
         answer = self.answers.get(info.node)
@@ -169,7 +173,7 @@ class ClusterView:
     def _remark(self) -> None:
         for node, answer in sorted(self.answers.items()):
             contact = answer.contact
-            if contact.vote in NO_VOTE:
+            if contact.vote in NO_VOTE and (contact.vote != "learner" or node in self.learners):
                 left = len(self.votes) - self.needed
                 spare = f"{left} more may go" if left > 0 else "no other may go" if left == 0 else "too few"
                 self.remarks.append(

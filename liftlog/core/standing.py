@@ -45,4 +45,5 @@ class Standing:
             leaving=ctx.leaving,
             metadata_refused=ctx.stalled,
             voters=self._raft.members.nodes,
+            learners=tuple(learner.node for learner in self._raft.members.learners),
         )

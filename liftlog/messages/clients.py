@@ -224,7 +224,9 @@ class Contact(Struct):
     metadata_refused: str = ""
     """Why its disk takes no metadata (D5); empty = it does."""
     voters: tuple[int, ...] = ()
-    """Who votes, by this node's configuration."""
+    """Who votes, by the last configuration in this node's log (M2)."""
+    learners: tuple[int, ...] = ()
+    """Who is on the way to a vote."""
 
 
 class ClusterStatusReply(Struct):

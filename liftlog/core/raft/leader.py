@@ -325,6 +325,8 @@ class LeaderTerm:
         removed = not state.is_voter and state.membership.index <= state.commit
         if removed and not state.mutants.removed_leader_stays:
             state.mark("M2.removed-leader")
+            for successor in self.successors()[:1]:
+                state.effects.append(Send(successor, TimeoutNow(state.term)))
             return False
         if not self.has_contact(self._config.election_max_ms):
             state.mark("M1.checkquorum")

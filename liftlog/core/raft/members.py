@@ -21,7 +21,8 @@ quorum of the other, and one change at a time is enough:
 - **M2c** A node stands for election if its last configuration or its committed one names its disk as a voter:
   it may be the only one that can be elected. It answers who asks for its vote as soon as some configuration
   in its log has named its disk, as a voter or as a learner: it may have been promoted without knowing it.
-- **M2d** A leader that its last configuration does not name as a voter steps down once that is committed.
+- **M2d** A leader that its last configuration does not name as a voter steps down once that is committed, and
+  asks the voter that has most of its log to stand at once.
 - **M2e** One node has one member at a time, and there are at most `MEMBERS_MAX`; the last voter stays.
 
 - **M2f** A leader writes a change only if it has heard a quorum of the voters that there would be then,
