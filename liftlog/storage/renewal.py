@@ -10,7 +10,8 @@ It never takes part in the birth of a cluster again: it knows that there is one 
 voter is not renewed, since nobody could send it anything.
 
 The id is written first, and together with it that a renewal is under way: a start that finds this goes on
-with it. Whatever is left of the old promises is gone before the renewal is over.
+with it. Whatever is left of the old promises is out of the way before the renewal is over: the group's log
+lies in quarantine/ then, for people to look at.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.ports import Disk
-from liftlog.storage.layout import CLEAN, HW, IDENTITY, RAFT, ROOT, VOTE
+from liftlog.storage.layout import (
+    CLEAN,
+    HW,
+    IDENTITY,
+    QUARANTINE,
+    RAFT,
+    ROOT,
+    VOTE,
+    make_directory_durable,
+    next_number,
+)
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.types import RAFT_LOG, HardState, Identity, PartitionId
 
@@ -49,7 +60,10 @@ def finish_renewal(disk: Disk, identity: Identity) -> Identity:
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
     if disk.exists(RAFT):
-        disk.remove_tree(RAFT)
+        # It may be of use to somebody yet: nothing is deleted because it could not be read.
+        make_directory_durable(disk, QUARANTINE)
+        disk.rename(RAFT, f"{QUARANTINE}/{next_number(disk, QUARANTINE):06d}-raft")
+        disk.sync_directory(QUARANTINE)
         disk.sync_directory(ROOT)
     _forget_checkpoint(disk)
     write_state(disk, VOTE, _encode(HardState()))

@@ -20,7 +20,11 @@ def state(term: int = 3, terms: tuple[int, ...] = (1, 2, 3)) -> RaftState:
     effects: list[Effect] = []
     config = NodeConfig(1, voters=(1, 2, 3))
     hard_state, guards = HardState(term, 0), Guards()
-    return RaftState(config, hard_state, entries, effects, lambda: Ticket(next(tickets)), guards, "disk-1")
+
+    def new_ticket() -> Ticket:
+        return Ticket(next(tickets))
+
+    return RaftState(config, hard_state, entries, effects, new_ticket, guards, "disk-1")
 
 
 def committed() -> RaftState:
@@ -59,7 +63,7 @@ WRONG: list[tuple[str, Callable[[], RaftState], Callable[[RaftState], object], s
         lambda one: one.vote_for(2, "another"),
         "votes in term 3: 2, then 2",
     ),
-    ("M1a: a candidate has voted", standing, lambda one: one.vote_for(2, "disk-2"), "votes in term 4: 1, then 2"),
+    ("M1a: a candidate has voted", standing, lambda one: one.vote_for(2, "d"), "votes in term 4: 1, then 2"),
     ("a candidate becomes leader", state, lambda one: one.take_role(LEADER), "a follower becomes leader"),
     ("a leader follows nobody", leading, lambda one: one.follow(2), "a leader follows node 2"),
     ("M1h: the commit never falls", committed, lambda one: one.commit_to(1), "commit 2, then 1"),

@@ -1,4 +1,4 @@
-"""Real nodes whose disks are lost one after the other: each votes again, nothing acked is lost (I2, M2, M4)."""
+"""Real nodes whose disks are lost one after the other: each votes again, nothing is lost (I2, M2, M4)."""
 
 from __future__ import annotations
 
