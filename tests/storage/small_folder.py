@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from liftlog.messages import CheckpointHw, LogRead, MoveLogStart, OpenLog, ReadLog
 from liftlog.storage.logstate import united
 from liftlog.storage.verdict import remember_verdict
@@ -107,6 +109,8 @@ class Folder:
 
     def compare(self, path: str, twin: Twin, recovered: Recovered) -> str:
         """Hold what a start reports, and what can be read then, against the undamaged folder."""
+        if recovered.renewed:
+            return self._compare_renewed(path, twin, recovered)
         if recovered.identity != self.identity or recovered.hard_state != self.hard_state:
             raise Mismatch(f"{recovered.identity}, {recovered.hard_state} are not what was saved")
         told = self._compare_entries(twin, recovered)
@@ -121,6 +125,22 @@ class Folder:
         if told:
             self._check_told_again(twin, found)
         return told or "harmless"
+
+    def _compare_renewed(self, path: str, twin: Twin, recovered: Recovered) -> str:
+        """M4: what the disk had of the metadata group is given up, and nothing else."""
+        if not names(LiftlogError(recovered.renewed), path):
+            raise Mismatch(f"the group's log is given up, but not for {path}: {recovered.renewed}")
+        renewed = replace(self.identity, vote_id=recovered.identity.vote_id)
+        if recovered.identity != renewed or not renewed.vote_id:
+            raise Mismatch(f"{recovered.identity} is not what was saved, under another id to vote")
+        if recovered.hard_state != HardState() or recovered.raft_entries or recovered.snapshot is not None:
+            raise Mismatch("something of what was given up is there")
+        found = look_all(twin, recovered)
+        for log, true in self.logs.items():
+            problem, _ = self._compare_log(log, true, found[log])
+            if problem:
+                raise Mismatch(f"log {log}: {problem}")
+        return "given up"
 
     def _compare_entries(self, twin: Twin, recovered: Recovered) -> str:
         entries = recovered.raft_entries

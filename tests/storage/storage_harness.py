@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from liftlog.format import decode_records, encode_values
@@ -19,7 +20,18 @@ from liftlog.messages import (
 from liftlog.ports import Disk
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
-from liftlog.types import NO_MUTANTS, Batch, LogOptions, LogSummary, Mutants, PartitionId, Recovered, Ticket
+from liftlog.types import (
+    BEGINNING,
+    NO_MUTANTS,
+    Batch,
+    HardState,
+    LogOptions,
+    LogSummary,
+    Mutants,
+    PartitionId,
+    Recovered,
+    Ticket,
+)
 from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)
@@ -38,6 +50,26 @@ def start(
 ) -> tuple[StorageEngine, Recovered]:
     engine = StorageEngine(disk, options, mutants)
     return engine, engine.recover(1, "disk-1", 99)
+
+
+def given_up(disk: SimDisk, why: str) -> SimDisk:
+    """M4: a start on a copy of this disk gives up what it had of the metadata group, for this reason, and
+    keeps all else; the copy. The disk stays as it is.
+    """
+    copy = new_disk()
+    copy.restore(disk.image())
+    streams = [path for path in copy.files() if path.startswith("streams/") and path.endswith(".log")]
+    _, recovered = start(copy)
+    assert re.search(why, recovered.renewed), recovered.renewed
+    assert recovered.hard_state == HardState()
+    assert (recovered.raft_entries, recovered.raft_base, recovered.snapshot) == ([], BEGINNING, None)
+    assert recovered.identity.vote_id and not recovered.identity.renewing
+    assert [path for path in copy.files() if path.startswith("streams/") and path.endswith(".log")] == streams
+    copy.kill()
+    _, again = start(copy)
+    assert not again.renewed and again.identity == recovered.identity
+    copy.kill()
+    return copy
 
 
 def restart(disk: SimDisk, mutants: Mutants = NO_MUTANTS) -> tuple[StorageEngine, Recovered]:

@@ -53,7 +53,7 @@ def flip_everything(folder: Folder, every_bit: bool) -> set[str]:
 @pytest.mark.parametrize("clean", STOPS)
 def test_D2_D3_M4_R14_a_flipped_bit_is_detected_or_harmless(folders: dict[bool, Folder], clean: bool) -> None:
     outcomes = flip_everything(folders[clean], every_bit=False)
-    assert outcomes >= {"refused at the start", "harmless", "damaged range"}
+    assert outcomes >= {"refused at the start", "given up", "harmless", "damaged range"}
     assert NEVER_WRITTEN not in outcomes
     assert ("suspect tail" in outcomes) is not clean, "a torn tail is possible after an unclean stop only"
 

@@ -176,8 +176,21 @@ def test_M4_the_page_reads_the_state_files_and_names_every_file_there_is() -> No
             assert int.from_bytes(data[12:16], "little") == crc32c(path.encode() + b"\0" + content)
             contents[path] = msgspec.msgpack.decode(content)
     assert contents == {
-        "identity": {"node": 1, "disk_id": "disk-1", "incarnation": 0},
-        "vote": {"term": 3, "voted_for": 2, "peer_disks": [], "vote_withheld": False, "born": False},
+        "identity": {
+            "node": 1,
+            "disk_id": "disk-1",
+            "incarnation": 0,
+            "vote_id": "",
+            "renewing": False,
+        },
+        "vote": {
+            "term": 3,
+            "voted_for": 2,
+            "peer_disks": [],
+            "vote_withheld": False,
+            "born": False,
+            "voted_disk": "",
+        },
         "logs": [[7, 0]],
         "hw": [[[7, 0], 1], [[0, 0], 0]],
         "clean": [[[0, 0], 0, [], 1], [[7, 0], 2, [[1, 0]], 1]],

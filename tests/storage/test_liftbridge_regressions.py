@@ -50,6 +50,7 @@ from tests.storage.storage_harness import (
     LOG,
     append,
     batch,
+    given_up,
     new_disk,
     opened,
     restart,
@@ -430,7 +431,11 @@ def test_414_damaged_metadata_at_a_restart_is_one_clear_error(path: str, what: s
         file.truncate(0 if what == "empty" else file.size() // 2)
         file.sync()
     disk.kill()
-    with pytest.raises(LiftlogError, match=f"damaged metadata: .*{path.partition('/')[0]}.*empty one"):
+    why = f"damaged metadata: .*{path.partition('/')[0]}.*empty one"
+    if path != "identity":
+        given_up(disk, why)
+        return
+    with pytest.raises(LiftlogError, match=why):
         start(disk)
 
 
@@ -442,8 +447,7 @@ def test_414_a_state_of_the_right_form_and_the_wrong_content_is_one_clear_error(
     for content in (b"", b"\xc1", b"\x90", b"\x81\xa4term\xa5seven"):
         write_state(disk, "vote", content)
         disk.kill()
-        with pytest.raises(LiftlogError, match="damaged metadata: vote byte 16"):
-            start(disk)
+        given_up(disk, "damaged metadata: vote byte 16")
 
 
 def test_the_logs_of_these_tests_have_several_segments() -> None:

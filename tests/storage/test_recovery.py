@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from liftlog.format import decode_records, encode_values
-from liftlog.messages import CheckpointHw, LogRead, ReadLog, SaveHardState, SaveIdentity, TrashLog
+from liftlog.messages import CheckpointHw, LogRead, OpenLog, ReadLog, SaveHardState, SaveIdentity, TrashLog
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import make_directory_durable
 from liftlog.types import (
@@ -31,6 +31,7 @@ from tests.storage.storage_harness import (
     append,
     batch,
     durable,
+    given_up,
     new_disk,
     open_log,
     opened,
@@ -567,9 +568,12 @@ def test_a_state_file_that_cannot_be_read_is_never_taken_for_empty(path: str, ha
     else:
         disk.open(path).truncate(0 if harm == "empty" else 18)
     before = disk.files()
-    with pytest.raises(
-        LiftlogError, match=f"damaged metadata: {path} byte .*rejoins the cluster as a new disk"
-    ):
+    why = f"damaged metadata: {path} byte .*rejoins the cluster as a new disk"
+    if path == "vote":
+        kept = given_up(disk, why)
+        assert kept.content(f"quarantine/000001-{RAFT_SEGMENT}") == disk.content(RAFT_SEGMENT)
+        return
+    with pytest.raises(LiftlogError, match=why):
         start(disk)
     assert disk.files() == [*before, "lock"] or disk.files() == before, "nothing was deleted"
 
@@ -587,20 +591,63 @@ def test_damage_in_the_raft_log_names_file_and_byte_and_changes_nothing() -> Non
     disk = voter()
     disk.flip(RAFT_SEGMENT, 70, 0)
     before = disk.content(RAFT_SEGMENT)
-    for _ in range(2):
-        with pytest.raises(
-            LiftlogError, match=f"damaged metadata: {RAFT_SEGMENT} byte 0: .*data folder away"
-        ):
-            start(disk)
-        assert disk.content(RAFT_SEGMENT) == before
-        disk.kill()
+    kept = given_up(disk, f"damaged metadata: {RAFT_SEGMENT} byte 0: .*data folder away")
+    assert kept.content(f"quarantine/000001-{RAFT_SEGMENT}") == before
 
 
 def test_a_missing_raft_log_is_never_taken_for_empty() -> None:
     disk = voter()
     disk.remove_tree("raft")
-    with pytest.raises(LiftlogError, match="raft: the log is missing"):
-        start(disk)
+    given_up(disk, "raft: the log is missing")
+
+
+def test_M4_the_only_voter_gives_up_nothing() -> None:
+    """Nobody could send it what it has lost."""
+    disk = voter()
+    engine, _ = start(disk)
+    alone = HardState(3, 1, peer_disks=((1, "disk-1"),), born=True)
+    run(engine, SaveHardState(alone, Ticket(9)))
+    disk.kill()
+    disk.flip(RAFT_SEGMENT, 70, 0)
+    before = disk.content(RAFT_SEGMENT)
+    for _ in range(2):
+        with pytest.raises(LiftlogError, match=f"damaged metadata: {RAFT_SEGMENT} byte 0: .*folder away"):
+            start(disk)
+        assert disk.content(RAFT_SEGMENT) == before
+        disk.kill()
+
+
+def test_I2_a_disk_whose_vote_is_withheld_starts_as_another_voter() -> None:
+    disk = voter()
+    engine, _ = start(disk)
+    run(engine, SaveHardState(HardState(3, 1, vote_withheld=True), Ticket(9)))
+    disk.kill()
+    given_up(disk, "set back")
+
+
+def test_M4_a_renewal_that_dies_at_any_call_is_finished_by_the_next_start() -> None:
+    """Whatever is left then, the disk never votes under the id under which it had promised something."""
+    for call in range(1, 200):
+        for power in (False, True):
+            disk = new_disk(call)
+            engine, _ = start(disk)
+            run(engine, SaveHardState(HardState(3, 1), Ticket(1)), append(0, [b"one"], 2, log=RAFT_LOG))
+            run(engine, OpenLog(LOG), append(0, [b"kept"], 3))
+            disk.kill()
+            disk.flip("vote", 17, 5)
+            disk.crash_after(call)
+            with pytest.raises(BaseException, match=r"call|dead") as caught:
+                start(disk)
+                pytest.fail("call: the start took fewer calls")
+            if "fewer calls" in str(caught.value):
+                assert call > 20
+                return
+            disk.power_loss(Random(call)) if power else disk.kill()
+            engine, recovered = start(disk)
+            assert recovered.hard_state == HardState() and recovered.raft_entries == []
+            assert recovered.identity.vote_id and not recovered.identity.renewing
+            assert [(log.log, log.leo) for log in recovered.logs] == [(LOG, 1)]
+    raise AssertionError("a start that never ends")
 
 
 def test_a_torn_tail_of_the_raft_log_is_cut() -> None:
@@ -621,8 +668,7 @@ def test_after_a_clean_stop_no_entry_of_the_raft_log_may_be_missing() -> None:
     engine.close(True)
     disk.kill()
     disk.open(RAFT_SEGMENT).truncate(0)
-    with pytest.raises(LiftlogError, match="raft: entries are gone that the last stop recorded"):
-        start(disk)
+    given_up(disk, "raft: entries are gone that the last stop recorded")
 
 
 def test_a_start_that_dies_at_any_call_on_an_empty_disk_leaves_an_empty_disk() -> None:
