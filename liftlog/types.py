@@ -250,7 +250,7 @@ Disks = tuple[tuple[int, str], ...]
 """Nodes, each with the id of a disk."""
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """M2: who votes or learns in the metadata group: a node, as long as it lives on this disk."""
 
     node: NodeId
@@ -261,8 +261,8 @@ class Member(NamedTuple):
 class Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """M2: a configuration of the metadata group, each part sorted."""
 
-    voters: tuple[Member, ...]
-    learners: tuple[Member, ...] = ()
+    voters: tuple[GroupMember, ...]
+    learners: tuple[GroupMember, ...] = ()
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -283,7 +283,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         )
         return f"voters {voters or 'none'}" + (f"; learners {learners}" if learners else "")
 
-    def member(self, node: int) -> Member | None:
+    def member(self, node: int) -> GroupMember | None:
         """The node's."""
         for member in (*self.voters, *self.learners):
             if member.node == node:

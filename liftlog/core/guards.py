@@ -152,6 +152,7 @@ GUARDS: dict[str, str] = {
 
 REMOVABLE: tuple[str, ...] = (
     "I2.stale-registration",
+    "I2.two-disks",
     "I2.other-disk",
     "I2.rolled-back",
     "I2.stale-confirmation",
@@ -186,6 +187,11 @@ REMOVABLE: tuple[str, ...] = (
     "M1.late-reply",
     "M1.read-wait",
     "M1.late-transfer",
+    "M2.own-entry",
+    "M2.one-at-a-time",
+    "M2.vote",
+    "M2.reachable",
+    "M2.stale-wish",
     "C3.purge-above-hw",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""

@@ -380,7 +380,6 @@ class Node:
         if self.controller is not None:
             self.controller.tick()
             self.replacing.tick()
-        self._give_up_withheld()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         for replica in self.replicas.values():
@@ -388,6 +387,7 @@ class Node:
         self.proposals.tick()
         self.requests.tick()
         self.snapshots.tick()
+        self._give_up_withheld()
 
     def _give_up_withheld(self) -> None:
         """I2, M4: a disk that was set back comes back as another member of the group, which takes a start.

@@ -17,7 +17,7 @@ from liftlog.core.context import Context
 from liftlog.core.metadata.records import LIVE, NodeState
 from liftlog.core.raft.members import ADD, PROMOTE, REMOVE
 from liftlog.core.raft.raft import Raft
-from liftlog.types import Member
+from liftlog.types import GroupMember
 
 
 class Replacing:
@@ -35,14 +35,14 @@ class Replacing:
             if not self._raft.change(*step):
                 return
 
-    def _wanted(self) -> list[tuple[str, Member]]:
+    def _wanted(self) -> list[tuple[str, GroupMember]]:
         """The changes that are wanted, in the order in which they are tried: who is gone makes room, and who
         is not to vote any more stays until others do, who may have to be there for the group to go on.
         """
         members, nodes = self._raft.members, self._ctx.metadata.nodes
         founders = self._ctx.config.voters
-        replaced: list[tuple[str, Member]] = []
-        coming: list[tuple[str, Member]] = []
+        replaced: list[tuple[str, GroupMember]] = []
+        coming: list[tuple[str, GroupMember]] = []
         for number in sorted(nodes):
             node, member = self._live(number), members.member(number)
             if node is None:
@@ -52,7 +52,7 @@ class Replacing:
             elif node.forgot or member in members.voters or not node.is_to_vote(founders):
                 continue
             elif len(members.voters) < self._most:
-                coming.append((PROMOTE if member else ADD, member or Member(number, node.votes_as)))
+                coming.append((PROMOTE if member else ADD, member or GroupMember(number, node.votes_as)))
         leaving = [
             (REMOVE, member)
             for member in (*members.voters, *members.learners)

@@ -63,7 +63,7 @@ class Session:
                 nonce=ctx.nonce,
                 address=ctx.config.address,
                 tails=self._tails,
-                vote_id=identity.votes_as,
+                vote_id=identity.vote_id,
             )
         )
 

@@ -129,8 +129,8 @@ def test_a_withheld_vote_is_told_with_what_it_means() -> None:
     view = ClusterView(answers, [stream()])
     assert view.takes_messages, "it is a thing to know, not a failure"
     assert view.remarks == [
-        "node 2: its disk was found empty or set back, so its vote is withheld; it follows and serves all "
-        "the same. 2 of 3 votes are left, 2 needed: no other may go"
+        "node 2: its disk was set back: its vote is withheld until it has started again, as a new voter; it "
+        "follows and serves all the same. 2 of 3 votes are left, 2 needed: no other may go"
     ]
     assert [view.vote(info) for info in view.nodes()] == ["yes", "withheld", "yes"]
 

@@ -1,4 +1,4 @@
-"""Membership in Raft alone (M2): who may change what and when, who counts, who stands, step by step."""
+"""Configurations in Raft alone (M2): who may change what and when, who counts, who stands, step by step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from liftlog.core.raft.members import (
     is_change,
 )
 from liftlog.core.raft.state import FOLLOWER
-from liftlog.messages import AppendReply, AppendRequest, VoteReply, intake
-from liftlog.types import Member, Members, Mutants
-from tests.core.raft_harness import Group, Packet
+from liftlog.messages import AppendReply, AppendRequest, intake
+from liftlog.types import GroupMember, Members, Mutants
+from tests.core.raft_harness import Group
 
-ONE, TWO, THREE = (Member(node, f"disk-{node}") for node in (1, 2, 3))
+ONE, TWO, THREE = (GroupMember(node, f"disk-{node}") for node in (1, 2, 3))
 ALL = Members((ONE, TWO, THREE))
 
 
-def change(group: Group, kind: str, member: Member, leader: int = 1) -> str:
+def change(group: Group, kind: str, member: GroupMember, leader: int = 1) -> str:
     """What the leader says to it."""
     said: list[str] = []
     group.step(leader, lambda: said.append(group.raft(leader).change(kind, member)))
@@ -37,7 +37,7 @@ def settled(group: Group, *cut: int, ticks: int = 4) -> None:
         group.settle(cut=cut)
 
 
-def replaced(node: int = 3) -> tuple[Group, Member]:
+def replaced(node: int = 3) -> tuple[Group, GroupMember]:
     """Node 1 leads; the node's disk has been replaced by an empty one, on which it follows."""
     group = Group(3)
     group.elect(1)
@@ -47,7 +47,7 @@ def replaced(node: int = 3) -> tuple[Group, Member]:
     group.wipe(node)
     group.restart(node)
     settled(group)
-    return group, Member(node, group.disks[node].disk_id)
+    return group, GroupMember(node, group.disks[node].disk_id)
 
 
 # -- configurations ----------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_M2_a_configuration_is_told_from_a_command_by_its_first_byte_and_reads_b
         b"\x00\xc1",
         encode_members(ALL)[:-1],
         encode_members(Members(())),
-        encode_members(Members((ONE, Member(1, "another")))),
+        encode_members(Members((ONE, GroupMember(1, "another")))),
         encode_members(Members((ONE,), (ONE,))),
         b"\x00\x92\x91\x92\xa1x\xa1y\x90",
     ],
@@ -79,7 +79,7 @@ def test_V5_what_is_no_configuration_is_refused(data: bytes) -> None:
 
 
 def test_M2e_one_member_a_node_and_the_last_voter_stays() -> None:
-    other = Member(3, "another")
+    other = GroupMember(3, "another")
     assert changed(ALL, ADD, other) == "node 3 is a member already, with disk disk-3"
     assert changed(ALL, REMOVE, other) == "node 3 with disk another is not a member: with disk disk-3"
     assert changed(ALL, PROMOTE, THREE) == "node 3 votes already"
@@ -224,20 +224,6 @@ def test_M2b_what_the_former_disk_has_acknowledged_does_not_count_for_the_new_on
     assert raft.commit == before and group.marks["M2.other-disk"] == 1
 
 
-def test_M2b_a_vote_of_who_is_no_voter_elects_nobody() -> None:
-    """`M2.vote`: it would have to come from another disk than was asked."""
-    group = Group(3)
-    group.forget_leader(1)
-    group.fire(1)
-    raft = group.raft(1)
-    for disk in ("another", ""):
-        group.arrive(Packet(2, 1, VoteReply(raft.term + 1, 2, True, True, disk)))
-    assert not raft.is_leader and raft.term == 0
-    assert group.marks["M2.vote"] == 2
-    group.arrive(Packet(2, 1, VoteReply(raft.term + 1, 2, True, True, "disk-2")))
-    assert raft.term == 1
-
-
 def test_M2c_a_learner_that_does_not_know_that_it_was_promoted_votes() -> None:
     """The leader has promoted it, committed that with another voter, and died: two are left of three."""
     group, new = replaced()
@@ -279,7 +265,7 @@ def test_I2_when_every_first_disk_was_replaced_no_second_cluster_is_born() -> No
     group.crash(2)
     group.wipe(2)
     group.restart(2)
-    second = Member(2, group.disks[2].disk_id)
+    second = GroupMember(2, group.disks[2].disk_id)
     settled(group)
     for kind, member in ((REMOVE, TWO), (ADD, second), (PROMOTE, second)):
         assert change(group, kind, member) == ""

@@ -10,9 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from liftlog.core.metadata.commands import ChangeIsr, RegisterNode, Resign, encode_command
-from liftlog.messages import FETCH_BELOW_START, FETCH_DIVERGED, FetchProgress, FetchReply, Received, StopNode
+from liftlog.messages import (
+    FETCH_BELOW_START,
+    FETCH_DIVERGED,
+    FetchProgress,
+    FetchReply,
+    Received,
+    StopNode,
+    VoteReply,
+)
 from liftlog.types import Entry, OffsetRange
 from tests.core.metadata_harness import Cluster
+from tests.core.raft_harness import Group, Packet
 from tests.core.test_replication import others, ready
 
 
@@ -168,3 +177,16 @@ def test_N5_nobody_else_a_leader_is_not_relieved_while_all_others_have_just_begu
     assert cluster.apply(asked).code == "rejected"
     assert (partition.leader, partition.epoch) == (leader, epoch)
     assert cluster.metadata.counts["N5.nobody-else"] == 1
+
+
+def test_M2b_a_vote_of_who_is_no_voter_elects_nobody() -> None:
+    """`M2.vote`: it would have to come from another disk than was asked."""
+    group = Group(3)
+    group.forget_leader(1)
+    group.fire(1)
+    raft = group.raft(1)
+    group.arrive(Packet(2, 1, VoteReply(raft.term + 1, 2, True, True, "another")))
+    assert not raft.is_leader and raft.term == 0
+    assert group.marks["M2.vote"] == 1
+    group.arrive(Packet(2, 1, VoteReply(raft.term + 1, 2, True, True, "disk-2")))
+    assert raft.term == 1

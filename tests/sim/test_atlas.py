@@ -208,15 +208,18 @@ def test_a_wipe_waits_until_everything_else_is_whole() -> None:
     assert not atlas.allows_disk(machine)
 
 
-def test_damaged_metadata_makes_a_node_refuse_to_start_and_the_operator_replaces_its_disk() -> None:
+@pytest.mark.parametrize(("path", "counter"), [("identity", "metadata refused"), ("vote", "voters renewed")])
+def test_damaged_metadata_ends_in_another_disk_or_in_another_voter(path: str, counter: str) -> None:
+    """M4: an operator replaces a disk that does not say who it is; one that has only promised goes on."""
     world = world_with(nodes=3)
     victim = next(m for m in world.machines.values() if m.node is not None and not m.node.raft.is_leader)
     assert world.faults.atlas.allows_wipe(victim)
     world.faults.atlas.note_disk(victim)
-    victim.disk.flip("vote", 20, 2)
+    victim.disk.flip(path, 20, 2)
     world.faults._apply(Fault(world.kernel.now_us, "kill", str(victim.number), SECOND), None)
     world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
-    assert world.observer.counters["metadata refused"] == 1
+    assert {"metadata refused", "voters renewed"} & set(world.observer.counters) == {counter}
+    assert world.observer.counters[counter] == 1
     assert victim.node is not None and victim.damaged_run == -1
 
 

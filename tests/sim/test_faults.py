@@ -89,13 +89,17 @@ def test_a_disk_is_set_back_only_to_before_an_earlier_start() -> None:
     assert world.observer.counters["repairs"] == 1
 
 
-def test_the_atlas_wipes_a_minority_of_the_voters() -> None:
+def test_the_atlas_wipes_a_minority_of_the_voters_until_they_vote_again() -> None:
     world = world_with()
     strike(world, "wipe", follower_of(world))
-    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
+    world.kernel.run_until(world.kernel.now_us + SECOND)
     for number in world.machines:
         strike(world, "wipe", number)
     assert world.observer.counters["fault wipe"] == 1
+    world.kernel.run_until(world.kernel.now_us + 10 * SECOND)
+    for number in world.machines:
+        strike(world, "wipe", number)
+    assert world.observer.counters["fault wipe"] == 2
 
 
 def test_a_plan_follows_from_the_seed_and_one_fault_can_be_left_out() -> None:

@@ -146,7 +146,11 @@ def test_who_is_sent_a_snapshot_is_in_contact() -> None:
     contact.heard(other, SnapshotReply(term, other, 1, 0, later, counts=False))
     contact.settle()
     held_ms = contact.granted_ms()
-    contact.heard(other, SnapshotReply(term, other, 1, 0, later))
+    contact.heard(other, SnapshotReply(term, other, 1, 0, later, disk="another"))
+    contact.settle()
+    assert contact.granted_ms() == held_ms
+    disk = node.raft.members.member(other).disk  # type: ignore[union-attr]
+    contact.heard(other, SnapshotReply(term, other, 1, 0, later, disk=disk))
     contact.settle()
     assert contact.granted_ms() > held_ms
 

@@ -35,7 +35,7 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
-from liftlog.types import Member, Members, NodeId, Number, PartitionId, Word
+from liftlog.types import GroupMember, Members, NodeId, Number, PartitionId, Word
 
 VERSION = 2
 """1: without the disks of voters and learners. They are those of the cluster's birth."""
@@ -182,7 +182,7 @@ class ImageReader:
             return None
         disks = dict(head.disks or head.cluster)
         voters, learners = (
-            tuple(Member(node, disks.get(node, "")) for node in sorted(nodes))
+            tuple(GroupMember(node, disks.get(node, "")) for node in sorted(nodes))
             for nodes in (head.voters, head.learners)
         )
         # A learner that no entry has named is in no configuration (M1m).

@@ -175,7 +175,7 @@ class Metadata(Records):
         if not self._decides(("I2.stale-registration", command.replaces == replaces)):
             return STALE
         same_disk = before is None or before.disk_id == command.disk_id
-        gone = before is None or before.state in GONE
+        gone = before is None or before.state in GONE or self._mutants.wiped_replica_rejoins
         if not self._decides(("I2.two-disks", same_disk or gone)):
             return STALE
         reset = before is not None and not self._decides(

@@ -47,7 +47,15 @@ def take_append(state: RaftState, request: AppendRequest) -> tuple[AppendReply, 
 
 
 def _reply(state: RaftState, request: AppendRequest, success: bool, match: int) -> AppendReply:
-    return AppendReply(state.term, state.node, success, match, request.round, state.may_vote, state.disk_id)
+    return AppendReply(
+        state.term,
+        state.node,
+        success,
+        match,
+        request.round,
+        counts=state.may_vote,
+        disk=state.disk_id,
+    )
 
 
 def _take_below(state: RaftState, request: AppendRequest) -> tuple[AppendReply, Ticket]:

@@ -22,7 +22,7 @@ from liftlog.messages import (
     SnapshotReply,
     TimeoutNow,
 )
-from liftlog.types import NO_NODE, Entry, Member, Members
+from liftlog.types import NO_NODE, Entry, GroupMember, Members
 
 T = TypeVar("T", int, float)
 
@@ -115,7 +115,7 @@ class LeaderTerm:
         )
         return reached > len(members.voters) // 2
 
-    def change(self, kind: str, member: Member) -> str:
+    def change(self, kind: str, member: GroupMember) -> str:
         """M2a: write one change, or say why it cannot be written now."""
         state = self._state
         members = changed(state.members, kind, member)

@@ -41,7 +41,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from liftlog.messages import intake
-from liftlog.types import Disks, Entry, InvariantViolation, Member, Members, invariant
+from liftlog.types import Disks, Entry, GroupMember, InvariantViolation, Members, invariant
 
 MARK = b"\x00"
 """What the data of an entry begins with that is a configuration. No command does: that is an array."""
@@ -73,10 +73,10 @@ def decode_members(data: bytes) -> Members:
 def founders(voters: Sequence[int], disks: Disks) -> Members:
     """The first configuration: `voters` on the disks that are known, which the certificate says (I2)."""
     known = dict(disks)
-    return Members(tuple(Member(node, known.get(node, "")) for node in sorted(voters)))
+    return Members(tuple(GroupMember(node, known.get(node, "")) for node in sorted(voters)))
 
 
-def changed(now: Members, kind: str, member: Member) -> Members | str:
+def changed(now: Members, kind: str, member: GroupMember) -> Members | str:
     """The configuration after one change, or why there is none (M2e)."""
     at = now.member(member.node)
     voters, learners = now.voters, now.learners
@@ -98,7 +98,7 @@ def changed(now: Members, kind: str, member: Member) -> Members | str:
     return Members(left, rest) if left else "the group would be left without a voter"
 
 
-class Membership:
+class Configurations:
     """The configurations of one log: that before its first entry, and those among its entries."""
 
     __slots__ = ("_changes", "_first", "index", "now")
@@ -170,7 +170,7 @@ class Membership:
                 return members
         return self._first
 
-    def names(self, member: Member) -> bool:
+    def names(self, member: GroupMember) -> bool:
         """Whether a configuration that is known here names this disk, as a voter or as a learner (M2c)."""
         return any(
             members.member(member.node) == member

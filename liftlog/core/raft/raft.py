@@ -85,14 +85,14 @@ from typing import Any
 
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
-from liftlog.core.raft.birth import BORN, Birth, Certificate, asks_at
+from liftlog.core.raft.birth import BORN, asks_at
 from liftlog.core.raft.follower import take_append
 from liftlog.core.raft.gate import check_start, jump, usurpation
 from liftlog.core.raft.leader import LeaderTerm
-from liftlog.core.raft.members import founders
 from liftlog.core.raft.readindex import FollowerReads, WaitingRead
 from liftlog.core.raft.snapshots import AnyBytes, Installing, SnapshotReader
-from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState, Refuse
+from liftlog.core.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, Refuse
+from liftlog.core.raft.voter import VoterMemory
 from liftlog.core.raft.votes import grants, is_up_to_date, may_grant
 from liftlog.messages import (
     TIMER_ELECTION,
@@ -104,7 +104,6 @@ from liftlog.messages import (
     PeerMessage,
     ReadIndexReply,
     ReadIndexRequest,
-    SaveHardState,
     Send,
     SetTimer,
     SnapshotChunk,
@@ -116,12 +115,11 @@ from liftlog.messages import (
 from liftlog.types import (
     BEGINNING,
     NO_NODE,
-    NO_TICKET,
     Entry,
+    GroupMember,
     HardState,
     Identity,
     LogBase,
-    Member,
     Members,
     NodeConfig,
     Snapshot,
@@ -131,7 +129,7 @@ from liftlog.types import (
 LONG_AGO_TICK = -(1 << 40)
 
 
-class Raft(RaftState):
+class Raft(VoterMemory):
     """One member of the metadata group. Pure: messages and ticks in, effects appended to `effects`.
 
     A leader's contact is measured in milliseconds, so that a pause ends it; what a node waits for from others
@@ -164,13 +162,13 @@ class Raft(RaftState):
         of the leader's snapshots.
         """
         super().__init__(
-            config,
-            hard_state,
-            entries,
-            effects,
-            new_ticket,
-            guards,
-            identity.votes_as,
+            config=config,
+            hard_state=hard_state,
+            entries=entries,
+            identity=identity,
+            effects=effects,
+            new_ticket=new_ticket,
+            guards=guards,
             refuse=refuse,
             hints=hints,
             snapshot=snapshot,
@@ -179,14 +177,7 @@ class Raft(RaftState):
         )
         check_start(config.node, self.term)
         self.leadership: LeaderTerm | None = None
-        self._new_ticket = new_ticket
-        self._is_founder = config.node in config.voters
-        """Whether this node takes part in the cluster's birth (I2)."""
-        self._birth = Birth(config.node, identity.votes_as, config.voters, hard_state)
-        if self.raft_log.last_index or identity.vote_id:
-            self._come_late()
         self._timer_runs = False
-        self._state_ticket = NO_TICKET
         self._votes: list[int] = []
         self._leader_tick = 0
         self._heard = (NO_NODE, 0)
@@ -197,7 +188,6 @@ class Raft(RaftState):
         self._taken = self.commit
         self.installing = Installing(self, new_reader, new_ticket)
         self._follower_reads = FollowerReads(nonce, config.parked_reads_max)
-        self._know_founders()
         self._handlers: dict[type, Callable[[int, Any], None]] = {
             AppendRequest: self._on_append_request,
             AppendReply: self._on_append_reply,
@@ -314,8 +304,7 @@ class Raft(RaftState):
 
     def on_durable(self, ticket: Ticket) -> None:
         """A write is synced. Tickets of others are ignored."""
-        if ticket == self._state_ticket:
-            self._state_ticket = NO_TICKET
+        if self._is_saved(ticket):
             if self.role is CANDIDATE:
                 # M1a: the candidate's own vote, and only now that it cannot be forgotten.
                 self._count_vote(self.node)
@@ -338,11 +327,6 @@ class Raft(RaftState):
         return self.raft_log.between(start, self.commit) if start < self.commit else []
 
     # -- snapshots (M1p, M1q) -----------------------------------------------------------------------------
-
-    @property
-    def certificate(self) -> Certificate:
-        """The disks that the cluster was born from, as far as this disk knows (I2)."""
-        return self._birth.certificate if self._birth.stage is BORN else ()
 
     def snapshot_saved(self, snapshot: Snapshot) -> None:
         """M1p: what this node has applied is durable as a snapshot: the log may begin behind it."""
@@ -381,7 +365,7 @@ class Raft(RaftState):
         else:
             self.effects.append(Send(self.leader, ReadIndexRequest(request)))
 
-    def change(self, kind: str, member: Member) -> str:
+    def change(self, kind: str, member: GroupMember) -> str:
         """M2: as leader write one change of the configuration, or say why that cannot be now."""
         leadership = self.leadership
         return leadership.change(kind, member) if leadership is not None else "this node does not lead"
@@ -404,35 +388,6 @@ class Raft(RaftState):
     def step_down(self) -> None:
         """Give up leadership within the term (M1e)."""
         self._become_follower(self.term, NO_NODE)
-
-    # -- memory (M1a) -------------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        self.saved()
-        self._state_ticket = self._new_ticket()
-        state = HardState(
-            term=self.term,
-            voted_for=self.voted_for,
-            voted_disk=self.voted_disk,
-            peer_disks=self._birth.certificate,
-            vote_withheld=self.withheld,
-            born=self._birth.stage is BORN,
-        )
-        self.effects.append(SaveHardState(state, self._state_ticket))
-
-    def _answer(self, to: int, message: PeerMessage, after: Ticket = NO_TICKET) -> None:
-        """Send a message once term, vote and certificate as they are now are synced, and `after` too."""
-        if self.unsaved:
-            self._save()
-        # Storage completes in order, so the later of two tickets covers both.
-        self.effects.append(Send(to, message, max(after, self._state_ticket)))
-
-    def _know_founders(self) -> None:
-        """I2: whether the cluster was born with this disk, and who the first voters are."""
-        if self._birth.stage is BORN:
-            if not self.membership.first_is_known:
-                self.founded(founders(self.config.voters, self._birth.certificate))
-            self.be_born()
 
     # -- roles --------------------------------------------------------------------------------------------
 
@@ -530,7 +485,8 @@ class Raft(RaftState):
 
     def _vote_request(self, term: int, pre_vote: bool, transfer: bool) -> VoteRequest:
         log = self.raft_log
-        return VoteRequest(term, self.node, log.last_index, log.last_term, pre_vote, transfer, self.disk_id)
+        last = log.last_index, log.last_term
+        return VoteRequest(term, self.node, *last, pre_vote, transfer, disk=self.disk_id)
 
     def _count_vote(self, voter: int) -> None:
         """A vote, or pre-vote, for the present candidacy came in."""
@@ -644,38 +600,3 @@ class Raft(RaftState):
             self.reads_failed.append(key)
         else:
             self.reads_ready.append((key, reply.index))
-
-    # -- birth (I2) ---------------------------------------------------------------------------------------
-
-    def _come_late(self) -> None:
-        if not self.mutants.cluster_born_again:
-            self._birth.come_late()
-
-    def _ask_for_birth(self) -> None:
-        if self._is_founder and self._birth.stage is not BORN:
-            for voter in self._birth.others:
-                self._answer(voter, BirthQuery(self.disk_id))
-
-    def _on_birth_query(self, sender: int, query: BirthQuery) -> None:
-        if self._is_founder and sender in self._birth.others:
-            self._answer(sender, self._birth.reply_to(sender, query.disk_id))
-
-    def _on_birth_reply(self, sender: int, reply: BirthReply) -> None:
-        if not self._is_founder:
-            return
-        if self._birth.note(sender, reply):
-            self._birth_moved()
-        elif self._birth.shut_out:
-            self.mark("I2.wiped")
-
-    def _birth_moved(self) -> None:
-        """The certificate was signed, or everybody is known to have signed it: store that, then tell it."""
-        self._save()
-        for voter, disk_id in self._birth.certificate:
-            if voter != self.node:
-                self._answer(voter, self._birth.reply_to(voter, disk_id))
-        if self._birth.stage is BORN:
-            self.mark("I2.birth")
-            self._know_founders()
-            if self.stands:
-                self._begin_voting()

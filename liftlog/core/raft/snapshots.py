@@ -175,7 +175,13 @@ class Installing:
         state = self._state
         wanted = len(incoming.chunks)
         return SnapshotReply(
-            state.term, state.node, chunk.index, wanted, chunk.round, state.may_vote, state.disk_id
+            state.term,
+            state.node,
+            chunk.index,
+            wanted,
+            chunk.round,
+            counts=state.may_vote,
+            disk=state.disk_id,
         )
 
     def _acknowledge(self, chunk: SnapshotChunk) -> tuple[AppendReply, Ticket]:
@@ -187,7 +193,13 @@ class Installing:
         if state.mutants.install_acked_early:
             after = NO_TICKET
         reply = AppendReply(
-            state.term, state.node, True, chunk.index, chunk.round, state.may_vote, state.disk_id
+            state.term,
+            state.node,
+            True,
+            chunk.index,
+            chunk.round,
+            counts=state.may_vote,
+            disk=state.disk_id,
         )
         return reply, after
 

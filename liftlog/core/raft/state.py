@@ -23,16 +23,16 @@ from enum import Enum
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
 from liftlog.core.raft.log import RaftLog
-from liftlog.core.raft.members import Membership, founders
+from liftlog.core.raft.members import Configurations, founders
 from liftlog.messages import Effect, InstallSnapshot, PeerMessage
 from liftlog.types import (
     BEGINNING,
     NO_NODE,
     Entry,
+    GroupMember,
     HardState,
     InvariantViolation,
     LogBase,
-    Member,
     Members,
     NodeConfig,
     Snapshot,
@@ -106,7 +106,7 @@ class RaftState:
         self.commit = snapshot.index if snapshot is not None else 0
         known = base.index <= self.commit <= self.raft_log.last_index
         invariant(known, f"a snapshot of {self.commit} and a log of {base} to {self.raft_log.last_index}")
-        self.membership = Membership(members or founders(config.voters, ()), entries)
+        self.membership = Configurations(members or founders(config.voters, ()), entries)
         self.members = self.membership.now
         """What this node goes by (M2b)."""
         self.quorum = 0
@@ -138,9 +138,9 @@ class RaftState:
         return self.raft_log.durable_index
 
     @property
-    def member(self) -> Member:
+    def member(self) -> GroupMember:
         """This node, as long as it lives on this disk."""
-        return Member(self.node, self.disk_id)
+        return GroupMember(self.node, self.disk_id)
 
     @property
     def stands(self) -> bool:
@@ -149,11 +149,11 @@ class RaftState:
 
     def votes_on(self, node: int, disk: str) -> bool:
         """M2b: whether what the node says on this disk counts."""
-        if self.mutants.learner_counts and Member(node, disk) in self.members.learners:
+        if self.mutants.learner_counts and GroupMember(node, disk) in self.members.learners:
             return True
         if self.mutants.wiped_voter_rejoins:
             return node in self.members.nodes
-        return disk != "" and Member(node, disk) in self.members.voters
+        return disk != "" and GroupMember(node, disk) in self.members.voters
 
     # -- moves ------------------------------------------------------------------------------------
 

@@ -108,9 +108,8 @@ class ManualNode:
         self.disk.power_loss(Draws("power"))
 
     def new_disk(self) -> None:
-        """An empty disk in place of the old one."""
+        """The disk is set back to when it was empty: what has another id waits for the end of the session."""
         self.disk.wipe()
-        self.disk_id = f"disk-{self.number}-{self.runs}"
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -140,6 +139,8 @@ class ManualNode:
                     raise ScenarioRefused(f"node {self.number}: the disk failed: {event.error}")
                 self._interpreter.take(event)
         except NodeStopped as stopped:
+            if self.running.raft.withheld:
+                return  # It would come back as another voter, and with the same copies (M4).
             raise ScenarioRefused(f"node {self.number} stops: {stopped}") from None
         finally:
             self._busy = False

@@ -33,7 +33,7 @@ import msgspec
 
 from liftlog.core.metadata.records import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
-from liftlog.types import RAFT_LOG, Member, OffsetRange, PartitionId
+from liftlog.types import RAFT_LOG, GroupMember, OffsetRange, PartitionId
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.copies import SEGMENT_SUFFIX, places, segment_paths, spans_of
 from liftlog_sim.devices.machine import Machine
@@ -305,7 +305,7 @@ class Atlas:
         ]
         for number, lost in list(self._lost_voters.items()):
             machine = self._cluster.machines[number]
-            voter = Member(number, self._votes_as(machine))
+            voter = GroupMember(number, self._votes_as(machine))
             running = machine.node is not None and machine.node.raft.may_vote
             if running and voter.disk != lost and any(voter in members.voters for members in committed):
                 del self._lost_voters[number]

@@ -211,6 +211,7 @@ def _good_api(draws: Draws) -> bytes:
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},
         "LEADER.ELECT": {"name": "orders", "partition": 0, "node": 2, "unclean": False},
         "CONTROLLER.TRANSFER": {"to": 2},
+        "CONTROLLER.VOTER": {"node": 2, "votes": False},
     }
     operation = draws.choice([*nats_api.OPERATIONS])
     return operation.encode() + b" " + msgspec.json.encode(bodies.get(operation, {}))

@@ -29,7 +29,7 @@ from liftlog.messages import (
     SnapshotChunk,
     SnapshotReply,
 )
-from liftlog.types import Member, PartitionId
+from liftlog.types import GroupMember, PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ProcessContact:
         self._since_ms = 0.0
         self._heartbeats: dict[int, float] = {}
         self._rounds: dict[int, float] = {}
-        self._answered: dict[Member, float] = {}
+        self._answered: dict[GroupMember, float] = {}
         """By who has answered: the node, on the disk that it has."""
         self._term = 0
         self.unsettled = False
@@ -104,7 +104,7 @@ class ProcessContact:
                 self._since_ms = max(self._since_ms, self._heartbeats.get(message.sequence, 0.0))
         elif isinstance(message, (AppendReply, SnapshotReply)) and self._counts(message):
             at_ms = self._rounds.get(message.round, 0.0)
-            member = Member(sender, message.disk)
+            member = GroupMember(sender, message.disk)
             if at_ms > self._answered.get(member, 0.0):
                 self._answered[member] = at_ms
                 self.unsettled = True
