@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
-from liftlog.core.node import Node
+from liftlog.core.node import SET_BACK, Node
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
     TIMER_TICK,
@@ -23,6 +23,7 @@ from liftlog.messages import (
     Outcome,
     PeerMessage,
     ResetLog,
+    StopNode,
     StorageFailed,
     StorageJob,
     TimerFired,
@@ -43,6 +44,14 @@ Spoken = Callable[[int, int, PeerMessage], None]
 
 class ScenarioRefused(LiftlogError):
     """The core did not do what the next step needs: there is nothing to deliver, or it refuses."""
+
+
+class _Patient(Interpreter):
+    """Lets a node go on whose vote is withheld: it would come back with the same copies (M4)."""
+
+    def _stop(self, effect: StopNode) -> None:
+        if effect.reason != SET_BACK:
+            super()._stop(effect)
 
 
 class ManualNode:
@@ -89,7 +98,7 @@ class ManualNode:
         self._recorder = Recorder(self.node)
         self._now_ms = 0.0
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
-        self._interpreter = Interpreter(self.node, ports, [self._stepped])
+        self._interpreter = _Patient(self.node, ports, [self._stepped])
         self._carry_on(self._interpreter.start)
         self.take(BusUp())
         return recovered
@@ -139,8 +148,6 @@ class ManualNode:
                     raise ScenarioRefused(f"node {self.number}: the disk failed: {event.error}")
                 self._interpreter.take(event)
         except NodeStopped as stopped:
-            if self.running.raft.withheld:
-                return  # It would come back as another voter, and with the same copies (M4).
             raise ScenarioRefused(f"node {self.number} stops: {stopped}") from None
         finally:
             self._busy = False

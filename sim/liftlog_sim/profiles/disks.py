@@ -234,7 +234,7 @@ def replacements(draws: Draws) -> Knobs:
             sync_us=draws.choice((300, 5_000)), sync_jitter_us=draws.choice((1_000, 50_000))
         ),
         faults=(
-            *(("wipe", 9), ("lost_promises", 4), ("isolate", 3), ("one_way", 1), ("link", 3), ("pause", 2)),
+            *(("wipe", 12), ("lost_promises", 4), ("isolate", 3), ("one_way", 1), ("link", 3), ("pause", 2)),
             *(("kill", 3), ("power", 1), ("stop", 1)),
         ),
         tick_ms=draws.choice((50, 100)),
@@ -246,5 +246,5 @@ def replacements(draws: Draws) -> Knobs:
         read_interval_us=3 * SECOND,
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
         admin_interval_us=draws.choice((400, 2000)) * MILLISECOND,
-        voter_share=draws.choice((0.0, 0.5, 0.9)),
+        voter_share=draws.choice((0.0, 0.0, 0.5, 0.9)),
     )
