@@ -347,10 +347,7 @@ class SimDisk:
         if end <= position:
             return
         inode.harms.append((position, inode.right_bytes(position, end)))
-        if not platter_only:
-            inode.cache[position:end] = data[: end - position]
-        stored = max(position, min(end, len(inode.durable)))
-        inode.durable[position:stored] = data[: stored - position]
+        inode.overwrite(position, data[: end - position], platter_only=platter_only)
 
     def unreadable(self, path: str, position: int, length: int, times: int = -1) -> None:
         """Reads that touch these bytes fail with EIO, `times` times or, if that is negative, for ever."""

@@ -2,7 +2,8 @@
 
 The faults that a file can suffer are told in `devices/disk.py`; here is their bookkeeping. A file only
 ever grows at its end or is cut, so cache and platter differ from one byte (`clean_to`) on, except where
-damage or a sync that did not write has made them differ below it.
+damage or a sync that did not write has made them differ below it. What they have in common is kept once: a
+long run's memory is what its disks hold, and that only once.
 """
 
 from __future__ import annotations
@@ -28,21 +29,38 @@ class Unreadable:
 
 
 class Inode:
-    """A file's content. `holes`: ranges that a sync marked clean without writing them; `unreadable`: sectors
-    that answer EIO; `harms`: (position, bytes that belong there) of what was damaged.
+    """A file's content. On the platter are the first `shared` bytes of the cache, and then `apart`; a sync
+    that writes makes all of it shared. `holes`: ranges that a sync marked clean without writing them;
+    `unreadable`: sectors that answer EIO; `harms`: (position, bytes that belong there) of what was damaged.
     """
 
-    __slots__ = ("cache", "clean_to", "durable", "harms", "holes", "kept", "unreadable")
+    __slots__ = ("apart", "cache", "clean_to", "harms", "holes", "kept", "shared", "unreadable")
 
     def __init__(self) -> None:
         self.cache = bytearray()
-        self.durable = bytearray()
+        self.shared = 0
+        self.apart = bytearray()
         self.clean_to = 0
         self.holes: list[tuple[int, int]] = []
         self.unreadable: list[Unreadable] = []
         self.harms: list[tuple[int, bytes]] = []
         self.kept = True
         """Scratch of `power_loss`: an earlier operation on this node was not lost."""
+
+    @property
+    def durable(self) -> bytearray:
+        """What the platter holds; a copy."""
+        return self.cache[: self.shared] + self.apart
+
+    @property
+    def durable_size(self) -> int:
+        return self.shared + len(self.apart)
+
+    def _set_apart(self, position: int) -> None:
+        """The cache is to change from `position` on, the platter is not, or the other way round."""
+        if position < self.shared:
+            self.apart = self.cache[position : self.shared] + self.apart
+            self.shared = position
 
     def dirty_from(self, position: int) -> None:
         """Bytes from `position` on are new. A page that is written again is dirty as a whole once more."""
@@ -53,16 +71,21 @@ class Inode:
 
     def sync(self) -> None:
         if self.holes:
-            self.durable = self._without_holes()
+            stored = self._without_holes()
+            self.shared = min(self.shared, min(start for start, _ in self.holes))
+            self.apart = stored[self.shared :]
+        elif self.clean_to <= self.shared:
+            self.shared = len(self.cache)
+            self.apart = bytearray()
         else:
-            self.durable[self.clean_to :] = self.cache[self.clean_to :]
+            self.apart[self.clean_to - self.shared :] = self.cache[self.clean_to :]
         self.clean_to = len(self.cache)
 
     def _without_holes(self) -> bytearray:
         """What a sync leaves on the platter when some pages are wrongly marked clean: their old content."""
-        merged = bytearray(self.cache)
+        merged, durable = bytearray(self.cache), self.durable
         for hole_start, hole_end in self.holes:
-            old = self.durable[hole_start:hole_end]
+            old = durable[hole_start:hole_end]
             merged[hole_start:hole_end] = old + bytes(hole_end - hole_start - len(old))
         return merged
 
@@ -73,11 +96,11 @@ class Inode:
 
     def lie(self) -> None:
         """Mark everything clean; only the size reaches the platter."""
-        start = min(self.clean_to, len(self.durable))
+        start = min(self.clean_to, self.durable_size)
         self.harms.append((start, bytes(self.cache[start:])))
         self.fail_sync()
-        del self.durable[len(self.cache) :]
-        self.durable += bytes(len(self.cache) - len(self.durable))
+        del self.apart[len(self.cache) - self.shared :]
+        self.apart += bytes(len(self.cache) - self.durable_size)
 
     def cut(self, size: int) -> None:
         """What lay at or behind `size` is gone, and its damage with it."""
@@ -87,7 +110,19 @@ class Inode:
             bad.end = min(bad.end, size)
         self.harms = [(start, right[: size - start]) for start, right in self.harms if start < size]
         self.clean_to = min(self.clean_to, size)
+        self._set_apart(size)
         del self.cache[size:]
+
+    def overwrite(self, position: int, data: bytes, *, platter_only: bool) -> None:
+        """Other bytes lie from `position` on, which the cache reaches; the platter may end before them."""
+        end = position + len(data)
+        if platter_only or end > self.shared:
+            self._set_apart(position)
+            low = position - self.shared
+            stored = max(low, min(low + len(data), len(self.apart)))
+            self.apart[low:stored] = data[: stored - low]
+        if not platter_only:
+            self.cache[position:end] = data
 
     def check_readable(self, position: int, length: int, path: str) -> None:
         """Raise what a read that touches a bad sector meets."""
@@ -100,11 +135,12 @@ class Inode:
 
     def evict(self) -> None:
         """Drop the clean pages: from now on the platter answers."""
-        if not self.holes:
-            self.cache[: self.clean_to] = self.durable[: self.clean_to]
-            return
-        end = min(self.clean_to, len(self.durable))
-        self.cache[:end] = self.durable[:end]
+        end = min(self.clean_to, self.durable_size) if self.holes else self.clean_to
+        if end > self.shared:
+            answer = self.apart[: end - self.shared]
+            self.cache[self.shared : end] = answer
+            self.shared += len(answer)
+            del self.apart[: len(answer)]
 
     def right_bytes(self, start: int, end: int) -> bytes:
         """What bytes [start, end) would be without damage."""
@@ -123,7 +159,11 @@ class Inode:
 
     def _differs(self, start: int, right: bytes) -> bool:
         end = start + len(right)
-        return self.cache[start:end] != right or self.durable[start:end] != right
+        if self.cache[start:end] != right:
+            return True
+        shared = self.shared
+        apart = self.apart[max(0, start - shared) : max(0, end - shared)]
+        return self.cache[start : min(end, shared)] + apart != right
 
     def lose_power(self, random: Numbers) -> None:
         """Replace both contents by what the platter holds afterwards."""
@@ -134,25 +174,25 @@ class Inode:
         self.holes = []
         longest = max(len(cache), len(durable))
         if self.clean_to < longest:
-            size = self._size_after(random, longest)
-            cache = self._mix(random, size)
+            size = self._size_after(random, len(durable), longest)
+            cache = self._mix(random, durable, size)
         elif cache != durable:
-            cache = bytearray(durable)
+            cache = durable
         self.cache = cache
-        self.durable = bytearray(cache)
-        self.clean_to = len(cache)
+        self.shared = self.clean_to = len(cache)
+        self.apart = bytearray()
 
-    def _size_after(self, random: Numbers, longest: int) -> int:
+    def _size_after(self, random: Numbers, stored: int, longest: int) -> int:
         choice = random.randrange(4)
         if choice == 0:
-            return len(self.durable)
+            return stored
         if choice == 1:
             return random.randint(min(self.clean_to, longest), longest)
         return len(self.cache)
 
-    def _mix(self, random: Numbers, size: int) -> bytearray:
+    def _mix(self, random: Numbers, durable: bytearray, size: int) -> bytearray:
         """Each un-synced sector kept, lost or torn."""
-        cache, durable = self.cache, self.durable
+        cache = self.cache
         after = bytearray(durable[:size]) + bytes(max(0, size - len(durable)))
         position = self.clean_to
         while position < size:

@@ -5,26 +5,18 @@ What a run consists of and how it is judged is told in `runs/runs.py`.
 
 from __future__ import annotations
 
-import gc
 import time
-from functools import cache
 
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
-from liftlog_sim.kernel import SECOND
 from liftlog_sim.profiles.mutants import planted
 from liftlog_sim.profiles.profiles import draw_knobs
+from liftlog_sim.runs.memory import collect_seldom, set_pace, tidied
 from liftlog_sim.runs.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.study.loading import Study, load_study
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
-
-USUAL_US = 300 * SECOND
-USUAL_PACE, LONG_PACE = (200_000, 10, 10), (50_000, 4, 2)
-"""Thresholds of Python's collector: a usual run ends before it has made much that has to be collected; in a
-long one processes end again and again, and what they knew must go.
-"""
 
 
 def run_seed(options: RunOptions, watch: Watch | None = None, *, keep_values: bool = False) -> RunResult:
@@ -62,7 +54,7 @@ def run_world(
     if study.files:
         watch = _studied(study, options, plan, watch)
     collect_seldom()
-    gc.set_threshold(*(USUAL_PACE if knobs.duration_us <= USUAL_US else LONG_PACE))
+    set_pace(knobs.duration_us)
     if options.refine:
         watch = _refining(watch)
     if options.gear == "trio":
@@ -84,20 +76,11 @@ def run_world(
         watch(world)
     violation: Violation | None = None
     try:
-        for end_us in phases(world):
+        for end_us in tidied(phases(world), knobs.duration_us):
             world.kernel.run_until(end_us)
     except Violation as found:
         violation = found
     return verdict(options, world, violation, time.process_time() - started)
-
-
-@cache
-def collect_seldom() -> None:
-    """For the rest of this process: a world makes much that lives for some hundred steps, and a collector
-    that goes through all of it each time costs more than what it finds.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _studied(study: Study, options: RunOptions, plan: Plan | None, watch: Watch | None) -> Watch:

@@ -73,6 +73,7 @@ from liftlog.format import decode_records
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
 from liftlog_sim.devices.copies import DiskCopy
 from liftlog_sim.truth.contents import Contents, ContentsFinding, fold
+from liftlog_sim.truth.leaders_log import LeadersLog
 
 STEP_INVARIANTS = (
     "OneLeaderPerEpoch",
@@ -228,8 +229,8 @@ class PartitionTruth:
         self.committed_in: dict[int, int] = {}
         """Where the committed prefix ended when each epoch last extended it."""
         self.leaders: dict[int, tuple[int, int]] = {}
-        self.elected_with: dict[int, tuple[list[EpochStart], int, int]] = {}
-        """For each epoch: history, start and end of its leader's log when it began to lead."""
+        self.elected_with: dict[int, LeadersLog] = {}
+        """What the leader of each epoch began with."""
         self.contents = Contents()
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
@@ -309,7 +310,7 @@ class PartitionTruth:
                     f"partition {self.id}: node {node} leads epoch {epoch} without the acknowledged offsets "
                     f"{first}..{end - 1} of epoch {acked_epoch}; its log is {describe(history, leo)}",
                 )
-        self.elected_with[epoch] = (list(history), start, leo)
+        self.elected_with[epoch] = LeadersLog.of(history, self.history, start, leo)
         committed = max((hw for before, hw in self.committed_in.items() if before < epoch), default=0)
         self._complete(node, epoch, committed)
 
@@ -318,7 +319,8 @@ class PartitionTruth:
         `committed`.
         """
         self.checks["NoAckedRecordLost"] += 1
-        history, start, leo = self.elected_with[epoch]
+        log = self.elected_with[epoch]
+        history, start, leo = log.history(self.history), log.start, log.leo
         if leo < committed or not agree(history, self.history, start, committed):
             raise Violation(
                 "NoAckedRecordLost",

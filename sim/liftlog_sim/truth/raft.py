@@ -24,9 +24,9 @@ class RaftTruth:
         self.committed_terms: list[int] = []
         self.committed_in: dict[int, int] = {}
         """The commit index that each term has reached."""
-        self.elected_with: dict[int, list[int]] = {}
-        """For each term that had a leader, the terms of the entries in that leader's log when it was
-        elected.
+        self.elected_with: dict[int, tuple[int, list[int]]] = {}
+        """For each term that had a leader: how many entries were committed when it was elected, and the terms
+        of those behind them that were in its log then. What was committed by then has been compared then.
         """
 
     def led(self, term: int, node: int) -> bool:
@@ -85,22 +85,24 @@ class RaftTruth:
         Later ones may have been committed already, if this node learns late that it was elected.
         """
         # What its log begins behind is committed (`based`).
-        self.elected_with[term] = [*self.committed_terms[: base.index], *(entry.term for entry in log)]
-        self._complete(
-            node, term, max((i for before, i in self.committed_in.items() if before < term), default=0)
-        )
+        terms = self.committed_terms
+        had = [*terms[: base.index], *(entry.term for entry in log)]
+        index = max((i for before, i in self.committed_in.items() if before < term), default=0)
+        self._complete(node, term, (0, had), index)
+        self.elected_with[term] = len(terms), had[len(terms) :]
 
-    def _complete(self, node: int, term: int, index: int) -> None:
+    def _complete(self, node: int, term: int, had: tuple[int, list[int]], index: int) -> None:
         """The leader of `term` had the committed entry `index`; by RaftLogMatching all before it then,
-        too.
+        too. `had`: as in `elected_with`.
         """
         self.checks["LeaderCompleteness"] += 1
         if index == 0:
             return
-        had = self.elected_with[term]
+        before, terms = had
+        place = index - before - 1
         committed_term = self.committed_terms[index - 1]
-        if len(had) < index or had[index - 1] != committed_term:
-            found = f"an entry of term {had[index - 1]}" if len(had) >= index else "nothing"
+        if place >= len(terms) or terms[place] != committed_term:
+            found = f"an entry of term {terms[place]}" if place < len(terms) else "nothing"
             raise Violation(
                 "LeaderCompleteness",
                 f"node {node} leads term {term}, elected with {found} at index {index}, "
@@ -142,4 +144,4 @@ class RaftTruth:
             self.committed_in[term] = commit
             for newer, leader in self.leaders.items():
                 if newer > term:
-                    self._complete(leader, newer, commit)
+                    self._complete(leader, newer, self.elected_with[newer], commit)

@@ -1,0 +1,97 @@
+"""What a run holds of memory: bounded however long it lasts, and nothing of that changes what happens."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from liftlog.types import BEGINNING, Entry, EpochStart
+from liftlog_sim.devices.inode import Inode
+from liftlog_sim.kernel import SECOND
+from liftlog_sim.runs import memory
+from liftlog_sim.runs.runner import RunOptions, run_seed
+from liftlog_sim.truth.invariants import Checks
+from liftlog_sim.truth.leaders_log import LeadersLog
+from liftlog_sim.truth.raft import RaftTruth
+
+
+def test_a_run_that_is_tidied_up_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = RunOptions(seed=2, nodes=3, duration_s=20)
+    untouched = run_seed(options)
+    tidied: list[int] = []
+    monkeypatch.setattr(memory, "USUAL_US", 0)
+    monkeypatch.setattr(memory, "TIDY_EVERY_US", 3 * SECOND)
+    monkeypatch.setattr(memory, "tidy", lambda: tidied.append(1))
+    assert run_seed(options).trace_hash == untouched.trace_hash
+    assert len(tidied) >= 6
+
+
+def test_a_usual_run_is_not_stopped_to_tidy() -> None:
+    assert list(memory.tidied([70 * SECOND, 71 * SECOND], 70 * SECOND)) == [70 * SECOND, 71 * SECOND]
+
+
+def test_a_long_run_is_stopped_at_each_minute() -> None:
+    duration_us = 301 * SECOND
+    ends = [end_us // SECOND for end_us in memory.tidied([duration_us, 302 * SECOND], duration_us)]
+    assert ends == [60, 120, 180, 240, 300, 301, 302]
+
+
+def test_what_a_sync_wrote_is_held_once() -> None:
+    file = Inode()
+    for number in range(10):
+        file.cache += bytes([number]) * 1000
+        file.sync()
+    assert not file.apart
+    assert file.durable == file.cache
+
+
+def test_cache_and_platter_part_where_they_differ() -> None:
+    file = Inode()
+    file.cache += b"0123456789"
+    file.sync()
+    file.cut(4)
+    file.cache += b"ab"
+    assert (file.cache, file.durable) == (b"0123ab", b"0123456789")
+    file.sync()
+    assert (file.cache, file.durable, bytes(file.apart)) == (b"0123ab", b"0123ab", b"")
+    file.overwrite(1, b"XY", platter_only=True)
+    assert (file.cache, file.durable) == (b"0123ab", b"0XY3ab")
+    file.cache += b"cd"
+    file.sync()
+    assert (file.cache, file.durable) == (b"0123abcd", b"0XY3abcd")
+    file.overwrite(2, b"ZZZ", platter_only=False)
+    assert (file.cache, file.durable) == (b"01ZZZbcd", b"0XZZZbcd")
+    file.evict()
+    assert (file.cache, file.durable, bytes(file.apart)) == (b"0XZZZbcd", b"0XZZZbcd", b"")
+    file.cache += b"e"
+    file.fail_sync()
+    assert file.durable == b"0XZZZbcd"
+    file.sync()
+    assert (file.cache, file.durable) == (b"0XZZZbcde", b"0XZZZbcd\0")
+    file.lose_power(Random(1))
+    assert file.cache == file.durable == b"0XZZZbcd\0"
+
+
+def test_of_a_raft_leaders_log_only_what_was_not_committed_is_kept() -> None:
+    truth = RaftTruth(Checks())
+    log = [Entry(index, 1, b"") for index in range(1, 101)]
+    truth.led(1, 1)
+    truth.elected(1, 1, [])
+    truth.committed(1, 1, log, 0, 98)
+    truth.led(2, 2)
+    truth.elected(2, 2, log, BEGINNING)
+    assert truth.elected_with[2] == (98, [1, 1])
+
+
+def test_of_a_leaders_history_what_is_committed_is_kept_once() -> None:
+    committed = [EpochStart(epoch, 10 * epoch) for epoch in range(1, 50)]
+    for history in (
+        committed[:7],
+        [*committed[:7], EpochStart(9, 75)],
+        [*committed, EpochStart(60, 600)],
+        [],
+    ):
+        log = LeadersLog.of(history, committed, 0, 700)
+        assert log.history([*committed, EpochStart(70, 700)]) == history
+        assert len(log.rest) <= 1
