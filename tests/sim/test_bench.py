@@ -35,10 +35,12 @@ def test_rates_shares_and_memory_are_measured_beside_another_checkout(
         assert shares.parts["refinement"] > 0.005 and shares.doors > 0
     assert 10 < bench.memory.before_mb < bench.memory.peak_mb
     assert bench.minutes is not None and len(bench.minutes.mb) == 2
+    assert 0 < bench.minutes.disks_mb[0] < bench.minutes.disks_mb[1] < bench.minutes.mb[1]
     assert 0 < bench.minutes.committed[0] < bench.minutes.committed[1]
     told = "\n".join(lines_of(bench))
     assert "simulated seconds in a CPU second:" in told and "has the same trace hashes" in told
     assert "share of each part:" in told and "memory at each of 2 simulated minutes" in told
+    assert "KB a minute, " in told and "of them on simulated disks" in told
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import pytest
 
+from liftlog.core.node import Node
 from liftlog.types import BEGINNING, Entry, EpochStart
+from liftlog_sim.bench.measuring import long_run
 from liftlog_sim.devices.inode import Inode
 from liftlog_sim.kernel import SECOND
 from liftlog_sim.runs import memory
@@ -14,6 +17,9 @@ from liftlog_sim.runs.runner import RunOptions, run_seed
 from liftlog_sim.truth.invariants import Checks
 from liftlog_sim.truth.leaders_log import LeadersLog
 from liftlog_sim.truth.raft import RaftTruth
+from liftlog_sim.world import World
+
+LOOKS_US = (40 * SECOND, 120 * SECOND)
 
 
 def test_a_run_that_is_tidied_up_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +101,52 @@ def test_of_a_leaders_history_what_is_committed_is_kept_once() -> None:
         log = LeadersLog.of(history, committed, 0, 700)
         assert log.history([*committed, EpochStart(70, 700)]) == history
         assert len(log.rest) <= 1
+
+
+def test_what_a_run_retains_grows_with_what_was_committed_and_with_nothing_else() -> None:
+    """At two lengths of one run: no node but those that run, however many have ended; each disk once; of what
+    leaders began with, what was not committed; and some objects a record and an entry of the metadata group.
+    """
+    gc.collect()
+    others = len(gc.get_objects())
+    other_nodes = _nodes()
+    looks: list[tuple[int, int]] = []
+
+    def attach(world: World) -> None:
+        def stepped(*step: object) -> None:
+            if len(looks) == len(LOOKS_US) or world.kernel.now_us < LOOKS_US[len(looks)]:
+                return
+            gc.collect()
+            machines, observer = list(world.machines.values()), world.observer
+            committed = sum(truth.hw for truth in observer.partitions.values())
+            committed += len(observer.raft.committed_terms)
+            assert _nodes() - other_nodes == sum(machine.up for machine in machines)
+            assert len(gc.get_objects()) - others < 3000 + 6 * committed
+            logs = [log for truth in observer.partitions.values() for log in truth.elected_with.values()]
+            assert sum(len(log.rest) for log in logs) <= len(logs)
+            terms = [terms for _, terms in observer.raft.elected_with.values()]
+            assert sum(map(len, terms)) <= 8 * len(terms)
+            files = [machine.disk.inode(path) for machine in machines for path in machine.disk.files()]
+            assert sum(len(file.apart) for file in files) < 0.05 * sum(len(file.cache) for file in files)
+            looks.append((sum(machine.restarts for machine in machines), committed))
+
+        world.observer.on_step = stepped
+
+    run_seed(RunOptions(seed=2, nodes=3, duration_s=125), attach)
+    (starts, committed), (later_starts, later_committed) = looks
+    assert later_starts > starts + 20 and later_committed > 2 * committed
+
+
+@pytest.mark.nightly
+def test_an_hour_of_a_world_stays_small() -> None:
+    """580 MB before long runs were tidied up. What a node of this world stores is never dropped: its disks
+    hold 20 MB in the end, and what nodes remember of it grows as they do.
+    """
+    hour = long_run(2, 60)
+    assert max(hour.mb) < 200
+    process_kb, disks_kb = hour.growth_kb()
+    assert process_kb < disks_kb + 2000
+
+
+def _nodes() -> int:
+    return sum(isinstance(one, Node) for one in gc.get_objects())

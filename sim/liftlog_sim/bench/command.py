@@ -123,8 +123,9 @@ def _minute_lines(minutes: LongRun) -> list[str]:
     for first in range(0, len(minutes.mb), A_LINE):
         row = minutes.mb[first : first + A_LINE]
         lines.append(f"  {first + 1:>4}: " + " ".join(f"{mb:6.1f}" for mb in row))
+    process_kb, disks_kb = minutes.growth_kb()
     lines.append(
-        f"  in the second half {minutes.growth_kb():+.0f} KB a minute, while "
-        f"{(minutes.committed[-1] - minutes.committed[len(minutes.mb) // 2]):,} records were committed"
+        f"  in the second half {process_kb:+.0f} KB a minute, {disks_kb:+.0f} of them on simulated disks, "
+        f"while {(minutes.committed[-1] - minutes.committed[len(minutes.mb) // 2]):,} records were committed"
     )
     return lines

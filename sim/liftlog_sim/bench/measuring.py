@@ -64,18 +64,23 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class LongRun(msgspec.Struct, frozen=True):
-    """A long run of `seed`: MB at each simulated minute, and how many records were committed by then."""
+    """A long run of `seed`: MB at each simulated minute, MB that its disks held, and how many records were
+    committed by then.
+    """
 
     seed: int
     mb: list[float]
+    disks_mb: list[float]
     committed: list[int]
     simulated_s: float
     cpu_s: float
 
-    def growth_kb(self) -> float:
-        """In the second half, for each simulated minute."""
+    def growth_kb(self) -> tuple[float, float]:
+        """In the second half, for each simulated minute: of the process, and of the disks in it."""
         middle = len(self.mb) // 2
-        return (self.mb[-1] - self.mb[middle]) * 1000 / max(1, len(self.mb) - 1 - middle)
+        minutes = max(1, len(self.mb) - 1 - middle)
+        grown = [(series[-1] - series[middle]) * 1000 / minutes for series in (self.mb, self.disks_mb)]
+        return grown[0], grown[1]
 
 
 class Bench(msgspec.Struct, frozen=True):
@@ -150,7 +155,7 @@ def measure(plan: BenchPlan, advance: Callable[[], None] = lambda: None) -> Benc
         rates={way.name: _rate(way, ways[0]) for way in ways},
         shares=shares,
         memory=_memory(plan),
-        minutes=_minutes(seeds[0], plan.minutes) if plan.minutes else None,
+        minutes=long_run(seeds[0], plan.minutes) if plan.minutes else None,
         other=str(plan.other) if plan.other is not None else "",
         same=same,
     )
@@ -199,10 +204,11 @@ def _memory(plan: BenchPlan) -> Memory:
     return max(found, key=lambda memory: memory.peak_mb)
 
 
-def _minutes(seed: int, minutes: int) -> LongRun:
+def long_run(seed: int, minutes: int) -> LongRun:
+    """The memory of one seed over so many simulated minutes. Raises LiftlogError."""
     with BenchWorker() as worker:
         took = worker.run(BenchRun(seed=seed, nodes=NODES, duration_s=minutes * 60, minutes=True))
     if len(took.minutes) < minutes:
         raise LiftlogError(f"seed {seed} lived for {len(took.minutes)} simulated minutes, not for {minutes}")
-    mb, committed = zip(*took.minutes[:minutes], strict=True)
-    return LongRun(seed, list(mb), list(committed), took.simulated_s, took.cpu_s)
+    mb, disks_mb, committed = zip(*took.minutes[:minutes], strict=True)
+    return LongRun(seed, list(mb), list(disks_mb), list(committed), took.simulated_s, took.cpu_s)

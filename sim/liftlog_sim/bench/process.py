@@ -43,7 +43,7 @@ class RunCost(msgspec.Struct, frozen=True):
     parts: dict[str, float]
     before_mb: float
     peak_mb: float
-    minutes: list[tuple[float, int]]
+    minutes: list[tuple[float, float, int]]
 
 
 class BenchWorker:

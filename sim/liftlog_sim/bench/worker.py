@@ -138,17 +138,22 @@ def memory_mb() -> float:
 
 
 class MinuteWatch:
-    """The memory at each simulated minute, and how much is committed by then: [MB, records]."""
+    """At each simulated minute the memory, how much of it is what the simulated disks hold, and how much is
+    committed by then: [MB, MB, records].
+    """
 
     def __init__(self) -> None:
-        self.found: list[tuple[float, int]] = []
+        self.found: list[tuple[float, float, int]] = []
 
     def attach(self, world: Any) -> None:
         kernel, partitions = world.kernel, world.observer.partitions
+        disks = [machine.disk for machine in world.machines.values()]
 
         def stepped(*step: object) -> None:
             if kernel.now_us >= (len(self.found) + 1) * 60_000_000:
-                self.found.append((memory_mb(), sum(truth.hw for truth in partitions.values())))
+                mb = memory_mb()
+                stored = sum(len(disk.content(path)) for disk in disks for path in disk.files())
+                self.found.append((mb, stored / 1e6, sum(truth.hw for truth in partitions.values())))
 
         world.observer.on_step = stepped
 

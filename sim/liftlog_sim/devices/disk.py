@@ -407,6 +407,10 @@ class SimDisk:
         folder = self._walk(prefix[:-1])
         return [] if folder is None else sorted(self._paths(folder, prefix))
 
+    def inode(self, path: str) -> Inode:
+        """A file's both contents, and what is damaged in it."""
+        return self._file(path)
+
     def content(self, path: str) -> bytes:
         """A file's present content, without a call of the port."""
         return bytes(self._file(path).cache)
