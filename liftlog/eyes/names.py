@@ -70,7 +70,10 @@ CONTROLLER_AGE = _gauge(
 )
 CONTROLLER_ELECTIONS = _counter("controller_elections", "How often this node became the controller.")
 RAFT_TERM = _gauge("raft_term", "Term of the metadata group.")
-VOTE_COUNTS = _gauge("vote_counts", "1 if this node's vote counts; 0: its disk was empty or set back.")
+VOTE_COUNTS = _gauge(
+    "vote_counts",
+    "0 while this node is to vote and its vote does not count: its disk is new, or was set back; else 1.",
+)
 METADATA_LAST = _gauge("metadata_last_index", "Index of the last entry of this node's metadata log.")
 METADATA_APPLIED = _gauge("metadata_applied_index", "Index up to which this node has applied the metadata.")
 METADATA_REFUSED = _gauge(
