@@ -92,7 +92,6 @@ from liftlog.types import (
     Recovered,
 )
 
-SET_BACK = "this disk was set back: it comes back as a new voter"
 CARRY_COMMANDS = frozenset((Forward, AppendRequest))
 
 
@@ -399,7 +398,7 @@ class Node:
         if not self.raft.withheld or known is None or known.state != LIVE or not ctx.incarnation:
             return
         if all(replica.state != OPENING for replica in self.replicas.values()) and not ctx.leaving:
-            ctx.effects.append(StopNode(SET_BACK))
+            ctx.effects.append(StopNode("this disk was set back: it comes back as a new voter"))
 
     def _fence_or_release(self) -> None:
         """N2: without contact to the controller a leader takes nothing from NATS and answers nothing."""

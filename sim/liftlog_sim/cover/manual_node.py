@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
-from liftlog.core.node import SET_BACK, Node
+from liftlog.core.node import Node
 from liftlog.driver.interpreter import Interpreter, NodeStopped, Ports
 from liftlog.messages import (
     TIMER_TICK,
@@ -23,7 +23,6 @@ from liftlog.messages import (
     Outcome,
     PeerMessage,
     ResetLog,
-    StopNode,
     StorageFailed,
     StorageJob,
     TimerFired,
@@ -46,12 +45,11 @@ class ScenarioRefused(LiftlogError):
     """The core did not do what the next step needs: there is nothing to deliver, or it refuses."""
 
 
-class _Patient(Interpreter):
-    """Lets a node go on whose vote is withheld: it would come back with the same copies (M4)."""
+class _Patient(Node):
+    """Goes on when its vote is withheld: it would come back with the same copies (M4)."""
 
-    def _stop(self, effect: StopNode) -> None:
-        if effect.reason != SET_BACK:
-            super()._stop(effect)
+    def _give_up_withheld(self) -> None:
+        pass
 
 
 class ManualNode:
@@ -94,11 +92,11 @@ class ManualNode:
         self._held_log = held_log
         self._engine = StorageEngine(self.disk, None, self._mutants)
         recovered = self._engine.recover(self.number, self.disk_id, self.nonce)
-        self.node = Node(config, recovered, self._mutants, self._applied)
+        self.node = _Patient(config, recovered, self._mutants, self._applied)
         self._recorder = Recorder(self.node)
         self._now_ms = 0.0
         ports = Ports(network=self, bus=STILL, storage=self, clients=STILL, clock=STILL, random=STILL)
-        self._interpreter = _Patient(self.node, ports, [self._stepped])
+        self._interpreter = Interpreter(self.node, ports, [self._stepped])
         self._carry_on(self._interpreter.start)
         self.take(BusUp())
         return recovered
