@@ -210,6 +210,14 @@ def test_consistent_read_fails_for_a_latest_offset_below_one_that_somebody_was_t
     assert "13 was told" in violates("ConsistentRead", lambda: state.latest(2, 12, 12, 13))
 
 
+def test_the_start_of_an_emptied_log_is_no_offset_that_the_next_leader_must_know() -> None:
+    """Seed 414: the leader had let everything go and told its log start, the next one began before it."""
+    state = truth()
+    state.latest(1, state.hw, 0, -1)
+    assert state.latest_seen == state.hw - 1
+    state.latest(2, state.hw - 1, 0, state.latest_seen)
+
+
 def test_consistent_read_fails_for_a_latest_offset_above_what_is_committed() -> None:
     violates("ConsistentRead", lambda: truth().latest(1, 16, 0, -1))
 

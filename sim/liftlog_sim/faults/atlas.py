@@ -85,7 +85,7 @@ def overlap(one: OffsetRange, other: OffsetRange) -> bool:
 
 def is_promise(path: str) -> bool:
     """Whether a node whose file this was comes back as another voter (M4)."""
-    return path == "vote" or path.startswith(RAFT)
+    return path == "vote" or (path.startswith(RAFT) and not path.endswith(".index"))
 
 
 class Atlas:

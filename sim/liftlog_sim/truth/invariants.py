@@ -560,7 +560,9 @@ class PartitionTruth:
         acknowledged and told when it asked. ConsistentRead.
         """
         self.checks["ConsistentRead"] += 1
-        self.latest_seen = max(self.latest_seen, latest)
+        # Of a log that retention has emptied it is where the next record will be, which no record has: the
+        # next leader, whose log may begin before that, tells a smaller one.
+        self.latest_seen = max(self.latest_seen, min(latest, self.hw - 1))
         if latest < seen_before or latest > max(self.hw, self.purge_asked):
             raise Violation(
                 "ConsistentRead",
