@@ -20,13 +20,15 @@ from liftlog.messages import (
     Event,
     Outcome,
 )
-from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Step
+from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Report, Step
 from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.world import World
+from liftlog_spec.refine.abstract import FORMER, LOG, Abstract, Disagreement
 from liftlog_spec.refine.checker import Mismatch, Refinement
+from liftlog_spec.refine.replica import ReplicaPart
 from liftlog_spec.refine.runs import Runs
 
 
@@ -337,3 +339,40 @@ def test_runs_behave_like_tuples(one: list[int], other: list[int], start: int, e
     assert hash(left[:start] + left[start:]) == hash(left)
     assert [left[place] for place in range(len(left))] == one
     assert (left < right) + (right < left) + (left == right) == 1
+
+
+OLD, NEW = Runs.of([(1, 0)] * 8), Runs.of([(1, 0)] * 6 + [(2, 1)] * 6)
+"""What a follower had, in epoch 1, and the leader's log, which parts from it at offset 6, in epoch 2."""
+
+
+def began_anew() -> ReplicaPart:
+    """The follower has begun anew in the leader's log, and failed before that was durable."""
+    a = Abstract((1, 2), 1, {})
+    a.epochs = {0: 0, 5: 1, 6: 2}
+    first = a.steps.first()
+    former = first[FORMER][1] + ((OLD, 8, 0),)
+    new = {"log": (NEW, NEW), "synced": (12, 8), "former": (first[FORMER][0], former), "up": (True, False)}
+    a.state = a.steps.with_values(first, new)
+    return ReplicaPart(a, None, 1)  # type: ignore[arg-type]
+
+
+def test_a_beginning_anew_that_was_not_durable_confesses_what_was_before() -> None:
+    """Epoch 5 ended at 8 on this disk: what the leader wrote there in epoch 6 it does not have yet."""
+    part = began_anew()
+    part._confess(Report(epoch=5, leo=8, shortfall=False), failed=True)
+    assert part.abstract.done == ["ConfessOfBefore"]
+    part = began_anew()
+    part._confess(Report(epoch=6, leo=8, shortfall=False), failed=True)
+    assert part.abstract.done == ["Confess"]
+    with pytest.raises(Disagreement, match=r"leo == s\.synced"):
+        began_anew()._confess(Report(epoch=5, leo=9, shortfall=False), failed=True)
+
+
+def test_a_failed_log_may_be_back_as_it_was_before_its_last_cut() -> None:
+    part = began_anew()
+    part._uncut(8, 1)
+    assert part.abstract.done == ["CutIsUndone"]
+    assert part.abstract.state[LOG][1] == OLD
+    part = began_anew()
+    part._uncut(12, 2)
+    assert part.abstract.done == []

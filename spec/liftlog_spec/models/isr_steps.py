@@ -332,6 +332,16 @@ class IsrSteps(IsrReplica):
         s.former[r] = []
 
     @action
+    def CutIsUndone(s, r: Replica, keep: Offset):
+        """A cut, or a beginning anew, was not durable when the log failed: on the disk is the one before."""
+        old = some(s.former[r])
+        kept = minimum(maximum(old.synced, s.synced[r]), old.cut)
+        when(s.here[r], ~s.up[r], kept <= keep, keep <= size(old.log))
+        s.log[r] = old.log
+        s.synced[r] = keep
+        s.former[r] = []
+
+    @action
     def LogIsShort(s, r: Replica, keep: Offset):
         """D2: or with less. The group hears of that before anybody may count on this replica."""
         when(s.here[r], ~s.up[r], keep < s.synced[r], s.damages < s.Damages)
@@ -340,17 +350,23 @@ class IsrSteps(IsrReplica):
         s.synced[r] = keep
         s.former[r] = []
         s.tail[r] = "suspect"
-        s.say(r, keep, True)
+        s.say(r, keep, s.ends_with(s.log[r], keep), True)
 
     @action
     def Confess(s, r: Replica, leo: Offset, less: Bool):
         """It says what it has left: after a failure, or because a part of it is damaged."""
         when(s.here[r], leo == s.synced[r])
-        s.say(r, leo, less)
+        s.say(r, leo, s.ends_with(s.log[r], leo), less)
 
-    def say(s, r, leo, less):
+    @action
+    def ConfessOfBefore(s, r: Replica, less: Bool):
+        """Or of the log before, if it began anew and does not know whether that is durable."""
+        old, leo = some(s.former[r]), s.synced[r]
+        when(s.here[r], leo <= size(old.log))
+        s.say(r, leo, s.ends_with(old.log, leo), less)
+
+    def say(s, r, leo, epoch, less):
         when(size(s.told) < s.Confessions)
-        epoch = s.ends_with(s.log[r], leo)
         said = record(s.Told, who=r, run=s.run[r], epoch=epoch, leo=leo, less=less)
         s.told = with_member(s.told, said)
 

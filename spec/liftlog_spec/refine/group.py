@@ -25,6 +25,7 @@ from liftlog_spec.refine.abstract import (
     Abstract,
     Disagreement,
 )
+from liftlog_spec.refine.runs import epoch_before
 
 DOUBTFUL = ("suspect", "damaged")
 GONE = ("none", "lost")
@@ -136,7 +137,7 @@ class GroupPart:
             a.do("LoseDisk", place)
             return
         keep = found.leo
-        shown = self._epoch_before(log, keep)
+        shown = epoch_before(log, keep)
         if keep <= len(log) and shown == a.epochs.get(found.epoch):
             if not doubtful:
                 a.do("Crash", place, keep)
@@ -148,7 +149,7 @@ class GroupPart:
         for old in a.state[FORMER][place]:
             text, synced, cut = old
             kept = min(max(synced, a.state[SYNCED][place]), cut)
-            fits = keep <= len(text) and self._epoch_before(text, keep) == a.epochs.get(found.epoch)
+            fits = keep <= len(text) and epoch_before(text, keep) == a.epochs.get(found.epoch)
             if fits and (doubtful or kept <= keep):
                 a.do("CrashBeforeCut", place, keep, 1 if doubtful else 0, old)
                 return
@@ -157,12 +158,6 @@ class GroupPart:
             f"{found.leo} records up to epoch {found.epoch} are found after it, but the log had {len(log)}, "
             f"{a.state[SYNCED][place]} of them synced, and no cut explains that",
         )
-
-    @staticmethod
-    def _epoch_before(log: object, end: int) -> int | None:
-        if not 0 <= end <= len(log):  # type: ignore[arg-type]
-            return None
-        return log[end - 1][0] if end else 0  # type: ignore[index]
 
     def _confirm(self, step: GroupStep, after: Group) -> None:
         a = self.abstract

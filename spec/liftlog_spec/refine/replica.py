@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from liftlog.trace.replica_lines import Letter, Pending, ReplicaState, ReplicaStep
+from liftlog.trace.replica_lines import Letter, Pending, ReplicaState, ReplicaStep, Report
 from liftlog_spec.refine.abstract import (
     APPLIED,
     CUT,
@@ -46,6 +46,7 @@ from liftlog_spec.refine.abstract import (
 )
 from liftlog_spec.refine.compare import NO_PROGRESS, compare
 from liftlog_spec.refine.group import GroupPart
+from liftlog_spec.refine.runs import epoch_before
 
 OK, DIVERGED, BELOW_START = 0, 1, 5
 """Statuses of an answer that say something about logs (liftlog/messages/peers.py)."""
@@ -124,23 +125,46 @@ class ReplicaPart:
         if a.state[UP][r] and after.state != "ready":
             a.do("LogFails", r)
         for report in step.reports:
-            short = after.state == "failed" and report.leo < a.state[SYNCED][r]
-            if short:
-                a.do("LogIsShort", r, report.leo)
-            else:
-                said = (r, a.state[RUN][r], a.epochs.get(report.epoch, -1), report.leo, report.shortfall)
-                if said in a.state[TOLD]:
-                    self.group.confessed(said)
-                a.do("Confess", r, report.leo, report.shortfall)
+            self._confess(report, failed=after.state == "failed")
         if after.state != "ready" or a.state[UP][r] or not a.state[HERE][r]:
             return
         if before is not None and before.state == "failed":
+            if after.history and not after.damage:
+                self._uncut(after.leo, a.epochs.get(after.history[-1][0], -1))
             model = (len(a.state[LOG][r]), a.state[SYNCED][r])
             if model != (after.leo, after.leo) or a.state[FORMER][r]:
                 a.do("LogIsBack", r, after.leo)
         leads = after.view.leader == a.members[r]
         if not leads or after.role == "leader":
             a.do("Open", r, min(after.hw, a.state[REMEMBERED][r], after.leo))
+
+    def _confess(self, report: Report, *, failed: bool) -> None:
+        a, r = self.abstract, self.place
+        log, epoch = a.state[LOG][r], a.epochs.get(report.epoch, -1)
+        if failed and report.leo < a.state[SYNCED][r]:
+            a.do("LogIsShort", r, report.leo)
+            return
+        said = (r, a.state[RUN][r], epoch, report.leo, report.shortfall)
+        if said in a.state[TOLD]:
+            self.group.confessed(said)
+        if epoch_before(log, report.leo) != epoch:
+            for old in a.state[FORMER][r]:
+                if epoch_before(old[0], report.leo) == epoch:
+                    a.do("ConfessOfBefore", r, report.shortfall, old)
+                    return
+        a.do("Confess", r, report.leo, report.shortfall)
+
+    def _uncut(self, leo: int, epoch: int) -> None:
+        """R8: a failed log is back as it was before its last cut, which was not durable."""
+        a, r = self.abstract, self.place
+        log, synced = a.state[LOG][r], a.state[SYNCED][r]
+        if epoch_before(log, leo) == epoch:
+            return
+        for old in a.state[FORMER][r]:
+            text, durable, cut = old
+            if min(max(durable, synced), cut) <= leo and epoch_before(text, leo) == epoch:
+                a.do("CutIsUndone", r, leo, old)
+                return
 
     # -- messages that came --------------------------------------------------------------------------------
 

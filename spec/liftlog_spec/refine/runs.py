@@ -98,3 +98,10 @@ class Runs:
 
     def __repr__(self) -> str:
         return f"Runs({self.values!r}, {self.ends!r})"
+
+
+def epoch_before(log: Runs, end: int) -> int | None:
+    """The epoch of the entry before `end`, 0 at the beginning; None if the log does not reach that far."""
+    if not 0 <= end <= len(log):
+        return None
+    return int(log[end - 1][0]) if end else 0

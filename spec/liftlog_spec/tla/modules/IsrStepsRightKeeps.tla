@@ -622,6 +622,18 @@ LogIsBack(r, keep) ==
     /\ former' = [former EXCEPT ![r] = {}]
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
 
+\* A cut, or a beginning anew, was not durable when the log failed: on the disk is the one before.
+CutIsUndone(r, keep) ==
+    /\ \E chosen \in former[r] :
+        /\ here[r]
+        /\ ~(up[r])
+        /\ (MinOf({MaxOf({chosen.synced, synced[r]}), chosen.cut}) <= keep)
+        /\ (keep <= Len(chosen.log))
+        /\ log' = [log EXCEPT ![r] = chosen.log]
+        /\ synced' = [synced EXCEPT ![r] = keep]
+        /\ former' = [former EXCEPT ![r] = {}]
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
+
 \* D2: or with less. The group hears of that before anybody may count on this replica.
 LogIsShort(r, keep) ==
     /\ here[r]
@@ -644,6 +656,15 @@ Confess(r, leo, less) ==
     /\ (Cardinality(told) < Confessions)
     /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (leo = 0) THEN 0 ELSE log[r][(leo - 1) + 1].epoch), leo |-> leo, less |-> less]})
     /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
+
+\* Or of the log before, if it began anew and does not know whether that is durable.
+ConfessOfBefore(r, less) ==
+    /\ \E chosen \in former[r] :
+        /\ here[r]
+        /\ (synced[r] <= Len(chosen.log))
+        /\ (Cardinality(told) < Confessions)
+        /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (synced[r] = 0) THEN 0 ELSE chosen.log[(synced[r] - 1) + 1].epoch), leo |-> synced[r], less |-> less]})
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
 
 \* R5, R14: it leaves ISR and eligible. If it has less than it said, nobody goes on counting that.
 HearConfession(again) ==
@@ -720,8 +741,10 @@ Next ==
     \/ \E r \in Replica, hw2 \in (0..Records) : Open(r, hw2)
     \/ \E r \in Replica : LogFails(r)
     \/ \E r \in Replica, keep \in (0..Records) : LogIsBack(r, keep)
+    \/ \E r \in Replica, keep \in (0..Records) : CutIsUndone(r, keep)
     \/ \E r \in Replica, keep \in (0..Records) : LogIsShort(r, keep)
     \/ \E r \in Replica, leo \in (0..Records), less \in BOOLEAN : Confess(r, leo, less)
+    \/ \E r \in Replica, less \in BOOLEAN : ConfessOfBefore(r, less)
     \/ \E again \in BOOLEAN : HearConfession(again)
     \/ ConfessionIsLost
     \/ \E to \in Replica : ElectAnother(to)
