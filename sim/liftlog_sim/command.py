@@ -101,7 +101,8 @@ def _add_run(verbs: Any, name: str, summary: str) -> None:
     parser.add_argument(
         "--why", type=int, metavar="STEP", help="tell what caused this step instead of what happened"
     )
-    add_failures(parser)
+    if name == "run":
+        add_failures(parser)
     parser.add_argument(
         "--mutant", default="", metavar="NAME", help="plant a bug (see 'liftlog sim mutants --list')"
     )
@@ -261,11 +262,28 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if result.good else 1
 
 
+def _refuse_world(arguments: argparse.Namespace) -> None:
+    """A bundle states its world itself. Raises LiftlogError for what would be ignored."""
+    parser = argparse.ArgumentParser()
+    _add_world(parser)
+    given = [] if not arguments.mutant else ["--mutant"]
+    given += [f"--{name}" for name in ("trace", "history") if getattr(arguments, name) is not None]
+    for action in parser._actions:
+        if action.dest not in ("help", "json") and getattr(arguments, action.dest) != action.default:
+            given.append(action.option_strings[0])
+    if given:
+        raise LiftlogError(
+            f"{', '.join(given)}: a bundle says itself what its world, its planted bug and its studies are; "
+            "leave that out, or replay another world with --seed N"
+        )
+
+
 def _replay(arguments: argparse.Namespace) -> int:
     """The same seed twice, or a bundle once more: the trace hash says whether every step was the same."""
     if (arguments.seed is None) == (arguments.bundle is None):
         raise LiftlogError("say what to replay: a bundle, or --seed N")
     if arguments.bundle is not None:
+        _refuse_world(arguments)
         replayed, lines = replay_bundle(arguments.bundle, arguments)
         if arguments.json:
             _print_json(replayed)

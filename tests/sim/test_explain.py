@@ -199,6 +199,20 @@ def test_a_bundle_is_written_read_and_replayed(failed: Bundle, tmp_path: Path) -
     assert main(["sim", "replay", str(tmp_path / "one.json.gz")]) == 0
 
 
+@pytest.mark.parametrize(
+    "given",
+    [["--with", "mine.py"], ["--mutant", "ack_at_append"], ["--faults", "none"], ["--duration", "5"]]
+    + [["--trace", "t.jsonl"], ["--nodes", "5"], ["--gear", "trio"], ["--refine"]],
+)
+def test_nothing_is_said_of_a_bundle_that_is_then_ignored(
+    failed: Bundle, tmp_path: Path, given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(failed, tmp_path / "one.json")
+    assert main(["sim", "replay", str(tmp_path / "one.json"), *given]) == 2
+    said = capsys.readouterr().err
+    assert f"{given[0]}: a bundle says itself" in said and "leave that out" in said
+
+
 def test_a_replay_with_another_code_says_so(failed: Bundle, tmp_path: Path) -> None:
     other = msgspec.structs.replace(failed, sources="0" * 64, trace_hash="0" * 16)
     write(other, tmp_path / "one.json")

@@ -250,5 +250,8 @@ def _check_names(parts: Sequence[type[Own]]) -> None:
     for part in parts:
         for name in {part.__name__, part.plan_name()}:
             if name in taken:
-                raise LiftlogError(f"there is a '{name}' already; call the class {part.__name__} otherwise")
+                file = sys.modules[part.__module__].__file__
+                raise LiftlogError(
+                    f"the study {file}, class {part.__name__}: there is a '{name}' already; call it otherwise"
+                )
         taken |= {part.__name__, part.plan_name()}
