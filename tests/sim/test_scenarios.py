@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from liftlog.__main__ import main
 from liftlog.types import LiftlogError
-from liftlog_sim.directed.form import load, names
+from liftlog_sim.directed.form import FOLDER, load, names
 from liftlog_sim.directed.scenario import compare, run_scenario
 
 
@@ -56,6 +58,16 @@ def test_an_expectation_that_does_not_hold_is_said() -> None:
     assert unexpected[2] == "rule case R6.diverged was not reached"
     wanting = scenario.__class__(title="", expect=scenario.expect.__class__(streams=("invoices",)))
     assert run_scenario(wanting, "step").unexpected == ("the streams are ['orders'], ['invoices'] expected",)
+
+
+def test_the_replay_line_of_a_scenario_in_a_file_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my own.toml"
+    path.write_text((FOLDER / "pitfall_early_isr.toml").read_text())
+    assert main(["sim", "scenario", str(path), "--mutant", "R10.hw"]) == 1
+    line = capsys.readouterr().out.partition("replay with: liftlog ")[2].strip()
+    assert main(shlex.split(line)) == 1
 
 
 def test_a_broken_scenario_is_refused_in_one_line(tmp_path: Path) -> None:

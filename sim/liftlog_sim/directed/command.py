@@ -6,6 +6,7 @@ Exit codes: 0 all ended as expected; 1 one did not; 2 wrong use, or a file that 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import Any
 
@@ -42,20 +43,21 @@ def run_scenarios(arguments: argparse.Namespace) -> int:
         _print_json(schema())
         return 0
     planted(arguments.mutant)
-    chosen = [load(name) for name in arguments.names or names()]
+    given = arguments.names or names()
+    chosen = [load(name) for name in given]
     if arguments.explain:
         if arguments.mutant or arguments.gear != "step":
             raise LiftlogError("--explain plays nothing: leave --mutant and --gear out")
         _explain(chosen, as_json=arguments.json)
         return 0
-    rows = [_play(scenario, arguments) for scenario in chosen]
+    rows = [_play(name, scenario, arguments) for name, scenario in zip(given, chosen, strict=True)]
     good = all(row["good"] for row in rows)
     if arguments.json:
         _print_json({"scenarios": rows, "good": good})
     return 0 if good else 1
 
 
-def _play(scenario: Scenario, arguments: argparse.Namespace) -> dict[str, Any]:
+def _play(given: str, scenario: Scenario, arguments: argparse.Namespace) -> dict[str, Any]:
     gears = ("step", "trio") if arguments.gear == "both" else (arguments.gear,)
     outcomes = [run_scenario(scenario, gear, arguments.mutant) for gear in gears]
     problems = [f"{one.invariant}: {one.finding}" for one in outcomes if one.invariant]
@@ -68,7 +70,7 @@ def _play(scenario: Scenario, arguments: argparse.Namespace) -> dict[str, Any]:
         for problem in problems:
             print(f"     {problem}")
         if problems:
-            again = f"liftlog sim scenario {scenario.name} --gear {arguments.gear}{mutant}"
+            again = f"liftlog sim scenario {shlex.quote(given)} --gear {arguments.gear}{mutant}"
             print(f"     replay with: {again}")
     return {"name": scenario.name, "title": scenario.title, "good": not problems, "problems": problems}
 
