@@ -201,8 +201,16 @@ def test_a_bundle_is_written_read_and_replayed(failed: Bundle, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "given",
-    [["--with", "mine.py"], ["--mutant", "ack_at_append"], ["--faults", "none"], ["--duration", "5"]]
-    + [["--trace", "t.jsonl"], ["--nodes", "5"], ["--gear", "trio"], ["--refine"]],
+    [
+        ["--with", "mine.py"],
+        ["--mutant", "ack_at_append"],
+        ["--faults", "none"],
+        ["--duration", "5"],
+        ["--trace", "t.jsonl"],
+        ["--nodes", "5"],
+        ["--gear", "trio"],
+        ["--refine"],
+    ],
 )
 def test_nothing_is_said_of_a_bundle_that_is_then_ignored(
     failed: Bundle, tmp_path: Path, given: list[str], capsys: pytest.CaptureFixture[str]
