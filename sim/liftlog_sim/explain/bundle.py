@@ -113,6 +113,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     causes: list[list[int]]
     """For each step the earlier steps that it came from, but for the one before it on the same node."""
     happenings: list[Happening]
+    altered: tuple[int, ...] = ()
+    """Steps that took a message which a broken peer or the wire had altered, or a stranger had sent."""
 
 
 _encode = msgspec.json.Encoder().encode

@@ -52,6 +52,7 @@ class Witness:
         self.changes: list[State] = []
         self.causes: list[list[int]] = []
         self.happenings: list[Happening] = []
+        self.altered: list[int] = []
         self.disagreed: Disagreed | None = None
         self.befores: State = {}
         """What the last step changed, as it was before."""
@@ -92,6 +93,8 @@ class Witness:
         self, machine: Machine, event: Event | None, told: Any, effects: list[Effect], asked: list[Any]
     ) -> None:
         kernel, number = self.world.kernel, machine.number
+        if self.world.faults.liars.is_lie(event):
+            self.altered.append(len(self.trace))
         self.trace.append(TracedStep(kernel.now_us, number, told, asked, kernel.trace_hash))
         run, before = self._states.get(number, (0, {}))
         if run != machine.restarts:
@@ -232,6 +235,7 @@ def _bundle(witness: Witness, result: RunResult, options: RunOptions, knobs: Kno
         changes=witness.changes,
         causes=witness.causes,
         happenings=witness.happenings,
+        altered=tuple(witness.altered),
     )
 
 

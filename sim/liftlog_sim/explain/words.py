@@ -68,6 +68,7 @@ class Narrator:
             "Scrubbed": self._scrubbed,
         }
         self._asked: set[str] = set()
+        self._altered = frozenset(bundle.altered)
         self._entries: dict[tuple[int, int], Any] = {}
         """What the entries of a node's group log say, by node and index."""
         for step in range(len(bundle.trace)):
@@ -107,7 +108,22 @@ class Narrator:
             if told is not None:
                 told(traced.event[1])
         self._effects(traced, before, after)
+        if step in self._altered and changed:
+            self._deceived(traced)
         self._state[traced.node] = after
+
+    def _deceived(self, traced: TracedStep) -> None:
+        """It has taken what nobody honest had sent: that is told before what came of it."""
+        event = traced.event
+        if event is None or event[0] != "Received":
+            return
+        said = [fact for fact in self.facts if fact.at_step == self._step]
+        first = max(said, key=lambda fact: fact.weight, default=None)
+        subject, span, numbers = (first.subject, first.span, first.numbers) if first else (GROUP, (0, 0), ())
+        name, sender = event[1]["message"][0], event[1]["sender"]
+        article = "an" if name.startswith("A") else "a"
+        text = f"takes {article} {name} of node {sender} that was altered on its way"
+        self._say(9, subject, text, span, numbers)
 
     def _started(self, state: State) -> None:
         former = self._former[self._node]
@@ -279,7 +295,7 @@ class Narrator:
             elif name == "ReadLog":
                 self._say(1, partition, f"asks its disk for {partition} from {fields['offset']}")
             elif name == "Send" and fields["message"][0] == "FetchReply":
-                self._fetch_reply(fields["message"][1], fields["to"])
+                self._fetch_reply(traced, fields["message"][1], fields["to"])
             elif name == "Send" and fields["message"][0] == "Forward":
                 self._asks(fields["message"][1]["command"])
             elif name == "CheckpointHw":
@@ -356,11 +372,15 @@ class Narrator:
     def _applied(self) -> int:
         return int(self._state.get(self._node, {}).get("applied") or 0)
 
-    def _fetch_reply(self, reply: Any, to: int) -> None:
+    def _fetch_reply(self, traced: TracedStep, reply: Any, to: int) -> None:
         if reply["status"] == 1:
             partition = partition_in({"partition": reply["partition"]})
             epoch, end = reply["end_epoch"], reply["end_offset"]
-            text = f"tells node {to} that epoch {epoch} of {partition} ends at {end}"
+            whose = ""
+            if traced.event is not None and traced.event[0] == "Received" and traced.event[1]["sender"] == to:
+                asked = traced.event[1]["message"][1]
+                whose = f", which says that its log ends at {asked['offset']} in epoch {asked['last_epoch']},"
+            text = f"tells node {to}{whose} that epoch {epoch} of {partition} ends at {end}"
             self._say(5, partition, text, (end, end + 1), (epoch,))
 
     # -- events --------------------------------------------------------------------------------------------
