@@ -581,6 +581,7 @@ class Mutants(msgspec.Struct, frozen=True):
     wiped_voter_rejoins: bool = False  # I2
     promoted_unready: bool = False  # M2
     removed_leader_stays: bool = False  # M2d
+    last_writer_never_stands: bool = False  # M2c
     change_unreachable: bool = False  # M2f
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4

@@ -43,8 +43,6 @@ from liftlog.messages import (
 )
 from liftlog.types import ClientRef
 
-FEWEST_VOTERS = 2
-"""M2: so many nodes go on voting whatever an operator says."""
 RESOLVE_MS = 1000
 """For so long a change of something that the client calls by its name waits for the round that says what it
 is. Later it may be another thing that bears the name: nothing is done, and the client is told so.
@@ -156,10 +154,8 @@ class Changes:
         if votes and len(voters) >= most:
             listed = ", ".join(map(str, sorted(voters)))
             return f"nodes {listed} are to vote, which is all that may ({most}); demote one of them first"
-        if not votes and len(voters) <= FEWEST_VOTERS:
-            # Of two the one that leaves may hold what the other lacks, and be no voter any more by that.
-            listed = " and ".join(map(str, sorted(voters)))
-            return f"only {listed} are to vote, and two have to; promote another node first"
+        if not votes and len(voters) == 1:
+            return f"only {voters[0]} is to vote, and one has to; promote another node first"
         return ""
 
     def _by_name(self, client: ClientRef, act: Answer) -> None:

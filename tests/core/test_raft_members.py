@@ -253,6 +253,25 @@ def test_M2d_a_leader_that_has_removed_itself_counts_no_more_and_hands_over() ->
     assert not group.raft(1).stands and group.raft(1).standing == "removed"
 
 
+@pytest.mark.parametrize("voters", [2, 3])
+def test_M2c_who_has_written_its_own_removal_alone_stands_again_after_a_restart(voters: int) -> None:
+    """Nobody else's log is as long, and after the restart it does not know what is committed (seed 945)."""
+    group = Group(voters)
+    group.elect(1)
+    settled(group)
+    assert change(group, REMOVE, ONE) == ""
+    group.sync(1)
+    group.network.clear()
+    group.crash(1)
+    group.restart(1)
+    raft = group.raft(1)
+    assert raft.commit == 0 and not raft.is_voter and raft.stands
+    assert group.elect(1).is_leader
+    settled(group)
+    assert group.leader() != 1 and not group.raft(1).stands
+    assert ONE not in group.raft(2).members.voters
+
+
 # -- birth -------------------------------------------------------------------------------------------------
 
 

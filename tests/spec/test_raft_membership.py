@@ -143,4 +143,4 @@ def test_a_leader_that_has_removed_itself_may_be_needed_once_more() -> None:
 @pytest.mark.nightly
 def test_it_holds_at_the_registrys_bounds() -> None:
     report = check(RaftMembership(), Bounds(symmetry=True))
-    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 163_832, 22)
+    assert (report.verdict, report.distinct_states, report.depth) == ("holds", 163_364, 22)

@@ -18,9 +18,11 @@ quorum of the other, and one change at a time is enough:
 - **M2b** A node counts by the last configuration in its log, whether it is committed or not, and itself only
   if that names its disk as a voter. What another node says counts only if it says it on the disk that is
   meant.
-- **M2c** A node stands for election if its last configuration or its committed one names its disk as a voter:
-  it may be the only one that can be elected. It answers who asks for its vote as soon as some configuration
-  in its log has named its disk, as a voter or as a learner: it may have been promoted without knowing it.
+- **M2c** A node stands for election if its last configuration names its disk as a voter, or the one before it
+  does, which is committed (M2a), and it does not know the last one to be: it may be the only one that can be
+  elected, as who has written its own removal and restarts before anybody else has that. It answers who asks
+  for its vote as soon as some configuration in its log has named its disk, as a voter or as a learner: it may
+  have been promoted without knowing it.
 - **M2d** A leader that its last configuration does not name as a voter steps down once that is committed, and
   asks the voter that has most of its log to stand at once.
 - **M2e** One node has one member at a time, and there are at most `MEMBERS_MAX`; the last voter stays.

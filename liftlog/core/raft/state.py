@@ -144,8 +144,13 @@ class RaftState:
 
     @property
     def stands(self) -> bool:
-        """M2c: whether this node may be elected, by its last configuration or by its committed one."""
-        return self.may_vote and (self.is_voter or self.member in self.membership.at(self.commit).voters)
+        """M2c: whether this node may be elected."""
+        if not self.may_vote or self.is_voter:
+            return self.may_vote
+        index = self.membership.index
+        if self.mutants.last_writer_never_stands:
+            index = self.commit + 1
+        return index > self.commit and self.member in self.membership.at(index - 1).voters
 
     def votes_on(self, node: int, disk: str) -> bool:
         """M2b: whether what the node says on this disk counts."""

@@ -214,6 +214,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader that is no voter any more counts itself"),
     ("removed_leader_stays", "M2", "replacements",
      "a leader that is no voter any more goes on leading"),
+    ("last_writer_never_stands", "M2", "replacements",
+     "who has written its own removal does not stand after a restart, though nobody else has that entry"),
     ("wiped_voter_rejoins", "I2", "replacements wipes",
      "a voter comes back with an empty disk as if it were the old one"),
     ("promoted_unready", "M2", "replacements",

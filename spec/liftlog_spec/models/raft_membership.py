@@ -15,10 +15,11 @@ that a leader of an earlier term left on few servers is otherwise not seen by th
 changes, each one server away from what was before, are two servers away from each other.
 
 A leader that removes itself goes on, without counting itself, until that is committed, and then steps down.
-A server that its last configuration does not name may still stand while its committed one does: it may be
-the only one that can be elected. It does not count itself then. Whoever is asked for a vote answers, member
-or not, since it may not know yet that it is one. A removed server does not hear that it is removed, and its
-campaigns would unseat leaders; that is no matter of safety: pre-vote and stickiness (M1c, M1d) prevent it.
+A server that its last configuration does not name may still stand if the one before does, which is committed,
+and it does not know the last one to be: it may be the only one that can be elected. It does not count itself
+then. Whoever is asked for a vote answers, member or not, since it may not know yet that it is one. A removed
+server does not hear that it is removed, and its campaigns would unseat leaders; that is no matter of safety:
+pre-vote and stickiness (M1c, M1d) prevent it.
 
 A voter is its disk (I2). One that lost its disk is gone: `lost` for ever. The machine can come back only as
 another server, with another identity, that is added while the old one is removed.
@@ -144,6 +145,27 @@ class RaftMembership(Model):
         return s.ConfigAt(s.log[n], size(s.log[n]))
 
     @definition
+    def LastChange(s, n: Node):
+        """The index of the entry that made its configuration what it is; 0: it is the first."""
+        log = s.log[n]
+        now = s.ConfigAt(log, size(log))
+
+        def differs(k):
+            return And(k > 0, k <= size(log), s.ConfigAt(log, k - 1) != now)
+
+        return greatest(s.Index, lambda k: If(differs(k), k, 0))
+
+    @definition
+    def Undecided(s, n: Node):
+        """It does not know whether the last change is committed."""
+        return s.LastChange(n) > s.commit[n]
+
+    @definition
+    def Before(s, n: Node):
+        """The configuration before the last change: that one is committed, or the change were not written."""
+        return s.ConfigAt(s.log[n], s.LastChange(n) - 1)
+
+    @definition
     def ConfigToCount(s, n: Node):
         """By what a leader counts acknowledgements."""
         if s.variant == "quorum-of-election":
@@ -202,8 +224,7 @@ class RaftMembership(Model):
     def Campaign(s, n: Node):
         """A timeout: a new term, a vote for oneself, which counts only if it is a voter's."""
         when(~member(n, s.lost), s.role[n] != "leader", s.campaigns < s.Campaigns, s.term[n] < s.Terms)
-        committed = s.ConfigAt(s.log[n], s.commit[n])
-        when(Or(member(n, s.ConfigOf(n).voters), member(n, committed.voters)))
+        when(Or(member(n, s.ConfigOf(n).voters), And(s.Undecided(n), member(n, s.Before(n).voters))))
         s.campaigns = s.campaigns + 1
         s.term[n] = s.term[n] + 1
         s.vote[n] = n

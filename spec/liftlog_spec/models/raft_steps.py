@@ -127,9 +127,13 @@ class RaftSteps(Raft):
         return s.Quorum(n, s.ConfigOf(n), members)
 
     def may_stand(s, n):
-        """A voter of its last configuration, or of its committed one: it may be the only one that can win."""
-        committed = s.ConfigAt(s.log[n], s.commit[n])
-        voter = Or(member(n, s.ConfigOf(n).voters), member(n, committed.voters))
+        """A voter of its last configuration, or of the one before, which is committed (M2a), while it does
+        not know the last one to be: it may be the only one that can win.
+        """
+        newest = s.Newest(s.log[n], size(s.log[n]))
+        undecided = And(newest > 0, s.changes[newest - 1].index > s.commit[n])
+        before = If(newest <= 1, s.first, s.changes[newest - 2].config)
+        voter = Or(member(n, s.ConfigOf(n).voters), And(undecided, member(n, before.voters)))
         return And(~s.barred[n], voter)
 
     # -- membership ----------------------------------------------------------------------------------------

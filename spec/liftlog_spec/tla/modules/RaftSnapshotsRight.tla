@@ -49,6 +49,18 @@ ConfigAt(log2, length) ==
 ConfigOf(n) ==
     ConfigAt(log[n], Len(log[n]))
 
+\* The index of the entry that made its configuration what it is; 0: it is the first.
+LastChange(n) ==
+    MaxOf({(IF (((0 < k) /\ (k <= Len(log[n]))) /\ (ConfigAt(log[n], (k - 1)) # ConfigAt(log[n], Len(log[n])))) THEN k ELSE 0) : k \in (0..Entries)})
+
+\* It does not know whether the last change is committed.
+Undecided(n) ==
+    (commit[n] < LastChange(n))
+
+\* The configuration before the last change: that one is committed, or the change were not written.
+Before(n) ==
+    ConfigAt(log[n], (LastChange(n) - 1))
+
 \* By what a leader counts acknowledgements.
 ConfigToCount(n) ==
     ConfigOf(n)
@@ -113,7 +125,7 @@ Campaign(n) ==
     /\ (role[n] # "leader")
     /\ (campaigns < Campaigns)
     /\ (term[n] < Terms)
-    /\ (IF (n \in ConfigOf(n).voters) THEN TRUE ELSE (n \in ConfigAt(log[n], commit[n]).voters))
+    /\ (IF (n \in ConfigOf(n).voters) THEN TRUE ELSE (Undecided(n) /\ (n \in Before(n).voters)))
     /\ campaigns' = (campaigns + 1)
     /\ term' = [term EXCEPT ![n] = (term[n] + 1)]
     /\ vote' = [vote EXCEPT ![n] = n]

@@ -107,7 +107,7 @@ Init ==
 Campaign(n) ==
     /\ (role[n] # "leader")
     /\ ~(barred[n])
-    /\ (IF (n \in ConfigOf(n).voters) THEN TRUE ELSE (n \in ConfigAt(log[n], commit[n]).voters))
+    /\ (IF (n \in ConfigOf(n).voters) THEN TRUE ELSE (((0 < Newest(log[n], Len(log[n]))) /\ (commit[n] < changes[(Newest(log[n], Len(log[n])) - 1) + 1].index)) /\ (n \in (IF (Newest(log[n], Len(log[n])) <= 1) THEN first ELSE changes[(Newest(log[n], Len(log[n])) - 2) + 1].config).voters)))
     /\ (campaigns < Campaigns)
     /\ (term[n] < Terms)
     /\ ((((term[n] = (term[n] + 1)) /\ (vote[n] = n)) \/ (Writes = 0)) \/ (Len(writes[n]) < Writes))
