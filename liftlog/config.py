@@ -108,6 +108,7 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "raft_snapshot_entries": (16, 1_000_000),
     "raft_chunk_records": (1, 4096),
     "max_voters": (1, 9),
+    "spare_after_ms": (0, 86_400_000),
     "retention_check_ms": (100, 3_600_000),
     "compaction_check_ms": (100, 3_600_000),
     "compaction_bytes_per_s": (64 * 1024, 1024 * MIB),

@@ -46,6 +46,7 @@ ClientRef = NewType("ClientRef", int)
 
 NO_TICKET = Ticket(0)
 NO_NODE = 0
+NO_OFFSET = -1
 """Node ids are positive; 0 stands for "nobody"."""
 
 
@@ -465,6 +466,10 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """
     max_voters: int = 5
     """M2: how many nodes may vote in the metadata group, if the configuration does not name more of them."""
+    spare_after_ms: int = 900_000
+    """M2: for so long a voter is gone until one that does not vote takes its place, if there is one; 0 = for
+    ever.
+    """
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
     retention_check_ms: int = 30_000
@@ -514,6 +519,7 @@ class Mutants(msgspec.Struct, frozen=True):
     damage_as_torn_tail: bool = False  # 36
     checksum_without_place: bool = False  # 37
     index_trusted: bool = False  # 38
+    span_begins_anywhere: bool = False  # D1
     hw_not_clamped: bool = False  # 39
     tombstone_dropped_by_age: bool = False  # 40
     compaction_above_hw: bool = False  # 41
@@ -582,6 +588,7 @@ class Mutants(msgspec.Struct, frozen=True):
     promoted_unready: bool = False  # M2
     removed_leader_stays: bool = False  # M2d
     last_writer_never_stands: bool = False  # M2c
+    snapshots_overtake_each_other: bool = False  # M1q
     change_unreachable: bool = False  # M2f
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4

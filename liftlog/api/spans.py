@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from liftlog.format import CorruptBatch, frame_bytes
+from liftlog.format import CorruptBatch, frame_bytes, parse_batch
 from liftlog.messages import ReadReply, SpannedRead
-from liftlog.types import FileSpan
+from liftlog.types import NO_OFFSET, Batch, FileSpan
 
 
 def frames(data: bytes) -> Iterator[bytes]:
@@ -28,6 +28,27 @@ def frames(data: bytes) -> Iterator[bytes]:
         end = min(end, len(data))
         yield data[position:end] if end - position < len(data) else data
         position = end
+
+
+def batches_of(reply: ReadReply, offset: int) -> Iterator[Batch]:
+    """The batches of an answer to a read from `offset`, in a row. The first begins where the server says that
+    it does, and not above `offset`; each continues the one before.
+
+    Raises CorruptBatch for what is damaged, and for a whole batch of this log that lies in the place of
+    another one: a misdirected write (D1). Who asks again with `ReadRequest.verify` gets what was looked at.
+    """
+    due = min(reply.first_offset, offset)
+    if reply.first_offset > offset:
+        raise CorruptBatch(f"an answer begins at {reply.first_offset} where {offset} belongs")
+    for item in reply.batches:
+        for frame in frames(item):
+            batch = parse_batch(reply.partition, frame)
+            if due == NO_OFFSET:
+                due = min(batch.base_offset, offset)
+            if batch.base_offset != due:
+                raise CorruptBatch(f"offset {batch.base_offset} lies where {due} belongs")
+            yield batch
+            due = batch.end_offset
 
 
 def release(read: SpannedRead) -> None:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from liftlog.api.spans import frames
+from liftlog.api.spans import batches_of
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.transport import Transport
-from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.format import CorruptBatch, decode_records
 from liftlog.messages import (
     ClientMessage,
     ClientReply,
@@ -121,15 +121,10 @@ class Reader:
         records: list[Record] = []
         expected = offset
         try:
-            for data in reply.batches:
-                for frame in frames(data):
-                    batch = parse_batch(self._id, frame)
-                    if batch.base_offset > expected:
-                        # A batch of this log in the place of another one: a misdirected write (D1).
-                        raise CorruptBatch(f"offsets {expected} to {batch.base_offset - 1} are missing")
-                    if batch.end_offset > expected:
-                        records += decode_records(batch)
-                        expected = batch.end_offset
+            for batch in batches_of(reply, offset):
+                if batch.end_offset > expected:
+                    records += decode_records(batch)
+                    expected = batch.end_offset
         except CorruptBatch:
             if expected == offset:
                 raise

@@ -122,6 +122,7 @@ GUARDS: dict[str, str] = {
     "M2.vote": "the vote of a learner, or of a disk that is gone, elects a leader",
     "M2.other-disk": "what a disk had that is gone counts for the one in its place",
     "M2.reachable": "a change leaves a group of which too few can be reached to go on",
+    "M2.back": "a voter that is back loses its vote to a spare",
     "M2.stale-wish": "an operator's word about a vote overrules a later one that he has not seen",
     "M2.removed-leader": "a leader that is no member any more goes on",
     "M3.repeat": "a command that was sent again takes effect again",
@@ -191,6 +192,7 @@ REMOVABLE: tuple[str, ...] = (
     "M2.one-at-a-time",
     "M2.vote",
     "M2.reachable",
+    "M2.back",
     "M2.stale-wish",
     "C3.purge-above-hw",
 )

@@ -414,6 +414,7 @@ class Node:
         if self.raft.is_leader != (self.controller is not None):
             made = Controller(self.ctx, self.raft.predecessor) if self.raft.is_leader else None
             self.controller = made
+            self.replacing.begin()
         self._apply_committed()
         if self.raft.reads_ready:
             ready = self.raft.reads_ready[:]

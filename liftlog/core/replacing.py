@@ -9,12 +9,16 @@ before is committed, and whoever is controller then goes on from where the log s
 
 So the loss of one disk after the other costs nothing for good, as long as each has been healed before the
 next one goes.
+
+A voter whose session has been over for `spare_after_ms`, as one controller has seen it all that time, gives
+its place to a spare: a node that is here and votes by nobody's word. It is a spare itself when it comes back.
 """
 
 from __future__ import annotations
 
 from liftlog.core.context import Context
-from liftlog.core.metadata.records import LIVE, NodeState
+from liftlog.core.metadata.commands import UNSENT, PromoteSpare
+from liftlog.core.metadata.records import GONE, LIVE, NodeState
 from liftlog.core.raft.members import ADD, PROMOTE, REMOVE
 from liftlog.core.raft.raft import Raft
 from liftlog.types import GroupMember
@@ -23,17 +27,39 @@ from liftlog.types import GroupMember
 class Replacing:
     """To be told of each tick of a controller."""
 
-    __slots__ = ("_ctx", "_raft")
+    __slots__ = ("_absences", "_ctx", "_raft")
 
     def __init__(self, ctx: Context, raft: Raft) -> None:
         self._ctx = ctx
         self._raft = raft
+        self._absences: dict[tuple[int, int], int] = {}
+        """For how many ticks this controller has seen a node gone; by node, and index since which it is."""
+
+    def begin(self) -> None:
+        """This node has become controller: it has seen nobody gone yet."""
+        self._absences = {}
 
     def tick(self) -> None:
         """Write the next change, if one is wanted and can be written now."""
         for step in self._wanted():
             if not self._raft.change(*step):
-                return
+                break
+        self._want_spare()
+
+    def _want_spare(self) -> None:
+        ctx = self._ctx
+        nodes, founders = ctx.metadata.nodes, ctx.config.voters
+        limit = ctx.ticks_of(ctx.config.spare_after_ms) if ctx.config.spare_after_ms else 0
+        gone = [node for node in nodes.values() if node.state in GONE and node.is_to_vote(founders)]
+        before = self._absences
+        self._absences = {
+            (node.node, node.since): before.get((node.node, node.since), 0) + 1 for node in gone if limit
+        }
+        spares = sorted(node.node for node in nodes.values() if node.is_spare(founders))
+        long = sorted(key for key, ticks in self._absences.items() if ticks > limit)
+        if spares and long:
+            command = PromoteSpare(UNSENT, *long[0], spares[0], ctx.metadata.voters_at)
+            ctx.want(command)
 
     def _wanted(self) -> list[tuple[str, GroupMember]]:
         """The changes that are wanted, in the order in which they are tried: who is gone makes room, and who

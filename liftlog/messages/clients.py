@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from liftlog.messages.struct import Struct
 from liftlog.types import (
+    NO_OFFSET,
     NUMBER_MAX,
     Line,
     NodeId,
@@ -47,6 +48,8 @@ class ReadReply(Struct):
     """Each item holds one frame or several, one after the other."""
     dropped_below: int = 0
     """C4: tombstones below this offset may be gone on this replica."""
+    first_offset: int = NO_OFFSET
+    """Where the first batch begins: what lies in files was not looked at (D1). NO_OFFSET: there is none."""
 
 
 class OffsetRequest(Struct):

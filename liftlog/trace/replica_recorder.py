@@ -22,6 +22,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     ExpireNode,
     LeaveNode,
+    PromoteSpare,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -310,7 +311,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, SetVoter):
+        if isinstance(command, SetVoter | PromoteSpare):
             return []
         return [command.partition]
 

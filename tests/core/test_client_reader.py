@@ -98,6 +98,28 @@ def test_several_frames_may_come_in_one_piece_and_lie_below_the_asked_offset() -
     assert reader.position == 6
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_D1_a_batch_of_this_log_in_the_place_of_one_below_the_asked_offset_is_damage(place: int) -> None:
+    """What was misdirected below the offset, then cut off and written anew, is not taken for the new one."""
+    batches = [encode_records(LOG, 1, [record(at), record(at + 1)]) for at in (0, 2, 4)]
+    stale = encode_records(LOG, 1, [record(4), record(5)])
+    frames = [batch.data for batch in batches]
+    frames[place] = stale.data
+    server = Server(*batches)
+    asked: list[bool] = []
+
+    async def misdirected(node: int, address: str, request: Any, timeout_s: float) -> Any:
+        asked.append(request.verify)
+        found = batches[2:] if request.verify else []
+        data = b"".join(batch.data for batch in found) or b"".join(frames)
+        return ReadReply(LOG, 2, 6, 0, 6, [data], first_offset=4 if found else 0)
+
+    server.call = misdirected  # type: ignore[method-assign]
+    reader = server.reader()
+    assert [found.offset for found in run(reader.fetch(4))] == [4, 5]
+    assert asked == [False, True]
+
+
 def test_nothing_at_or_above_the_hw_is_returned() -> None:
     server = Server(encode_records(LOG, 1, [record(0), record(1), record(2)]), hw=2)
     reader = server.reader()

@@ -74,6 +74,31 @@ def test_M1q_who_needs_what_is_gone_gets_the_snapshot_in_chunks_and_then_entries
     assert group.raft(1).leadership.progress[3].transfer is None
 
 
+def test_M1q_a_snapshot_on_its_way_is_not_overtaken_by_the_next() -> None:
+    """The log keeps what follows it, so that it is the last that the follower needs (seed 184)."""
+    group = shortened()
+    group.tick(1)
+    group.deliver(AppendRequest, to=3)
+    group.deliver(AppendReply, to=1)
+    group.settle(cut=(3,))
+    leadership = group.raft(1).leadership
+    assert leadership is not None and leadership.progress[3].transfer is not None
+    for round in range(3):
+        for number in range(4):
+            group.propose(1, b"%d.%d" % (round, number))
+        group.settle(cut=(3,))
+        group.save(1)
+        group.settle(cut=(3,))
+    assert leadership.needed() == 11 and group.raft(1).raft_log.start == 11
+    assert group.marks["M1.keep-for-install"] == 3 and group.raft(1).snapshot.index == 23
+    for number in range(8):
+        group.propose(1, b"%d" % number)
+    group.settle(cut=(3,))
+    group.save(1)
+    group.settle(cut=(3,))
+    assert group.raft(1).raft_log.start == 31 - 16, "no more is kept than four times what makes a snapshot"
+
+
 def chunks(group: Group) -> list[Packet]:
     """All chunks of the leader's snapshot, as they arrive one after the other; none is answered."""
     found: dict[int, Packet] = {}

@@ -246,6 +246,18 @@ class SetVoter(Struct):
     version: Number
 
 
+class PromoteSpare(Struct):
+    """M2: a node whose session is over since the index `since` has been gone for long: `spare` is to vote in
+    its place. `version`: as of `SetVoter`.
+    """
+
+    request: RequestId
+    node: NodeId
+    since: Number
+    spare: NodeId
+    version: Number
+
+
 Command = (
     RegisterNode
     | ConfirmNode
@@ -263,6 +275,7 @@ Command = (
     | ElectLeader
     | Rebalance
     | SetVoter
+    | PromoteSpare
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -278,7 +291,7 @@ def decode_command(data: bytes) -> Command:
     return intake.decode(_decoder, data, "a command")
 
 
-CONTROLLERS = (ExpireNode, ExpireReports)
+CONTROLLERS = (ExpireNode, ExpireReports, PromoteSpare)
 """What the controller alone measures, and asks for in the term in which it has measured it."""
 
 

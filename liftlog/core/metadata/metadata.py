@@ -27,6 +27,7 @@ from liftlog.core.metadata.commands import (
     ForgetSlow,
     LeaderReady,
     LeaveNode,
+    PromoteSpare,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -49,6 +50,7 @@ from liftlog.core.metadata.records import (
     LIVE,
     OK,
     REGISTERED,
+    SPARE,
     STALE,
     VOTES,
     CommandResult,
@@ -164,6 +166,8 @@ class Metadata(Records):
                 return self._partitions.elect_explicitly(command)
             case SetVoter():
                 return self._set_voter(index, command)
+            case PromoteSpare():
+                return self._promote_spare(index, command)
             case Rebalance():
                 return self._partitions.rebalance(command)
 
@@ -228,6 +232,19 @@ class Metadata(Records):
         if node is None or not self._decides(("M2.stale-wish", known)):
             return STALE
         self.put_node(replaced(node, voter=VOTES if command.votes else DOES_NOT_VOTE, voter_at=index))
+        return OK
+
+    def _promote_spare(self, index: int, command: PromoteSpare) -> CommandResult:
+        node, spare = self.nodes.get(command.node), self.nodes.get(command.spare)
+        known = command.version == self.voters_at
+        if node is None or spare is None or not self._decides(("M2.stale-wish", known)):
+            return STALE
+        gone = node.since == command.since and node.state in GONE
+        if not self._decides(("M2.back", gone)):
+            return STALE
+        self.put_node(replaced(node, voter=SPARE, voter_at=index))
+        self.put_node(replaced(spare, voter=VOTES, voter_at=index))
+        self._count("M2.spare")
         return OK
 
     def _end_session(self, index: int, command: ExpireNode | LeaveNode) -> CommandResult:

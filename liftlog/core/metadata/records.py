@@ -27,7 +27,7 @@ from liftlog.core.metadata.placement import Loads
 from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
-CONFIGURED, VOTES, DOES_NOT_VOTE = "", "yes", "no"
+CONFIGURED, VOTES, DOES_NOT_VOTE, SPARE = "", "yes", "no", "spare"
 GONE = (EXPIRED, LEFT)
 """States of a node whose session is over: it was lost, or stopped in an orderly way."""
 
@@ -53,7 +53,9 @@ class NodeState(msgspec.Struct, frozen=True):
     vote_id: str = ""
     """M2: under which the disk takes part in the metadata group."""
     voter: str = CONFIGURED
-    """M2: whether it is to vote in the metadata group: as its peers' configuration says, or "yes" or "no"."""
+    """M2: whether it is to vote in the metadata group: as its peers' configuration says, "yes", "no", or not
+    until another one is gone for long ("spare").
+    """
     voter_at: int = 0
     """Index of the command that has said so."""
 
@@ -65,6 +67,13 @@ class NodeState(msgspec.Struct, frozen=True):
     def is_to_vote(self, founders: Collection[int]) -> bool:
         """Whether it is to vote, when these nodes do by the configuration."""
         return self.voter == VOTES or (self.voter == CONFIGURED and self.node in founders)
+
+    def is_spare(self, founders: Collection[int]) -> bool:
+        """Whether it may take the place of a voter that is gone for long: it is here, its disk has forgotten
+        nothing, and no operator has said that it shall not vote.
+        """
+        idle = self.voter == SPARE or (self.voter == CONFIGURED and self.node not in founders)
+        return idle and self.state == LIVE and not self.forgot
 
 
 class LastKnown(msgspec.Struct, frozen=True):

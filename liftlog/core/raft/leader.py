@@ -183,6 +183,11 @@ class LeaderTerm:
             progress.needs_no_snapshot()
         return lacks
 
+    def needed(self) -> int:
+        """M1q: the index behind which everything is needed by somebody who is being sent a snapshot."""
+        sending = [known.transfer for known in self.progress.values() if known.transfer is not None]
+        return min((transfer.snapshot.index for transfer in sending), default=self._log.last_index)
+
     def _send_snapshot(self, progress: Progress, beat: bool = False) -> None:
         """Send the chunks that may go now; as a heartbeat one at least."""
         state, transfer = self._state, progress.transfer

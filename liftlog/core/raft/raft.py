@@ -61,9 +61,10 @@ all is rule I2, see `liftlog.core.raft.birth`.
 
 - **M1p** Snapshots: of what is committed and applied, and nothing else, with the index and term of the
   last entry and with the configuration. The log drops entries once the snapshot that holds them is synced;
-  some before its end are left for those who are a little late. A start goes on from snapshot and log; the
-  snapshot's end is its first commit index. A log that begins behind its snapshot's end is damage. (Paper 7;
-  thesis 5.)
+  some before its end are left for those who are a little late, and for those who are being sent an earlier
+  one, which would otherwise be overtaken by the next, and that by the one after it. A start goes on from
+  snapshot and log; the snapshot's end is its first commit index. A log that begins behind its snapshot's end
+  is damage. (Paper 7; thesis 5.)
 - **M1q** Install: who needs entries that the leader has dropped gets the snapshot. At or below the commit
   index it says nothing new. If the log has its last entry, what follows stays, for it may have been
   acknowledged; else the log goes. Acknowledged when snapshot and log are durable so. An append whose entry
@@ -311,7 +312,7 @@ class Raft(VoterMemory):
         elif self.raft_log.on_durable(ticket) and self.leadership is not None:
             self.leadership.advance_commit()
         if ticket == self.installing.ticket:
-            self.forget_entries()
+            self._forget_entries()
 
     def propose(self, data: bytes) -> int | None:
         """Append a command if this node leads; its index, which it keeps if it is committed in this term.
@@ -331,7 +332,11 @@ class Raft(VoterMemory):
     def snapshot_saved(self, snapshot: Snapshot) -> None:
         """M1p: what this node has applied is durable as a snapshot: the log may begin behind it."""
         self.take_snapshot(snapshot)
-        self.forget_entries()
+        self._forget_entries()
+
+    def _forget_entries(self) -> None:
+        leadership = self.leadership
+        self.forget_entries(self.raft_log.last_index if leadership is None else leadership.needed())
 
     def _on_snapshot_chunk(self, sender: int, chunk: SnapshotChunk) -> None:
         if self._follows(sender, chunk):

@@ -40,6 +40,10 @@ from liftlog.types import (
     invariant,
 )
 
+KEPT_FOR_INSTALL = 4
+"""M1q: the log keeps what follows a snapshot that is on its way to somebody, but no more than so many times
+the entries that are a reason for a snapshot.
+"""
 Refuse = Callable[[str, int, PeerMessage, str], None]
 """Told the rule, the sender, the message and the reason."""
 
@@ -275,13 +279,17 @@ class RaftState:
         self.commit = index
         self._go_by_members()
 
-    def forget_entries(self) -> None:
+    def forget_entries(self, needed: int) -> None:
         """M1p: the log begins behind what is durable in a snapshot, but for some entries before its end:
-        whoever is a little late gets these, and no snapshot.
+        whoever is a little late gets these, and no snapshot. `needed`: somebody is being sent a snapshot that
+        ends there. He needs what follows, or he would be sent one snapshot after the other.
         """
         assert self.snapshot is not None
-        log = self.raft_log
-        upto = min(self.snapshot.index - self.config.raft_snapshot_entries // 4, log.durable_index)
+        log, few = self.raft_log, self.config.raft_snapshot_entries
+        upto = min(self.snapshot.index - few // 4, log.durable_index)
+        if needed < upto and not self.mutants.snapshots_overtake_each_other:
+            self.mark("M1.keep-for-install")
+            upto = max(needed, min(upto, self.snapshot.index - few * KEPT_FOR_INSTALL))
         if upto > log.start:
             self.mark("M1.forget")
             log.forget(upto)

@@ -39,7 +39,7 @@ from liftlog.messages import (
     SpannedRead,
     TimeFound,
 )
-from liftlog.types import Batch, ClientRef
+from liftlog.types import NO_OFFSET, Batch, ClientRef
 
 
 class Parked:
@@ -236,17 +236,21 @@ class Readers:
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        reply = self._read_reply(end, [], reading.hw, reading.dropped_below)
+        first = NO_OFFSET if self.ctx.mutants.span_begins_anywhere else event.spans[0].base_offset
+        reply = self._read_reply(end, [], reading.hw, reading.dropped_below, first)
         self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
 
     def _answer(
         self, client: ClientRef, offset: int, batches: list[Batch], hw: int, dropped_below: int
     ) -> None:
         next_offset = batches[-1].end_offset if batches else offset
+        first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
-        self._reply(client, self._read_reply(next_offset, frames, hw, dropped_below))
+        self._reply(client, self._read_reply(next_offset, frames, hw, dropped_below, first_offset))
 
-    def _read_reply(self, next_offset: int, frames: list[bytes], hw: int, dropped_below: int) -> ReadReply:
+    def _read_reply(
+        self, next_offset: int, frames: list[bytes], hw: int, dropped_below: int, first_offset: int
+    ) -> ReadReply:
         """`hw`: the one that the read began with; a log that was rebuilt meanwhile may know a lower one."""
         log = self.log
         hw = max(hw, log.hw)
@@ -258,6 +262,7 @@ class Readers:
             next_offset=next_offset,
             batches=frames,
             dropped_below=dropped_below,
+            first_offset=first_offset,
         )
 
     # -- offsets ----------------------------------------------------------------------------------

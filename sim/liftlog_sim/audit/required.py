@@ -129,6 +129,8 @@ AUDITED_MARKS = (
     "M2.cut",
     "M2.promote",
     "M2.remove",
+    "M2.spare",
+    "M1.keep-for-install",
     "M1.snapshot-refused",
     "M1.suspicion",
     "M3.again",

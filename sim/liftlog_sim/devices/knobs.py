@@ -104,6 +104,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """Share of administrative requests that go to a node which believes to be controller."""
     admin_patience_us: int = 8 * SECOND
     """For so long an administrator waits for an answer."""
+    voters: int = 0
+    """How many nodes vote by the configuration, those with the lowest numbers; 0 = all."""
+    spare_ticks: int = 0
+    """M2: for so long a voter is gone until another node takes its place; 0 = for ever."""
     names: int = 0
     """If not 0: most administrative requests create and delete streams, with so many names between them."""
     election_spread_ticks: int = 5
@@ -176,7 +180,9 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
         tick = self.tick_ms
         return NodeConfig(
             node=node,
-            voters=tuple(range(1, self.nodes + 1)),
+            voters=tuple(range(1, (self.voters or self.nodes) + 1)),
+            learners=tuple(range((self.voters or self.nodes) + 1, self.nodes + 1)),
+            spare_after_ms=self.spare_ticks * tick,
             address=f"10.0.0.{node}:7000",
             tick_ms=tick,
             election_min_ms=self.election_ticks * tick,

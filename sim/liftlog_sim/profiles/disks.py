@@ -222,6 +222,7 @@ def replacements(draws: Draws) -> Knobs:
     that is struck: the group's members change all the time (M2).
     """
     nodes = draws.choice((3, 3, 3, 5))
+    spares = nodes > 3 and draws.random() < 0.7
     return base_knobs(
         draws,
         nodes=nodes,
@@ -239,7 +240,7 @@ def replacements(draws: Draws) -> Knobs:
         ),
         tick_ms=draws.choice((50, 100)),
         fault_interval_us=draws.choice((500, 1000)) * MILLISECOND,
-        fault_duration_us=draws.choice((200, 500, 1500)) * MILLISECOND,
+        fault_duration_us=draws.choice((4000,) if spares else (200, 500, 1500)) * MILLISECOND,
         publish_interval_us=2 * SECOND,
         publishers=1,
         readers=1,
@@ -247,4 +248,6 @@ def replacements(draws: Draws) -> Knobs:
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
         admin_interval_us=draws.choice((400, 2000)) * MILLISECOND,
         voter_share=draws.choice((0.0, 0.0, 0.5, 0.9)),
+        voters=3 if spares else 0,
+        spare_ticks=draws.choice((20, 60)) if spares else 0,
     )

@@ -7,7 +7,8 @@ applies an entry then shows, not by what commands say of themselves:
 - A command changes the metadata at most once, however often it is in the log.
 - What a client's command changes was there while its author waited for the answer: the stream that is
   deleted bore the name, a stream that is made anew was not deleted after he had gone, a partition was in the
-  state in which he wanted another leader. And each request of a client accounts for one change.
+  state in which he wanted another leader. And each request of a client accounts for one change. The vote that
+  a controller gives to a spare is that of a node which is gone.
 
 An author may have gone without an answer: then what he asked for may happen later, to what he knew.
 """
@@ -21,11 +22,13 @@ from liftlog.core.metadata.commands import (
     CreateStream,
     DeleteStream,
     ElectLeader,
+    PromoteSpare,
     Rebalance,
     ReplicaFailed,
     SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import GONE
 from liftlog.messages import (
     ClientMessage,
     CreateStreamRequest,
@@ -173,6 +176,8 @@ class Authors:
     def _as_meant(
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
     ) -> None:
+        if isinstance(command, PromoteSpare):
+            self._spared(index, command, before)
         if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance | SetVoter):
             return
         self._checks["CommandAsMeant"] += 1
@@ -199,6 +204,16 @@ class Authors:
         elif moved:
             since_us = max(self._led_us[partition] for partition in moved)
             self._account(index, ("rebalance",), since_us, f"gives {moved[0]} another leader")
+
+    def _spared(self, index: int, command: PromoteSpare, before: MetadataPicture) -> None:
+        """M2: the vote that a spare gets is that of a node which is gone."""
+        self._checks["CommandAsMeant"] += 1
+        state = before.nodes[command.node][1]
+        if state not in GONE:
+            raise Violation(
+                "CommandAsMeant",
+                f"index {index} gives node {command.spare} the vote of node {command.node}, which is {state}",
+            )
 
     def _account(self, index: int, wanted: tuple[object, ...], since_us: int, what: str) -> None:
         """One who wanted that must have waited at `since_us` or later, when what is changed was there."""

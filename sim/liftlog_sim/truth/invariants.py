@@ -39,8 +39,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     RetentionKeeps       what retention lets go is no more than its policy allows (C3)
     MetadataReads        what a client is told of streams was so at one moment since it asked (M1)
     CommandOnce          a metadata command takes effect at most once (M3)
-    CommandAsMeant       what a client's command changes was there while its author waited (I1, M3); both are
-                         judged in `truth/authors.py`
+    CommandAsMeant       what a client's command changes was there while its author waited (I1, M3), a spare
+                         gets the vote of who is gone (M2); both are judged in `truth/authors.py`
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)

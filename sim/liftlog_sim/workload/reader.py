@@ -8,8 +8,8 @@ it asks for the latest offset or for an offset by time.
 
 from __future__ import annotations
 
-from liftlog.api.spans import frames
-from liftlog.format import CorruptBatch, decode_records, parse_batch
+from liftlog.api.spans import batches_of
+from liftlog.format import CorruptBatch, decode_records
 from liftlog.messages import (
     ERR_COMPACTED,
     ERR_OFFSET_RANGE,
@@ -171,21 +171,9 @@ class Reader:
         self._schedule()
 
     def _batches(self, reply: ReadReply, target: Target, progress: ReaderPosition) -> list[Batch] | None:
-        """The batches of an answer; None if it is damaged and may be asked for once more (D2).
-
-        A batch of this log that does not continue what lies before it is damage as well: it lies in the place
-        of another one.
-        """
-        expected = progress.position
+        """The batches of an answer; None if it is damaged and may be asked for once more (D2)."""
         try:
-            batches = [parse_batch(target.partition, data) for item in reply.batches for data in frames(item)]
-            for batch in batches:
-                if batch.base_offset > expected:
-                    if progress.verify:
-                        self._truth(target).skipped(self._server, expected, batch.base_offset)
-                    raise CorruptBatch(f"offset {batch.base_offset} lies where {expected} belongs")
-                expected = max(expected, batch.end_offset)
-            return batches
+            return list(batches_of(reply, progress.position))
         except CorruptBatch as error:
             if progress.verify:
                 raise Violation(
