@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from liftlog.core.metadata.commands import ReplicaFailed, decode_command
 from liftlog.messages import (
     ElectLeaderRequest,
+    Fetch,
     FetchReply,
     Forward,
     LogRead,
@@ -22,6 +25,7 @@ from liftlog.messages import (
     Received,
     RepairLog,
     RetainLog,
+    Send,
     StorageFailed,
     TimeFound,
 )
@@ -639,3 +643,31 @@ def test_R14_with_durability_os_a_clean_stop_leaves_the_copy_in_place() -> None:
     world.restart(node, TailState.CLEAN)
     assert world.run_until(lambda: world.nodes[node].incarnation > 0)
     assert world.nodes[node].metadata.counts.get("R14.suspect", 0) == 0
+
+
+def test_a_copy_that_is_given_up_does_not_ask_for_more_in_the_same_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever is asked would take it for one that goes on (seed 7237)."""
+    said: list[list[type]] = []
+
+    class Looking(World):
+        def observed(self, number: int, event: object, outcome: Any) -> None:
+            failed = [found for found in self.nodes[number].replicas.values() if found.state == "failed"]
+            if failed and not said:
+                said.append([type(effect.message) for effect in outcome.effects if isinstance(effect, Send)])
+
+    world, partition = ready(6, Looking(**SLOW))
+    node, other = others(world, partition)
+    world.hold_storage(other)
+    for value in (b"x", b"y"):
+        world.publish(partition, value)
+        world.run(0.2)
+    replica = world.replica(node, partition)
+    assert replica.follower is not None
+    world.disks[node].logs[partition].bad.append(OffsetRange(6, 7))
+    replica.repairs.note(OffsetRange(6, 7))
+    world.run_until(lambda: world.nodes[node].marks.get("D2.hole", 0) == 2)
+    monkeypatch.setattr(type(replica.follower), "tick", type(replica.follower).fetch)
+    assert world.run_until(lambda: bool(said))
+    assert world.nodes[node].marks["D2.cut"] == 1 and Fetch not in said[0]

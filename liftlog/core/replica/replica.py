@@ -462,6 +462,9 @@ class Replica:
             if rebuilt is not None:
                 self._opened(rebuilt, told=False)
             return
+        # First, so that a copy that is given up does not ask for more, or answer, in the same step.
+        if self._give_up(self.repairs.tick()):
+            return
         if self.roles is not None:
             if self._give_up(self.repairs.lone_tail()):
                 return
@@ -469,7 +472,6 @@ class Replica:
         elif self.follower is not None:
             self.follower.tick()
         self.readers.tick()
-        self._give_up(self.repairs.tick())
         self.upkeep.tick()
         if ctx.ticks % ctx.ticks_of(ctx.config.hw_checkpoint_ms) == 0:
             log.checkpoint()

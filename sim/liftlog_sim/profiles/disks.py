@@ -222,7 +222,7 @@ def replacements(draws: Draws) -> Knobs:
     that is struck: the group's members change all the time (M2).
     """
     nodes = draws.choice((3, 3, 3, 5))
-    spares = nodes > 3 and draws.random() < 0.7
+    spares = nodes > 3 and draws.random() < 0.9
     return base_knobs(
         draws,
         nodes=nodes,
@@ -249,5 +249,5 @@ def replacements(draws: Draws) -> Knobs:
         admin_interval_us=draws.choice((400, 2000)) * MILLISECOND,
         voter_share=draws.choice((0.0, 0.0, 0.5, 0.9)),
         voters=3 if spares else 0,
-        spare_ticks=draws.choice((20, 60)) if spares else 0,
+        spare_ticks=draws.choice((20, 40)) if spares else 0,
     )
