@@ -82,8 +82,9 @@ def _create(body: Any) -> ClientMessage:
 
 def _alter(body: Any) -> ClientMessage:
     changes = body.get("changes") if isinstance(body, dict) else None
-    known = StreamConfig.__struct_fields__
-    fixed = [name for name in changes or () if name in known and name not in StreamChanges.__struct_fields__]
+    named = changes if isinstance(changes, dict) else {}
+    known = {*StreamConfig.__struct_fields__} - {*StreamChanges.__struct_fields__}
+    fixed = [name for name in named if name in known]
     if fixed:
         raise intake.InputRefused(
             f"{', '.join(fixed)} cannot be altered: fixed when the stream is created; "

@@ -167,6 +167,12 @@ def test_r19_what_is_fixed_is_refused_by_name(name: str) -> None:
         parse_request("STREAM.ALTER", b'{"name": "orders", "changes": {"%b": 1}}' % name.encode())
 
 
+@pytest.mark.parametrize("changes", [b"5", b"null", b'"compact"', b'["partitions"]', b"true"])
+def test_v1_changes_that_are_no_object_are_refused(changes: bytes) -> None:
+    with pytest.raises(InputRefused, match="changes"):
+        parse_request("STREAM.ALTER", b'{"name": "orders", "changes": %b}' % changes)
+
+
 def test_an_unknown_field_of_an_alteration_is_refused() -> None:
     with pytest.raises(InputRefused, match="unknown field `colour`"):
         parse_request("STREAM.ALTER", b'{"name": "orders", "changes": {"colour": 1}}')
