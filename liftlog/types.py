@@ -400,6 +400,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Compression of record payloads: "none", "zstd" or "lz4"."""
     durability: Word = "sync"
     """"sync" (R5), or "os": acknowledged before it is synced, an explicit opt-out."""
+    read_only: bool = False
+    """R19: leaders take no more messages; what is there is kept and read as before."""
 
     @property
     def log_options(self) -> LogOptions:
@@ -558,6 +560,7 @@ class Mutants(msgspec.Struct, frozen=True):
     controller_always_in_contact: bool = False  # N2
     ready_before_confirmed: bool = False  # N1
     creation_never_stale: bool = False  # M3
+    alteration_blind: bool = False  # R19
     fetch_reads_unbounded: bool = False  # L3
     commands_not_validated: bool = False  # V5
     term_jump_believed: bool = False  # V4

@@ -9,6 +9,7 @@ Operations and their request objects (an empty payload counts as ``{}``):
                           "ack_reply", "max_payload_bytes", and the other fields of `StreamConfig`}
     STREAM.LIST          {}                        STREAM.INFO          {"name", "known"}
     STREAM.DELETE        {"name"}                  CLUSTER.STATUS       {}
+    STREAM.ALTER         {"name", "changes": {fields of `StreamChanges`}}
     STREAM.PURGE         {"partition": [stream id, index], "before"}    asked of the partition's leader
     LEADER.ELECT         {"name", "partition", "node", "unclean"}
     LEADER.REBALANCE     {}                        CONTROLLER.TRANSFER  {"to"}
@@ -31,6 +32,7 @@ from liftlog.api.plain import from_plain, to_plain
 from liftlog.api.wire import request_problem
 from liftlog.messages import (
     ERR_INVALID,
+    AlterStreamRequest,
     ClientMessage,
     ClientRequest,
     ClusterStatusRequest,
@@ -42,6 +44,7 @@ from liftlog.messages import (
     PurgeRequest,
     RebalanceRequest,
     SetVoterRequest,
+    StreamChanges,
     StreamInfoRequest,
     TransferControllerRequest,
     intake,
@@ -77,6 +80,19 @@ def _create(body: Any) -> ClientMessage:
     return CreateStreamRequest(from_plain(StreamConfig, body))
 
 
+def _alter(body: Any) -> ClientMessage:
+    changes = body.get("changes") if isinstance(body, dict) else None
+    named = changes if isinstance(changes, dict) else {}
+    known = {*StreamConfig.__struct_fields__} - {*StreamChanges.__struct_fields__}
+    fixed = [name for name in named if name in known]
+    if fixed:
+        raise intake.InputRefused(
+            f"{', '.join(fixed)} cannot be altered: fixed when the stream is created; "
+            f"what can be: {', '.join(StreamChanges.__struct_fields__)}"
+        )
+    return from_plain(AlterStreamRequest, body)
+
+
 def _info(body: Any) -> ClientMessage:
     asked = from_plain(NamedRequest, body)
     return StreamInfoRequest(asked.name, asked.known)
@@ -101,6 +117,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "STREAM.LIST": _list,
     "STREAM.INFO": _info,
     "STREAM.DELETE": _plainly(DeleteStreamRequest),
+    "STREAM.ALTER": _alter,
     "STREAM.PURGE": _plainly(PurgeRequest),
     "CLUSTER.STATUS": _plainly(ClusterStatusRequest),
     "LEADER.ELECT": _plainly(ElectLeaderRequest),

@@ -18,6 +18,7 @@ from struct import Struct as Layout
 import msgspec
 
 from liftlog.messages import (
+    AlterStreamRequest,
     ClientMessage,
     ClientReply,
     DeleteStreamRequest,
@@ -151,7 +152,7 @@ class FrameSplitter:
 
 def request_problem(request: ClientMessage) -> str:
     """Which limit a request breaks (L3), or what in it cannot be a name (V1); empty if nothing."""
-    if isinstance(request, (DeleteStreamRequest, ElectLeaderRequest, StreamInfoRequest)):
+    if isinstance(request, (AlterStreamRequest, DeleteStreamRequest, ElectLeaderRequest, StreamInfoRequest)):
         if request.name or not isinstance(request, StreamInfoRequest):
             return intake.name_problem(request.name)
     elif isinstance(request, ReadRequest):

@@ -44,6 +44,7 @@ from liftlog.messages import (
     ClusterStatusReply,
     DoneReply,
     ErrorReply,
+    StreamChanges,
     StreamInfo,
     StreamInfoReply,
 )
@@ -208,6 +209,19 @@ class Client:
                     raise
 
         await self._insist(attempt, timeout_ms)
+
+    async def alter_stream(self, name: str, changes: StreamChanges, timeout_ms: int = 0) -> str:
+        """Change the configuration of the stream that bears `name` now (R19). Returns what has changed, in
+        words. Raises RequestFailed, with code "invalid" for what cannot be altered so.
+        """
+        body: dict[str, object] = {"name": name, "changes": changes.named}
+
+        async def attempt(deadline: float) -> str:
+            if "id" not in body:
+                body["id"] = (await self._stream(name, deadline)).id
+            return (await self._ask("STREAM.ALTER", body, DoneReply, deadline)).detail
+
+        return await self._insist(attempt, timeout_ms)
 
     async def purge(self, name: str, partition: int, before: int, timeout_ms: int = 0) -> None:
         """Remove every record below the offset `before`, which may be at most the end of what is committed.

@@ -81,11 +81,12 @@ class Reader:
         return reply.offset
 
     def mind_deletions(self) -> None:
-        """From here on this reader keeps what it sees of a compacted stream, so it must miss no deletion.
+        """From here on this reader keeps what it sees, so it must miss no deletion.
 
         For readers from the front. `fetch` raises RequestFailed with code ERR_COMPACTED if it might (C4).
+        A stream that is not compacted drops none, but may be altered while it is read (R19).
         """
-        self._minds_deletions = self._stream.config.compact
+        self._minds_deletions = True
         self._seen_dropped = -1
 
     async def fetch(self, offset: int, *, max_bytes: int = 1024 * 1024, wait_ms: int = 500) -> list[Record]:

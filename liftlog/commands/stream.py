@@ -1,9 +1,11 @@
-"""`liftlog stream`: create, list, inspect, purge, remove; and `elect`, the explicit election (R14, R16)."""
+"""`liftlog stream`: create, list, inspect, alter, purge, remove; `elect`, the explicit election (R16)."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+
+from msgspec import UNSET
 
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed
@@ -21,12 +23,12 @@ from liftlog.commands.common import (
     run,
     size_bytes,
 )
-from liftlog.messages import ERR_NOT_FOUND, StreamInfo, StreamInfoReply
-from liftlog.types import StreamConfig
+from liftlog.messages import ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
+from liftlog.types import LiftlogError, StreamConfig
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    group = subparsers.add_parser("stream", help="create, list, inspect, purge and remove streams")
+    group = subparsers.add_parser("stream", help="create, list, inspect, alter, purge and remove streams")
     actions = group.add_subparsers(dest="action", required=True)
     create = actions.add_parser("create", help="attach a named, replicated log to a NATS subject")
     create.add_argument("name", metavar="NAME")
@@ -65,6 +67,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_node_options(info)
     info.set_defaults(run=lambda args: run(_info(args)))
+    alter = actions.add_parser("alter", help="change how long a stream keeps records, how it is written")
+    alter.add_argument("name", metavar="NAME")
+    _add_alterable(alter)
+    _finish(alter, _alter)
     purge = actions.add_parser("purge", help="remove the records below an offset, for good")
     purge.add_argument("name", metavar="NAME")
     purge.add_argument("--partition", type=int, default=0, metavar="N")
@@ -143,6 +149,42 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_alterable(alter: argparse.ArgumentParser) -> None:
+    """What `StreamChanges` names; what is not given stays as it is."""
+
+    def option(name: str, kind: Callable[[str], object], metavar: str, text: str) -> None:
+        alter.add_argument(f"--{name}", type=kind, default=UNSET, metavar=metavar, help=text)
+
+    option("retention-ms", duration_ms, "MS", "drop segments whose records are all older; 0 = never")
+    option("retention-bytes", size_bytes, "BYTES", "drop old segments beyond this size; 0 = never")
+    option("retention-messages", int, "N", "drop old segments beyond so many messages; 0 = never")
+    alter.add_argument(
+        "--compact",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="keep the last record of every key from now on; cannot be switched off again",
+    )
+    option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
+    option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
+    option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
+    option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
+    option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
+    option("segment-records", int, "N", "greatest number of records in a segment; 0 = any")
+    option("codec", str, "CODEC", "compress batches from now on: none, zstd or lz4")
+    way = alter.add_mutually_exclusive_group()
+    way.add_argument(
+        "--read-only",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="refuse messages; what is there is kept and read as before",
+    )
+    way.add_argument(
+        "--read-write", dest="read_only", action="store_const", const=False, help="take messages again"
+    )
+
+
 def _finish(parser: argparse.ArgumentParser, action: object) -> None:
     add_client_options(parser)
     parser.set_defaults(run=lambda args: run(action(args)))  # type: ignore[operator]
@@ -174,6 +216,23 @@ async def _create(args: argparse.Namespace) -> int:
     else:
         print(f"created stream '{args.name}' on subject '{config.subject}'")
         _print_partitions(info)
+    return 0
+
+
+async def _alter(args: argparse.Namespace) -> int:
+    values = {name: getattr(args, name) for name in StreamChanges.__struct_fields__}
+    changes = StreamChanges(**values)
+    if not changes.named:
+        raise LiftlogError(
+            f"nothing to alter is given; what can be: {', '.join(StreamChanges.__struct_fields__)} "
+            "(see 'liftlog stream alter --help'); the rest is fixed when the stream is created"
+        )
+    async with await connect(args) as client:
+        detail = await client.alter_stream(args.name, changes)
+    if args.json:
+        print_json({"altered": args.name, "changes": changes.named, "detail": detail})
+    else:
+        print(f"stream '{args.name}': {detail}")
     return 0
 
 
@@ -216,6 +275,10 @@ async def _info(args: argparse.Namespace) -> int:
             f"publishers are {'' if config.ack_reply else 'not '}answered"
         )
         print(describe_log(config))
+        if config.read_only:
+            print("read-only: messages are refused; take them again with: liftlog stream alter --read-write")
+        if info.revision:
+            print(f"altered last by command {info.revision}")
         _print_partitions(info)
         print(how_old(told))
     return 0

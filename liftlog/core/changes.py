@@ -12,7 +12,9 @@ import msgspec
 from liftlog.core.barrier import Answer, Barrier
 from liftlog.core.context import Context
 from liftlog.core.describe import describe_stream, refused_creation, unknown_stream
+from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.commands import (
+    AlterStream,
     Command,
     CreateStream,
     DeleteStream,
@@ -33,12 +35,14 @@ from liftlog.messages import (
     ERR_OVERLOAD,
     ERR_STALE,
     ERR_TIMEOUT,
+    AlterStreamRequest,
     CreateStreamRequest,
     DeleteStreamRequest,
     DoneReply,
     ElectLeaderRequest,
     ErrorReply,
     SetVoterRequest,
+    StreamChanges,
     StreamInfoReply,
 )
 from liftlog.types import ClientRef
@@ -100,6 +104,27 @@ class Changes:
                 self._propose(waiting, DeleteStream(ctx.new_request(), stream.id, request.name))
 
         self._by_name(client, act)
+
+    def alter(self, client: ClientRef, request: AlterStreamRequest) -> None:
+        """R19: of the stream that bears the name now, as it is when that is known."""
+
+        def act(waiting: Waiting) -> None:
+            stream = self._resolve(waiting, request.name, request.id)
+            if stream is None:
+                return
+            problem = alteration_problem(stream.config, request.changes)
+            if not request.changes.named:
+                problem = f"nothing to alter; what can be: {', '.join(StreamChanges.__struct_fields__)}"
+            if problem:
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            else:
+                self._alter(waiting, stream, request.changes)
+
+        self._by_name(client, act)
+
+    def _alter(self, waiting: Waiting, stream: StreamState, changes: StreamChanges) -> None:
+        new, name = self._ctx.new_request(), stream.config.name
+        self._propose(waiting, AlterStream(new, stream.id, name, stream.revision, changes))
 
     def elect(self, client: ClientRef, request: ElectLeaderRequest) -> None:
         def act(waiting: Waiting) -> None:
@@ -238,6 +263,15 @@ class Changes:
         if isinstance(command, CreateStream):
             # A stream was deleted meanwhile, of this name or another: what is asked for is still wanted.
             self._create_when_registered(waiting, CreateStreamRequest(command.config))
+            return
+        if isinstance(command, AlterStream):
+            # Somebody else has altered the stream first, or deleted it. Nobody has seen what comes of both:
+            # the answer says what this alteration has changed.
+            stream = self._ctx.metadata.by_id.get(command.stream)
+            if stream is None:
+                self._clients.answer(waiting, unknown_stream(command.name))
+            else:
+                self._alter(waiting, stream, command.changes)
             return
         text = "the partition has changed since it was looked at; see 'liftlog stream info', and ask again"
         self._clients.answer(waiting, ErrorReply(ERR_STALE, text, False))

@@ -42,7 +42,7 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
 
 def describe_stream(records: Records, stream: StreamState) -> StreamInfo:
     partitions = [describe_partition(records.partitions[partition]) for partition in stream.partitions]
-    return StreamInfo(stream.id, stream.config, partitions)
+    return StreamInfo(stream.id, stream.config, partitions, stream.revision)
 
 
 def unknown_stream(name: str) -> ErrorReply:

@@ -125,6 +125,7 @@ GUARDS: dict[str, str] = {
     "M2.back": "a voter that is back loses its vote to a spare",
     "M2.stale-wish": "an operator's word about a vote overrules a later one that he has not seen",
     "M2.removed-leader": "a leader that is no member any more goes on",
+    "R19.stale": "an operator's alteration of a stream overrules a later one that he has not seen",
     "M3.repeat": "a command that was sent again takes effect again",
     "M3.late": "a command takes effect after its bound",
     "M3.stale-creation": "a delayed creation brings a deleted stream back",
@@ -194,6 +195,7 @@ REMOVABLE: tuple[str, ...] = (
     "M2.reachable",
     "M2.back",
     "M2.stale-wish",
+    "R19.stale",
     "C3.purge-above-hw",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""

@@ -25,6 +25,7 @@ from liftlog.messages import (
     ERR_NOT_FOUND,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
+    AlterStreamRequest,
     ClientReply,
     ClientRequest,
     ClusterStatusRequest,
@@ -83,6 +84,8 @@ class Requests:
                 self._purge(client, request)
             case CreateStreamRequest():
                 self._changes.create(client, request)
+            case AlterStreamRequest():
+                self._changes.alter(client, request)
             case DeleteStreamRequest():
                 self._changes.delete(client, request)
             case StreamInfoRequest():

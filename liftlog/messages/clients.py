@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, field
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
 
 from liftlog.messages.struct import Struct
 from liftlog.types import (
@@ -68,6 +69,41 @@ class OffsetReply(Struct):
 
 class CreateStreamRequest(Struct):
     config: StreamConfig
+
+
+class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """R19: new values of fields of a `StreamConfig`; what is not named stays as it is.
+
+    These fields, and no others, can be altered. What their values may be is judged with the configuration
+    that comes of it (`liftlog/core/metadata/alterations.py`).
+    """
+
+    retention_ms: Number | UnsetType = UNSET
+    retention_bytes: Number | UnsetType = UNSET
+    retention_messages: Number | UnsetType = UNSET
+    compact: bool | UnsetType = UNSET
+    min_compaction_lag_ms: Number | UnsetType = UNSET
+    dirty_ratio_percent: Number | UnsetType = UNSET
+    tombstone_retention_ms: Number | UnsetType = UNSET
+    segment_bytes: Number | UnsetType = UNSET
+    segment_ms: Number | UnsetType = UNSET
+    segment_records: Number | UnsetType = UNSET
+    codec: Word | UnsetType = UNSET
+    read_only: bool | UnsetType = UNSET
+
+    @property
+    def named(self) -> dict[str, int | str | bool]:
+        """The new values, by the names of their fields."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
+
+class AlterStreamRequest(Struct):
+    """R19: change the configuration of a stream that exists. `id`: as in `DeleteStreamRequest`."""
+
+    name: Line
+    changes: StreamChanges
+    id: Number = 0
 
 
 class DeleteStreamRequest(Struct):
@@ -159,6 +195,8 @@ class StreamInfo(Struct):
     id: int
     config: StreamConfig
     partitions: list[PartitionInfo]
+    revision: int = 0
+    """R19: index of the last alteration of the configuration; 0 = it is as it was created."""
 
 
 class StreamInfoReply(Struct):
@@ -280,6 +318,8 @@ ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
 """The last eight: what a message's headers ask for cannot be done here (L4)."""
+ERR_READ_ONLY = "read-only"
+"""R19: the stream takes no messages until an operator lets it."""
 ERR_NATS_REFUSES = "nats-refuses"
 """N1: NATS lets no replica subscribe."""
 ERR_COMPACTED = "compacted-past-start"
@@ -290,6 +330,7 @@ ClientMessage = (
     ReadRequest
     | OffsetRequest
     | CreateStreamRequest
+    | AlterStreamRequest
     | DeleteStreamRequest
     | PurgeRequest
     | StreamInfoRequest

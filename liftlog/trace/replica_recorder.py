@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.commands import (
+    AlterStream,
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -311,7 +312,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, SetVoter | PromoteSpare):
+        if isinstance(command, AlterStream | PromoteSpare | SetVoter):
             return []
         return [command.partition]
 

@@ -157,8 +157,21 @@ def test_C4_a_reader_from_the_front_repeats_the_first_answers_mark_and_hears_whe
     assert run(offsets(server.reader())) == [0, 1, 2, 3], "it has begun again"
 
 
-def test_C4_readers_in_the_middle_and_of_other_streams_do_not_mind() -> None:
-    for compact, start in ((True, 1), (False, 0)):
-        server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)], compact=compact)
-        assert run(offsets(server.reader(), start)) == list(range(start, 4))
-        assert {request.seen_dropped for request in server.requests} == {-1}
+def test_C4_readers_in_the_middle_do_not_mind() -> None:
+    server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)])
+    assert run(offsets(server.reader(), 1)) == [1, 2, 3]
+    assert {request.seen_dropped for request in server.requests} == {-1}
+
+
+def test_C4_a_reader_from_the_front_minds_deletions_of_a_stream_that_is_compacted_only_later() -> None:
+    """R19: whether a stream is compacted may be altered after the reader was opened."""
+    server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)], compact=False)
+
+    async def slow() -> None:
+        async for found in server.reader().records(EARLIEST):
+            if found.offset == 1:
+                server.dropped_below = 3
+
+    with pytest.raises(RequestFailed, match="compacted past your start, restart"):
+        run(slow())
+    assert [request.seen_dropped for request in server.requests] == [-1, 0, 0]

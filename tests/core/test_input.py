@@ -10,6 +10,7 @@ import pytest
 from liftlog.api import wire
 from liftlog.api.handshake import PEER, Answerer, HandshakeError, Party
 from liftlog.core.metadata.commands import (
+    AlterStream,
     ChangeIsr,
     CreateStream,
     DeleteStream,
@@ -40,6 +41,7 @@ from liftlog.messages import (
     Received,
     SaveHardState,
     Send,
+    StreamChanges,
     VoteReply,
     VoteRequest,
     intake,
@@ -290,6 +292,7 @@ SOME = RequestId(1, 1, 1000)
         CreateStream(SOME, StreamConfig("a", "b", partitions=STREAMS_MAX), 1000),
         CreateStream(SOME, StreamConfig("no name", "b"), 1000),
         DeleteStream(SOME, NUMBER_MAX, "\x00"),
+        AlterStream(SOME, NUMBER_MAX, "\x00", 0, StreamChanges(read_only=True)),
         ElectLeader(SOME, PartitionId(NUMBER_MAX, 1023), 1, 65535, True),
     ],
 )

@@ -16,7 +16,7 @@ RAFT = ROOT / "liftlog" / "core" / "raft"
 
 RULES = [
     *("I1", "I2"),
-    *(f"R{number}" for number in range(1, 19)),
+    *(f"R{number}" for number in range(1, 20)),
     *(f"N{number}" for number in range(1, 10)),
     *(f"M{number}" for number in range(1, 5)),
     *(f"D{number}" for number in range(1, 6)),

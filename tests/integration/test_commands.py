@@ -86,6 +86,27 @@ def test_create_publish_read_and_remove(environment: dict[str, str]) -> None:
     assert ask_json(environment, "stream", "ls") == [[]]
 
 
+def test_r19_a_stream_is_altered_while_it_is_used(environment: dict[str, str]) -> None:
+    ask(environment, "stream", "create", "ledger", "ledger.>")
+    ask(environment, "pub", "ledger.a", "one")
+    told = ask(environment, "stream", "alter", "ledger", "--retention-ms", "7d", "--read-only")
+    assert told == "stream 'ledger': retention_ms 0 -> 604800000, read_only false -> true\n"
+    code, output, error = liftlog("pub", "ledger.a", "two", environment=environment)
+    assert code == 2 and "read-only" in output + error
+    shown = ask(environment, "stream", "info", "ledger", "--linearizable")
+    assert "retention_ms 604800000" in shown and "read-only: messages are refused" in shown
+    assert re.search(r"^altered last by command \d+$", shown, re.M)
+    assert ask(environment, "sub", "ledger", "--from", "earliest", "--raw") == "one\n"
+    assert "read_only true -> false" in ask(environment, "stream", "alter", "ledger", "--read-write")
+    ask(environment, "pub", "ledger.a", "three")
+    assert ask(environment, "sub", "ledger", "--from", "earliest", "--raw") == "one\nthree\n"
+    code, _, error = liftlog("stream", "alter", "ledger", environment=environment)
+    assert code == 2 and "nothing to alter is given; what can be: retention_ms" in error
+    code, _, error = liftlog("stream", "alter", "ledger", "--segment-bytes", "1", environment=environment)
+    assert code == 2 and "segment_bytes = 1 is not accepted" in error
+    ask(environment, "stream", "rm", "ledger")
+
+
 def test_a_file_is_one_message_byte_for_byte(environment: dict[str, str], tmp_path: Path) -> None:
     content = bytes(range(256)) * 10
     path = tmp_path / "bytes"

@@ -499,6 +499,8 @@ def test_every_evaluation_is_counted() -> None:
         "AtomicStateFiles",
         "CommandAsMeant",
         "CommandOnce",
+        "OnlyAsAltered",
+        "ReadOnlyRefused",
         "FencedInTime",
         "ReadsBounded",
         "HeadersHeeded",

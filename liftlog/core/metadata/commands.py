@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from liftlog.messages import Struct, intake
+from liftlog.messages import StreamChanges, Struct, intake
 from liftlog.types import (
     NO_NODE,
     Handle,
@@ -128,6 +128,18 @@ class DeleteStream(Struct):
     request: RequestId
     stream: Number
     name: Line
+
+
+class AlterStream(Struct):
+    """R19: compare-and-set on the stream's `revision`, the index of the last alteration that its author had
+    read, so that nobody undoes what he has not seen. `name`: for people.
+    """
+
+    request: RequestId
+    stream: Number
+    name: Line
+    revision: Number
+    changes: StreamChanges
 
 
 class ChangeIsr(Struct):
@@ -265,6 +277,7 @@ Command = (
     | LeaveNode
     | CreateStream
     | DeleteStream
+    | AlterStream
     | ChangeIsr
     | ReplicaFailed
     | ReportLeader

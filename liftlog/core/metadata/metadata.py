@@ -14,8 +14,10 @@ ends), M3 (idempotence).
 from __future__ import annotations
 
 from liftlog.core.guards import Guards
+from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
+    AlterStream,
     ChangeIsr,
     Command,
     ConfirmNode,
@@ -148,6 +150,8 @@ class Metadata(Records):
                 return self._create(index, command)
             case DeleteStream():
                 return self._delete(command)
+            case AlterStream():
+                return self._alter(index, command)
             case ChangeIsr():
                 return self._partitions.change_isr(command)
             case ReplicaFailed():
@@ -317,3 +321,19 @@ class Metadata(Records):
             return CommandResult(ERR_NOT_FOUND, f"stream {command.name!r} was deleted meanwhile")
         self.remove_stream(stream)
         return CommandResult(stream=stream.id)
+
+    def _alter(self, index: int, command: AlterStream) -> CommandResult:
+        """R19: what changes nothing is an alteration too: what was on its way before it comes too late."""
+        stream = self.by_id.get(command.stream)
+        if stream is None:
+            return CommandResult(ERR_NOT_FOUND, f"stream {command.name!r} was deleted meanwhile")
+        seen = command.revision == stream.revision or self._mutants.alteration_blind
+        if not self._decides(("R19.stale", seen)):
+            return STALE
+        problem = alteration_problem(stream.config, command.changes)
+        if problem:
+            self._count("R19.refused")
+            return CommandResult(ERR_INVALID, problem)
+        config = altered(stream.config, command.changes)
+        self.alter_stream(replaced(stream, config=config, revision=index))
+        return CommandResult(detail=describe_alteration(stream.config, config), stream=stream.id)

@@ -9,7 +9,8 @@ Every record comes in through `Records`, where what holds for all times is check
 whose place it stands. A violation means that the metadata itself is in doubt: the process stops.
 
     node         incarnations rise, the state begins at an index that was applied, what is confirmed was given
-    stream       its id is the index of its creation, and no other stream has its name
+    stream       its id is the index of its creation, and no other stream has its name; an alteration leaves
+                 id, name and partitions as they are, and is one of the command just applied (R19)
     partition    its replicas stay; the ISR is of them, and who is eligible is not in it; who leads is in the
                  ISR (R12); an epoch has one leader (R1), and epochs rise one by one, each beginning at the
                  index that was just applied; every change of who leads or is in sync is a higher version (R9)
@@ -168,6 +169,8 @@ class StreamState(msgspec.Struct, frozen=True):
     id: int
     config: StreamConfig
     partitions: tuple[PartitionId, ...]
+    revision: int = 0
+    """R19: index of the last command that has altered the configuration."""
 
 
 class CommandResult(msgspec.Struct, frozen=True):
@@ -242,6 +245,8 @@ class Records:
         forward = applied > self.applied or backward
         invariant(forward, f"metadata applied {self.applied}, then a snapshot of {applied}")
         before, self.partitions = self.partitions, partitions
+        configs = {stream.id: stream.config for stream in self.streams.values()}
+        altered = {stream.id for stream in streams.values() if configs.get(stream.id) != stream.config}
         moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
         self.applied, self.deleted_at = applied, deleted_at
         self.nodes, self.streams, self.loads = nodes, streams, loads
@@ -251,7 +256,8 @@ class Records:
                 self.changed[partition] = None
         for partition, record in partitions.items():
             # A record may be as it was although one of its nodes runs anew: its leader has to hear of that.
-            if before.get(partition) != record or any(number in record.replicas for number in moved):
+            moves = any(number in record.replicas for number in moved)
+            if before.get(partition) != record or moves or partition.stream in altered:
                 self.changed[partition] = None
 
     @property
@@ -277,6 +283,16 @@ class Records:
         invariant(stream.id == self.applied, f"stream {stream.id} is created at {self.applied}")
         invariant(stream.config.name not in self.streams, f"stream {stream.config.name!r} exists")
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
+
+    def alter_stream(self, stream: StreamState) -> None:
+        """R19: another configuration of a stream that exists. Its replicas are told."""
+        before = self.by_id[stream.id]
+        same = (stream.config.name, stream.partitions) == (before.config.name, before.partitions)
+        invariant(same, f"stream {stream.id} becomes another one")
+        invariant(stream.revision == self.applied, f"stream {stream.id} is not altered now")
+        self.streams[stream.config.name] = self.by_id[stream.id] = stream
+        for partition in stream.partitions:
+            self.changed[partition] = None
 
     def remove_stream(self, stream: StreamState) -> None:
         del self.streams[stream.config.name]

@@ -17,6 +17,7 @@ from liftlog.core.replica.state import LogState
 from liftlog.headers import Wishes
 from liftlog.messages import (
     ERR_OVERLOAD,
+    ERR_READ_ONLY,
     ERR_TOO_FEW_INSYNC,
     AckPublishes,
     Drain,
@@ -33,6 +34,9 @@ REFUSED_TURN_MS = 60_000
 """N5: for so long a leader that NATS refuses goes on trying when all the others were refused as well."""
 RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
+
+
+READ_ONLY = "the stream is read-only; an operator lets it be written with: stream alter --read-write"
 
 
 class Inflight:
@@ -201,7 +205,11 @@ class Leader:
             if ctx.fenced:
                 ctx.mark("N2.fenced-publish")
             return False
-        messages = event.messages
+        messages, config = event.messages, log.config
+        if config is not None and config.read_only:
+            self._refuse(messages, ERR_READ_ONLY, READ_ONLY)
+            ctx.mark("R19.read-only")
+            return False
         if len(record.isr) < record.min_insync:
             ctx.mark("N4.too-few")
             messages = self._refuse(
@@ -220,7 +228,6 @@ class Leader:
             messages, wishes = self._heed(messages, wishes)
         if not messages:
             return False
-        config = log.config
         batches = sequence(
             partition=log.id,
             base_offset=log.leo,

@@ -66,6 +66,8 @@ REQUIRED_MARKS = (
     "R17.removal",
     "R18.forgotten",
     "R18.probation",
+    "R19.read-only",
+    "R19.stale",
     "R13.below-minimum",
     "R13.elected",
     "R13.eligible",

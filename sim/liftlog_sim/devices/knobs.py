@@ -99,6 +99,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     inspect_interval_us: int = 2 * SECOND
     """How often somebody asks what streams there are; 0 = never."""
     admin_to_controller: float = 0.3
+    alter_interval_us: int = 0
+    """How often an operator alters a stream (R19); 0 = never."""
     voter_share: float = 0.0
     """How much of what the operator asks for is that a node shall vote, or not (M2)."""
     """Share of administrative requests that go to a node which believes to be controller."""

@@ -41,6 +41,12 @@ def _changes(fields: Fields) -> str:
     return f"only {fields['isr']} stay in {where}"
 
 
+def _alters(fields: Fields) -> str:
+    changes = ", ".join(f"{name} {value}" for name, value in fields["changes"][1].items())
+    asked = f"asked for as of index {fields['revision']}"
+    return f"the stream {fields['name']} (number {fields['stream']}) gets {changes} ({asked})"
+
+
 def _ready(fields: Fields) -> str:
     if fields["refusal"]:
         return f"NATS refuses the leader of {_name(fields)} its subscription"
@@ -56,6 +62,7 @@ _SAY: dict[str, Callable[[Fields], str]] = {
         f"the stream {f['config'][1]['name']} is created (asked for as of index {f['as_of']})"
     ),
     "DeleteStream": lambda f: f"the stream {f['name']} (number {f['stream']}) is deleted",
+    "AlterStream": _alters,
     "ChangeIsr": _changes,
     "ReplicaFailed": lambda f: f"the copy of {_name(f)} on node {f['node']} has failed at {f['leo']}",
     "ReportLeader": lambda f: f"node {f['reporter']} misses the leader of {_name(f)} in epoch {f['epoch']}",

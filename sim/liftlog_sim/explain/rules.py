@@ -81,6 +81,8 @@ RULES: dict[str, tuple[str, str]] = {
         "A metadata command may reach the log late and more than once; it takes effect at most once, on what its author meant, and all nodes judge that alike from the log alone.",  # noqa: E501
     ),
     "CommandAsMeant": ("M3", "A client's command is proposed while its client waits, and no longer;"),
+    "OnlyAsAltered": ("R19", "a configuration changes by one command of the group"),
+    "ReadOnlyRefused": ("R19", "A leader takes no message of a read-only stream"),
     "ElectionSafety": ("M1", "votes and terms synced before they are answered"),
     "RaftLogMatching": ("M1", "log matching, acknowledgement after the sync"),
     "LeaderCompleteness": ("M1", _M1),

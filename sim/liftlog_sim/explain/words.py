@@ -393,6 +393,9 @@ class Narrator:
                 what = request["config"][1]["name"]
             verb = {"C": "create", "D": "delete", "P": "purge", "E": "elect a leader of"}[name[0]]
             self._say(3, GROUP, f"is asked by a client to {verb} {what}")
+        elif name == "AlterStreamRequest":
+            changes = ", ".join(f"{field} {value}" for field, value in request["changes"][1].items())
+            self._say(3, GROUP, f"is asked by a client to give {request['name']} {changes}")
         elif name == "StreamInfoRequest":
             self._say(2, GROUP, "is asked by a client what streams there are")
         elif name == "SetVoterRequest":

@@ -30,6 +30,7 @@ from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.api.tags import FrameOpener, FrameSealer
 from liftlog.messages import (
+    AlterStreamRequest,
     ClientMessage,
     ClientRequest,
     ClusterStatusRequest,
@@ -43,6 +44,7 @@ from liftlog.messages import (
     ReadRequest,
     Received,
     SetVoterRequest,
+    StreamChanges,
     StreamInfoRequest,
     TransferControllerRequest,
     intake,
@@ -296,6 +298,7 @@ class Liars:
             SetVoterRequest(lies.node(1, draws), True),
             PurgeRequest(partition, lies.number(0, draws)),
             DeleteStreamRequest(f"{name}-"),
+            AlterStreamRequest(f"{name}-", StreamChanges(segment_bytes=lies.number(0, draws))),
             CreateStreamRequest(StreamConfig(f" {name}", "s0.in", lies.number(0, draws))),
         )
         return draws.choice(asked)
@@ -303,7 +306,7 @@ class Liars:
     def _harmless(self, request: ClientMessage) -> bool:
         """Whether it changes nothing that the world counts on: deleting is every client's right."""
         match request:
-            case DeleteStreamRequest():
+            case DeleteStreamRequest() | AlterStreamRequest():
                 return all(stream.name != request.name for stream in self._cluster.knobs.streams)
             case PurgeRequest():
                 return request.before == 0 or request.before > 1 << 32
@@ -323,6 +326,8 @@ def _as_json(request: ClientMessage) -> tuple[str, object]:
     match request:
         case DeleteStreamRequest():
             return "STREAM.DELETE", body
+        case AlterStreamRequest():
+            return "STREAM.ALTER", {**body, "changes": request.changes.named}
         case PurgeRequest():
             return "STREAM.PURGE", body
         case StreamInfoRequest():

@@ -77,8 +77,15 @@ class Drawer:
 
     def _struct(self, info: inspect.StructType) -> Draw:
         cls = info.cls
-        fields = [(field.name, self._of(field.type)) for field in info.fields]
-        return lambda draws: cls(**{name: draw(draws) for name, draw in fields})
+        fields = [(field.name, self._of(field.type)) for field in info.fields if not _left_out(field)]
+        others = [(field.name, self._of(field.type)) for field in info.fields if _left_out(field)]
+
+        def draw(draws: Draws) -> Any:
+            values = {name: draw(draws) for name, draw in fields}
+            named = [(name, draw) for name, draw in others if draws.random() < 0.3]
+            return cls(**values, **{name: draw(draws) for name, draw in named})
+
+        return draw
 
     def _int(self, info: inspect.IntType) -> Draw:
         least = info.ge if info.ge is not None else -NUMBER_MAX
@@ -98,6 +105,12 @@ class Drawer:
         payloads = (*self._payloads, junk)
         return lambda draws: draws.choice(payloads)(draws)
 
+
+
+def _left_out(field: inspect.Field) -> bool:
+    """Whether a field may be unset, which is no value that could be drawn."""
+    no_default = field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+    return not field.required and no_default
 
 
 def encoded(drawer: Drawer) -> Draw:

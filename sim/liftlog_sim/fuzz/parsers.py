@@ -206,6 +206,7 @@ def _api(data: bytes) -> None:
 def _good_api(draws: Draws) -> bytes:
     bodies = {
         "STREAM.CREATE": {"name": "orders", "subject": "orders.>", "partitions": 3, "ack_reply": True},
+        "STREAM.ALTER": {"name": "orders", "changes": {"retention_ms": 7, "read_only": True}},
         "STREAM.INFO": {"name": "orders"},
         "STREAM.DELETE": {"name": "orders"},
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},

@@ -160,6 +160,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a leader is ready as soon as it has asked NATS for its subscription"),
     ("creation_never_stale", "M3", "commands",
      "a creation that comes after a deletion of which its author knew nothing takes effect"),
+    ("alteration_blind", "R19", "commands",
+     "an alteration takes effect although its author knew nothing of a later one"),
     ("fetch_reads_unbounded", "L3", "disk compaction mixed",
      "each repeated fetch of a follower is another read of a slow disk"),
     ("commit_below_minimum", "R2", "disk shrinking",

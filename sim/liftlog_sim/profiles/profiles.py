@@ -154,6 +154,7 @@ def _mixed(draws: Draws) -> Knobs:
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
     knobs = base_knobs(
         draws,
+        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         faults=faults,
         fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
         fault_duration_us=draws.choice((1, 3, 6)) * SECOND,
@@ -227,6 +228,7 @@ def _partitions(draws: Draws) -> Knobs:
     """The network falls apart in every shape, and NATS with it."""
     return base_knobs(
         draws,
+        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         faults=(
             ("partition", 4),
             ("isolate", 3),
@@ -253,6 +255,7 @@ def _elections(draws: Draws) -> Knobs:
     """
     return base_knobs(
         draws,
+        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         nodes=draws.choice((3, 3, 3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
         faults=(
@@ -413,6 +416,7 @@ def _commands(draws: Draws) -> Knobs:
         admin_patience_us=draws.choice((500, 2000, 8000)) * MILLISECOND,
         hunt_failed=draws.choice((0.0, 0.7)),
         admin_to_controller=draws.choice((0.0, 0.3)),
+        alter_interval_us=draws.part("alter").choice((200, 600)) * MILLISECOND,
     )
 
 
@@ -423,6 +427,7 @@ def _snapshots(draws: Draws) -> Knobs:
     """
     return base_knobs(
         draws,
+        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         nodes=draws.choice((3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
         names=draws.choice((2, 3)),

@@ -22,7 +22,7 @@ import msgspec
 
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.raft.members import decode_members, is_change
-from liftlog.messages import Effect, Event, Forward, intake
+from liftlog.messages import Effect, Event, Forward, StreamChanges, intake
 from liftlog.types import Batch, Entry, FileSpan
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.world import World
@@ -117,6 +117,8 @@ def plain(value: Any) -> Any:
         name = COMMANDS[type(value)]
         fields = {each: plain(getattr(value, each)) for each in value.__struct_fields__}
         return [type(value).__name__, {**fields, name: _command(getattr(value, name))}]
+    if isinstance(value, StreamChanges):
+        return [type(value).__name__, value.named]
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         return [type(value).__name__, fields]

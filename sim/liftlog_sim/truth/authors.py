@@ -1,14 +1,15 @@
-"""Who asked the metadata group for what, and what came of it. CommandOnce, CommandAsMeant (M3, I1).
+"""Who asked the metadata group for what, and what came of it (M3, I1, R19).
 
 A command may be sent again and again, held back by the network, kept in the log of a leader that was cut off.
-Whatever a node does about that, two things must come out, and both are judged by what the first node that
+Whatever a node does about that, three things must come out, and all are judged by what the first node that
 applies an entry then shows, not by what commands say of themselves:
 
-- A command changes the metadata at most once, however often it is in the log.
+- A command changes the metadata at most once, however often it is in the log (CommandOnce).
+- An alteration makes of a stream's configuration what it names, and nothing else (OnlyAsAltered, R19).
 - What a client's command changes was there while its author waited for the answer: the stream that is
   deleted bore the name, a stream that is made anew was not deleted after he had gone, a partition was in the
   state in which he wanted another leader. And each request of a client accounts for one change. The vote that
-  a controller gives to a spare is that of a node which is gone.
+  a controller gives to a spare is that of a node which is gone (CommandAsMeant).
 
 An author may have gone without an answer: then what he asked for may happen later, to what he knew.
 """
@@ -17,7 +18,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from liftlog.core.metadata.commands import (
+    AlterStream,
     Command,
     CreateStream,
     DeleteStream,
@@ -30,6 +34,7 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import GONE
 from liftlog.messages import (
+    AlterStreamRequest,
     ClientMessage,
     CreateStreamRequest,
     DeleteStreamRequest,
@@ -37,7 +42,7 @@ from liftlog.messages import (
     RebalanceRequest,
     SetVoterRequest,
 )
-from liftlog.types import PartitionId
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.kernel import SECOND, Kernel
 from liftlog_sim.truth.invariants import Violation
 
@@ -80,6 +85,8 @@ class MetadataPicture(NamedTuple):
     """The metadata, as far as commands change it."""
 
     streams: dict[int, str]
+    altered: dict[int, tuple[int, StreamConfig]]
+    """Of each stream: its revision and its configuration."""
     partitions: dict[PartitionId, PartitionShape]
     nodes: dict[int, tuple[int, str, str]]
 
@@ -87,6 +94,7 @@ class MetadataPicture(NamedTuple):
 def picture_of(metadata: Metadata) -> MetadataPicture:
     return MetadataPicture(
         {stream.id: name for name, stream in metadata.streams.items()},
+        {stream.id: (stream.revision, stream.config) for stream in metadata.streams.values()},
         {
             partition.id: PartitionShape(
                 partition.version,
@@ -109,11 +117,12 @@ class Authors:
         self._kernel = kernel
         self._authors: dict[tuple[object, ...], list[Author]] = {}
         self._index = 0
-        self._picture = MetadataPicture({}, {}, {})
+        self._picture = MetadataPicture({}, {}, {}, {})
         self._effects: dict[tuple[object, ...], int] = {}
         """Which command has changed something, and at which index."""
         self._born_us: dict[int, int] = {}
         self._gone_us: dict[str, int] = {}
+        self._altered_us: dict[int, int] = {}
         self._since_us: dict[PartitionId, int] = {}
         """When the present version of each partition was first seen."""
         self._led_us: dict[PartitionId, int] = {}
@@ -125,6 +134,8 @@ class Authors:
         match request:
             case CreateStreamRequest():
                 wanted: tuple[object, ...] = ("create", request.config.name)
+            case AlterStreamRequest():
+                wanted = ("alter", request.name, *sorted(request.changes.named.items()))
             case DeleteStreamRequest():
                 wanted = ("delete", request.name)
             case ElectLeaderRequest():
@@ -176,11 +187,19 @@ class Authors:
     def _as_meant(
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
     ) -> None:
+        self._only_as_altered(index, command, before, after)
         if isinstance(command, PromoteSpare):
             self._spared(index, command, before)
-        if not isinstance(command, CreateStream | DeleteStream | ElectLeader | Rebalance | SetVoter):
+        if not isinstance(
+            command, CreateStream | DeleteStream | AlterStream | ElectLeader | Rebalance | SetVoter
+        ):
             return
         self._checks["CommandAsMeant"] += 1
+        if isinstance(command, AlterStream):
+            asked = ("alter", command.name, *sorted(command.changes.named.items()))
+            since_us = self._altered_us.get(command.stream, self._born_us[command.stream])
+            self._account(index, asked, since_us, f"alters stream {command.stream}")
+            return
         if isinstance(command, SetVoter):
             self._account(index, ("vote", command.node, command.votes), 0, f"sets node {command.node}'s vote")
             return
@@ -215,6 +234,26 @@ class Authors:
                 f"index {index} gives node {command.spare} the vote of node {command.node}, which is {state}",
             )
 
+    def _only_as_altered(
+        self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
+    ) -> None:
+        """R19: a configuration is what it was, with what its alteration names, and nothing else."""
+        for stream, (revision, config) in before.altered.items():
+            now = after.altered.get(stream)
+            if now is None:
+                continue
+            self._checks["OnlyAsAltered"] += 1
+            expected, at = msgspec.structs.asdict(config), revision
+            if isinstance(command, AlterStream) and command.stream == stream:
+                expected |= command.changes.named
+                at = index
+            if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):
+                raise Violation(
+                    "OnlyAsAltered",
+                    f"index {index} makes the configuration of stream {stream} {now[1]}, at {now[0]}; it was "
+                    f"{config}, and {type(command).__name__} asks for {expected}, at {at}",
+                )
+
     def _account(self, index: int, wanted: tuple[object, ...], since_us: int, what: str) -> None:
         """One who wanted that must have waited at `since_us` or later, when what is changed was there."""
         authors = self._authors.get(wanted, [])
@@ -234,6 +273,9 @@ class Authors:
         for stream, name in before.streams.items():
             if stream not in after.streams:
                 self._gone_us[name] = now_us
+        for stream, (revision, _) in after.altered.items():
+            if stream in before.altered and before.altered[stream][0] != revision:
+                self._altered_us[stream] = now_us
         for partition, shape in after.partitions.items():
             known = before.partitions.get(partition)
             if known is None or known.version != shape.version:

@@ -41,6 +41,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     CommandOnce          a metadata command takes effect at most once (M3)
     CommandAsMeant       what a client's command changes was there while its author waited (I1, M3), a spare
                          gets the vote of who is gone (M2); both are judged in `truth/authors.py`
+    OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
+    ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
     LeaderCompleteness   a new Raft leader has every committed entry (M1)
@@ -98,6 +100,8 @@ STEP_INVARIANTS = (
     "ReadsBounded",
     "CommandOnce",
     "CommandAsMeant",
+    "OnlyAsAltered",
+    "ReadOnlyRefused",
     "ElectionSafety",
     "RaftLogMatching",
     "LeaderCompleteness",

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from liftlog.messages import (
+    AlterStreamRequest,
     CreateStreamRequest,
     DeleteStreamRequest,
     ElectLeaderRequest,
@@ -44,6 +45,7 @@ BETWEEN = " | "
 GROUP_OPERATIONS: dict[type[Any], str] = {
     CreateStreamRequest: "create",
     DeleteStreamRequest: "delete",
+    AlterStreamRequest: "alter",
     ElectLeaderRequest: "elect",
     RebalanceRequest: "rebalance",
     SetVoterRequest: "vote",

@@ -74,6 +74,7 @@ from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, 
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
+from liftlog_sim.watching.writing import may_be_written
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -609,6 +610,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
+        self.checks.counts["ReadOnlyRefused"] += may_be_written(machine, log)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")

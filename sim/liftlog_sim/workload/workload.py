@@ -35,6 +35,7 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.operations import ClientOperation
@@ -69,6 +70,7 @@ class Workload:
         self._joining: list[Callable[[], None]] = []
         self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
+        self._alterer = Alterer(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
 
     def start(self) -> None:
@@ -115,6 +117,7 @@ class Workload:
         for reader in self._readers:
             reader.start()
         self._admin.start()
+        self._alterer.start()
         self._inspector.start()
         for start in self._joining:
             start()

@@ -1,0 +1,78 @@
+"""R19 in the simulator: what is judged of alterations, and how they are told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.alterations import altered
+from liftlog.core.metadata.commands import AlterStream, ConfirmNode, CreateStream, RegisterNode, RequestId
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.messages import AlterStreamRequest, ClientRequest, CreateStreamRequest, StreamChanges
+from liftlog.types import ClientRef, StreamConfig
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.runs.trace import plain
+from liftlog_sim.truth.authors import Authors
+
+CHANGES = StreamChanges(segment_ms=3, read_only=True)
+
+
+def request(number: int) -> RequestId:
+    return RequestId(1, number, 1000)
+
+
+class Group:
+    """A metadata group with one stream, and those who judge it."""
+
+    def __init__(self) -> None:
+        self.metadata = Metadata(Guards())
+        self.authors = Authors({"CommandOnce": 0, "CommandAsMeant": 0, "OnlyAsAltered": 0}, Kernel())
+        self.authors.asks(CreateStreamRequest(StreamConfig("a", "a", 1, 1)))
+        self.commit(RegisterNode(request(1), 1, 0, "disk", 0, 1, "", []))
+        self.commit(ConfirmNode(request(2), 1, 1, 1))
+        self.commit(CreateStream(request(3), StreamConfig("a", "a", 1, 1), 0))
+
+    def commit(self, command: RegisterNode | ConfirmNode | CreateStream | AlterStream) -> None:
+        index = self.metadata.applied + 1
+        self.metadata.apply(index, command)
+        self.authors.applied(index, command, self.metadata)
+
+    def alteration(self, number: int) -> AlterStream:
+        stream = self.metadata.streams["a"]
+        return AlterStream(request(number), stream.id, "a", stream.revision, CHANGES)
+
+
+def test_an_alteration_that_somebody_asked_for_is_meant() -> None:
+    group = Group()
+    group.authors.asks(AlterStreamRequest("a", CHANGES))
+    group.commit(group.alteration(4))
+    assert group.authors.violation is None
+
+
+def test_an_alteration_that_nobody_asked_for_is_found() -> None:
+    group = Group()
+    group.authors.asks(AlterStreamRequest("a", StreamChanges(segment_ms=4)))
+    group.commit(group.alteration(4))
+    assert str(group.authors.violation).startswith("CommandAsMeant")
+
+
+@pytest.mark.parametrize("more", [StreamChanges(codec="lz4"), StreamChanges(read_only=False)])
+def test_an_alteration_that_changes_something_else_is_found(more: StreamChanges) -> None:
+    group = Group()
+    group.authors.asks(AlterStreamRequest("a", CHANGES))
+    command = group.alteration(4)
+    index = group.metadata.applied + 1
+    group.metadata.apply(index, command)
+    stream = group.metadata.streams["a"]
+    wrong = msgspec.structs.replace(stream, config=altered(stream.config, more))
+    group.metadata.alter_stream(wrong)
+    group.authors.applied(index, command, group.metadata)
+    assert str(group.authors.violation).startswith("OnlyAsAltered")
+
+
+def test_a_trace_names_only_what_is_altered() -> None:
+    """What is not named has no value that JSON knows."""
+    asked = ClientRequest(ClientRef(1), AlterStreamRequest("a", CHANGES))
+    shown = msgspec.json.decode(msgspec.json.encode(plain(asked)))
+    assert shown[1]["request"][1]["changes"] == ["StreamChanges", {"segment_ms": 3, "read_only": True}]
