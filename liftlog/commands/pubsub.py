@@ -127,6 +127,8 @@ async def why_not_stored(client: Client, subject: str) -> str:
     if not listening and view.controller:
         return "no stream listens on this subject; see 'liftlog stream ls' for streams and their subjects"
     name = listening[0] if listening else ""
+    if any(stream.config.name == name and stream.config.read_only for stream in view.streams):
+        return ""  # The refusal has said so.
     for problem in view.problems:
         if not view.controller or f"'{name}'" in problem:
             known = (

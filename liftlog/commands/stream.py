@@ -276,7 +276,8 @@ async def _info(args: argparse.Namespace) -> int:
         )
         print(describe_log(config))
         if config.read_only:
-            print("read-only: messages are refused; take them again with: liftlog stream alter --read-write")
+            again = f"liftlog stream alter {config.name} --read-write"
+            print(f"read-only: messages are refused; take them again with: {again}")
         if info.revision:
             print(f"altered last by command {info.revision}")
         _print_partitions(info)

@@ -36,7 +36,9 @@ RESIGN_AFTER_MS = 1000
 """N5: for so long a leader waits for NATS before it asks to be relieved."""
 
 
-READ_ONLY = "the stream is read-only; an operator lets it be written with: stream alter --read-write"
+def read_only(stream: str) -> str:
+    """R19: what a publisher is told."""
+    return f"stream '{stream}' is read-only; to write to it again: liftlog stream alter {stream} --read-write"
 
 
 class Inflight:
@@ -207,7 +209,7 @@ class Leader:
             return False
         messages, config = event.messages, log.config
         if config is not None and config.read_only:
-            self._refuse(messages, ERR_READ_ONLY, READ_ONLY)
+            self._refuse(messages, ERR_READ_ONLY, read_only(config.name))
             ctx.mark("R19.read-only")
             return False
         if len(record.isr) < record.min_insync:
