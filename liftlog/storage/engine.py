@@ -200,10 +200,13 @@ class StorageEngine:
         """(LEO, durable LEO) of every open log: for inspection."""
         return {log.id: (log.leo, log.durable_leo) for log in self._logs.values()}
 
+    def log_options(self) -> dict[PartitionId, LogOptions]:
+        """How every open log is written: for inspection."""
+        return {log.id: log.options for log in self._logs.values()}
+
     def log_bytes(self, log: PartitionId) -> int:
         """Bytes of a log's segments; 0 if it is not open. May be asked from another thread."""
-        found = self._logs.get(log)
-        return 0 if found is None else found.size_bytes
+        return 0 if (found := self._logs.get(log)) is None else found.size_bytes
 
     def _summary(self, log: Log) -> LogSummary:
         """What the core is told of a log. Raises LiftlogError if the disk does not let us find that out."""
@@ -456,8 +459,7 @@ class StorageEngine:
             return TimeFound(job.log, job.request, 0, str(error))
 
     def _configure(self, job: ConfigureLog) -> Event | None:
-        log = self._log(job.log)
-        if not isinstance(log, Failure):
+        if not isinstance(log := self._log(job.log), Failure):
             self._set_options(log, job.options)
         return None
 

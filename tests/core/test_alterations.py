@@ -277,3 +277,18 @@ def test_what_is_not_given_on_the_command_line_is_not_named() -> None:
     assert named("--read-write", "--retention-bytes", "1KiB") == {"read_only": False, "retention_bytes": 1024}
     with pytest.raises(SystemExit):
         parsed("--read-only", "--read-write")
+
+
+def test_r19_a_log_that_failed_when_it_was_altered_hears_of_it_when_it_is_rebuilt() -> None:
+    """Storage knows of the failure before the replica does, and takes no word about such a log any more."""
+    world = World()
+    partition = world.create()
+    node = next(number for number in (1, 2, 3) if number != world.leader(partition))
+    before = world.options[node, partition]
+    world.answer(1, AlterStreamRequest("orders", StreamChanges(segment_bytes=4096)))
+    assert world.run_until(lambda: world.options[node, partition].segment_bytes == 4096)
+    world.options[node, partition] = before
+    world.fail_sync(node, partition)
+    assert world.run_until(lambda: world.replica(node, partition).state != "ready")
+    assert world.run_until(lambda: world.replica(node, partition).state == "ready")
+    assert world.options[node, partition].segment_bytes == 4096

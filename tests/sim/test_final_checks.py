@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+import msgspec
 import pytest
 
 from liftlog.format import encode_records
+from liftlog.messages import ConfigureLog
 from liftlog.types import PartitionId, Record
 from liftlog_sim.devices.copies import segment_paths
 from liftlog_sim.devices.knobs import Knobs
@@ -48,6 +50,19 @@ def test_convergence_fails_when_a_replica_stays_behind() -> None:
     assert node is not None
     node.replicas[partition_of(world)].log.hw -= 1
     assert unhealed(world).startswith(f"node 2 has {partition_of(world)} up to")
+
+
+def test_convergence_fails_when_a_log_is_written_otherwise_than_configured() -> None:
+    """R19"""
+    world = whole_world(3)
+    engine = world.machines[2].engine
+    assert engine is not None
+    wanted = engine.log_options()[partition_of(world)]
+    other = msgspec.structs.replace(wanted, segment_bytes=wanted.segment_bytes + 1)
+    engine.write([ConfigureLog(partition_of(world), other)])
+    assert unhealed(world).startswith(f"node 2 writes {partition_of(world)} with")
+    engine.write([ConfigureLog(partition_of(world), wanted)])
+    assert unhealed(world) == ""
 
 
 def test_convergence_fails_when_the_cluster_cannot_heal() -> None:

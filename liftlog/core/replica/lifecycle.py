@@ -67,6 +67,7 @@ class Reopening:
         # One attempt at a time: a second rebuild would cut what was appended after the first.
         self.under_way = True
         self.ticks_left = ctx.ticks_of(REOPEN_MS)
+        log.reopening()
         ctx.effects.append(
             OpenLog(log.id, False, log.options)
             if log.never_opened

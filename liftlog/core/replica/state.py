@@ -175,6 +175,7 @@ class LogState:
         "log_start",
         "never_opened",
         "options",
+        "options_told",
         "pending",
         "refetched",
         "state",
@@ -214,6 +215,8 @@ class LogState:
         self.refetched: Refetched | None = None
         """D2: what storage is to put in the place of a damaged range."""
         self.options = LogOptions()
+        self.options_told = True
+        """R19: storage writes in this way, or will."""
         self.pending: deque[tuple[int, int]] = deque()
         """(ticket, LEO behind it) of each write that is not durable yet."""
         self.fetches = 0
@@ -326,11 +329,15 @@ class LogState:
         if config is not None:
             self.options = config.log_options
 
+    def reopening(self) -> None:
+        """R19: what storage was told of a log while it knew already that it had failed is lost."""
+        self.options_told = self.never_opened
+
     def configure(self) -> None:
-        """A log that was found at the start was opened before anybody knew its stream's options."""
+        """A log found at the start was opened before its options were known; and they may be altered."""
         config = self.config
-        if config is not None and config.log_options != self.options:
-            self.options = config.log_options
+        if config is not None and (config.log_options != self.options or not self.options_told):
+            self.options, self.options_told = config.log_options, True
             self.ctx.effects.append(ConfigureLog(self.id, self.options))
 
     def opened(self, summary: LogSummary) -> None:

@@ -110,12 +110,18 @@ def draw_knobs(
     if (profile or drawn) not in QUIET_PROFILES:
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
+        changes["alter_interval_us"] = knobs.alter_interval_us or _alter_interval_us(seed)
     if (profile or drawn) == DISK_GROUP:
         changes["index_decay_us"] = index_decay_us(seed)
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
     return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
+
+
+def _alter_interval_us(seed: int) -> int:
+    """In half of all worlds an operator alters streams, now and then or all the time (R19)."""
+    return Draws(seed, "alter").choice((0, 0, 1, 6)) * SECOND
 
 
 def _read_limits(draws: Draws) -> dict[str, int]:
@@ -154,7 +160,6 @@ def _mixed(draws: Draws) -> Knobs:
     faults = tuple((kind, draws.random()) for kind in kinds if draws.random() < 0.5)
     knobs = base_knobs(
         draws,
-        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         faults=faults,
         fault_interval_us=draws.choice((1, 2, 4)) * SECOND,
         fault_duration_us=draws.choice((1, 3, 6)) * SECOND,
@@ -228,7 +233,6 @@ def _partitions(draws: Draws) -> Knobs:
     """The network falls apart in every shape, and NATS with it."""
     return base_knobs(
         draws,
-        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         faults=(
             ("partition", 4),
             ("isolate", 3),
@@ -255,7 +259,6 @@ def _elections(draws: Draws) -> Knobs:
     """
     return base_knobs(
         draws,
-        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         nodes=draws.choice((3, 3, 3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
         faults=(
@@ -427,7 +430,6 @@ def _snapshots(draws: Draws) -> Knobs:
     """
     return base_knobs(
         draws,
-        alter_interval_us=draws.part("alter").choice((0, 1, 4)) * SECOND,
         nodes=draws.choice((3, 3, 5)),
         streams=draw_streams(draws, 3, 1),
         names=draws.choice((2, 3)),

@@ -307,8 +307,19 @@ def unhealed(world: World) -> str:
             replica = node.replicas.get(partition) if node is not None else None
             if replica is None or replica.state != "ready":
                 return f"node {number} has no open replica of {partition}"
+            if problem := _written_otherwise(world, number, partition):
+                return problem
             if replica.hw != leo or replica.leo != leo or replica.durable_leo != leo:
                 return (
                     f"node {number} has {partition} up to {replica.hw}/{replica.leo}, the leader up to {leo}"
                 )
     return ""
+
+
+def _written_otherwise(world: World, number: int, partition: PartitionId) -> str:
+    """R19: storage writes each log as its stream is configured now; else how it does; empty if so."""
+    machine, newest = world.machines[number], world.newest_metadata()
+    assert machine.engine is not None and newest is not None
+    wanted = newest.by_id[partition.stream].config.log_options
+    found = machine.engine.log_options().get(partition)
+    return "" if found == wanted else f"node {number} writes {partition} with {found}, not {wanted}"
