@@ -334,7 +334,7 @@ class LogState:
         self.options_told = self.never_opened
 
     def configure(self) -> None:
-        """A log found at the start was opened before its stream's options were known; and they are altered."""
+        """A log found at the start was opened before its options were known; and they may be altered."""
         config = self.config
         if config is not None and (config.log_options != self.options or not self.options_told):
             self.options, self.options_told = config.log_options, True
