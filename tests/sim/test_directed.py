@@ -24,6 +24,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "pitfall_diverged_logs": ("KIP-101", "Kip320FirstTry.tla"),
     "pitfall_fast_elections": ("KAFKA-6361", "KIP-279"),
     "pitfall_unfenced_fetch": ("KIP-320", "Kip320.tla", "Liftbridge #183"),
+    "pitfall_early_isr": ("KIP-966", "KAFKA-7128"),
     "pitfall_isr_pending": ("AsyncIsr.tla", "maximal ISR of the KIP-966"),
     "pitfall_rejoins_empty": ("KIP-903", "KAFKA-14617"),
     "pitfall_last_one_standing": ("KIP-966", "Kafka 0.8"),

@@ -40,9 +40,9 @@ from liftlog.types import (
     invariant,
 )
 
-KEPT_FOR_INSTALL = 4
+KEPT_FOR_INSTALL = 16
 """M1q: the log keeps what follows a snapshot that is on its way to somebody, but no more than so many times
-the entries that are a reason for a snapshot.
+what it keeps in any case.
 """
 Refuse = Callable[[str, int, PeerMessage, str], None]
 """Told the rule, the sender, the message and the reason."""
@@ -285,8 +285,8 @@ class RaftState:
         ends there. He needs what follows, or he would be sent one snapshot after the other.
         """
         assert self.snapshot is not None
-        log, few = self.raft_log, self.config.raft_snapshot_entries
-        upto = min(self.snapshot.index - few // 4, log.durable_index)
+        log, few = self.raft_log, self.config.raft_snapshot_entries // 4
+        upto = min(self.snapshot.index - few, log.durable_index)
         if needed < upto and not self.mutants.snapshots_overtake_each_other:
             self.mark("M1.keep-for-install")
             upto = max(needed, min(upto, self.snapshot.index - few * KEPT_FOR_INSTALL))
