@@ -312,9 +312,7 @@ class Liars:
                 return request.before == 0 or request.before > 1 << 32
             case CreateStreamRequest():
                 return bool(intake.name_problem(request.config.name))
-            case ElectLeaderRequest():
-                return not request.unclean
-            case SetVoterRequest():
+            case ElectLeaderRequest() | SetVoterRequest():
                 return request.node not in self._cluster.machines
             case _:
                 return True
