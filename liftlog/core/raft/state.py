@@ -152,8 +152,6 @@ class RaftState:
         if not self.may_vote or self.is_voter:
             return self.may_vote
         index = self.membership.index
-        if self.mutants.last_writer_never_stands:
-            index = self.commit + 1
         return index > self.commit and self.member in self.membership.at(index - 1).voters
 
     def votes_on(self, node: int, disk: str) -> bool:
@@ -287,7 +285,7 @@ class RaftState:
         assert self.snapshot is not None
         log, few = self.raft_log, self.config.raft_snapshot_entries // 4
         upto = min(self.snapshot.index - few, log.durable_index)
-        if needed < upto and not self.mutants.snapshots_overtake_each_other:
+        if needed < upto:
             self.mark("M1.keep-for-install")
             upto = max(needed, min(upto, self.snapshot.index - few * KEPT_FOR_INSTALL))
         if upto > log.start:

@@ -236,8 +236,8 @@ class Readers:
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        first = NO_OFFSET if self.ctx.mutants.span_begins_anywhere else event.spans[0].base_offset
-        reply = self._read_reply(end, [], reading.hw, reading.dropped_below, first)
+        first_offset = event.spans[0].base_offset
+        reply = self._read_reply(end, [], reading.hw, reading.dropped_below, first_offset)
         self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
 
     def _answer(
