@@ -474,6 +474,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
+    move_bytes_per_s: int = 0
+    """R20: so much a leader's node sends to copies that moves have begun, all together; 0 = as it can."""
     retention_check_ms: int = 30_000
     """How often a leader looks for segments that retention lets go (C3)."""
     compaction_check_ms: int = 15_000
@@ -560,6 +562,9 @@ class Mutants(msgspec.Struct, frozen=True):
     ready_before_confirmed: bool = False  # N1
     creation_never_stale: bool = False  # M3
     alteration_blind: bool = False  # R19
+    moved_before_in_sync: bool = False  # R20
+    moved_within_epoch: bool = False  # R20
+    dropped_copy_kept: bool = False  # R20
     fetch_reads_unbounded: bool = False  # L3
     commands_not_validated: bool = False  # V5
     term_jump_believed: bool = False  # V4

@@ -23,6 +23,7 @@ from liftlog.messages import (
     ClientReply,
     DeleteStreamRequest,
     ElectLeaderRequest,
+    MoveReplicasRequest,
     ReadRequest,
     SpannedRead,
     StreamInfoRequest,
@@ -150,9 +151,19 @@ class FrameSplitter:
         del buffer[:position]
 
 
+NAMING = (
+    AlterStreamRequest,
+    DeleteStreamRequest,
+    ElectLeaderRequest,
+    MoveReplicasRequest,
+    StreamInfoRequest,
+)
+"""Requests that name a stream."""
+
+
 def request_problem(request: ClientMessage) -> str:
     """Which limit a request breaks (L3), or what in it cannot be a name (V1); empty if nothing."""
-    if isinstance(request, (AlterStreamRequest, DeleteStreamRequest, ElectLeaderRequest, StreamInfoRequest)):
+    if isinstance(request, NAMING):
         if request.name or not isinstance(request, StreamInfoRequest):
             return intake.name_problem(request.name)
     elif isinstance(request, ReadRequest):

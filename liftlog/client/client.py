@@ -18,7 +18,7 @@ import logging
 import os
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -265,6 +265,23 @@ class Client:
                     body["version"] = info.partitions[partition].version
                 body["id"] = info.id
             return (await self._ask("LEADER.ELECT", body, DoneReply, deadline)).detail
+
+        return await self._insist(attempt, timeout_ms)
+
+    async def move_replicas(
+        self, name: str, partition: int, replicas: Sequence[int], timeout_ms: int = 0
+    ) -> str:
+        """Have the copies of a partition on these nodes, the first of which is to lead it (R20); none: cancel
+        the move that is under way. Returns when it is decided, in words if there was nothing to decide;
+        `stream_info` shows how far it is. Raises RequestFailed, with code "invalid" for nodes that cannot have
+        it.
+        """
+        body: dict[str, object] = {"name": name, "partition": partition, "replicas": list(replicas)}
+
+        async def attempt(deadline: float) -> str:
+            if "id" not in body:
+                body["id"] = (await self._stream(name, deadline)).id
+            return (await self._ask("REPLICAS.MOVE", body, DoneReply, deadline)).detail
 
         return await self._insist(attempt, timeout_ms)
 

@@ -19,12 +19,14 @@ from liftlog.core.metadata.commands import (
     CreateStream,
     DeleteStream,
     ElectLeader,
+    MoveReplicas,
     Rebalance,
     RequestId,
     SetVoter,
 )
 from liftlog.core.metadata.limits import with_defaults
-from liftlog.core.metadata.records import LATE, STALE, CommandResult, StreamState
+from liftlog.core.metadata.moves import assignment_problem
+from liftlog.core.metadata.records import LATE, STALE, CommandResult, PartitionState, StreamState
 from liftlog.core.metadata.subjects import config_problem
 from liftlog.core.proposals import Proposals
 from liftlog.core.waiting import Clients, Waiting
@@ -41,6 +43,7 @@ from liftlog.messages import (
     DoneReply,
     ElectLeaderRequest,
     ErrorReply,
+    MoveReplicasRequest,
     SetVoterRequest,
     StreamChanges,
     StreamInfoReply,
@@ -131,17 +134,39 @@ class Changes:
             stream = self._resolve(waiting, request.name, request.id)
             if stream is None:
                 return
-            if not 0 <= request.partition < len(stream.partitions):
-                last = len(stream.partitions) - 1
-                text = f"stream {request.name!r} has partitions 0 to {last}, not {request.partition}"
-                self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            record = self._partition(waiting, stream, request.partition)
+            if record is not None:
+                version = request.version or record.version
+                new = self._ctx.new_request()
+                self._propose(waiting, ElectLeader(new, record.id, version, request.node, request.unclean))
+
+        self._by_name(client, act)
+
+    def move(self, client: ClientRef, request: MoveReplicasRequest) -> None:
+        """R20: as the partition is when that is known."""
+
+        def act(waiting: Waiting) -> None:
+            stream = self._resolve(waiting, request.name, request.id)
+            record = self._partition(waiting, stream, request.partition) if stream is not None else None
+            if stream is None or record is None:
                 return
-            ctx, partition = self._ctx, stream.partitions[request.partition]
-            version = request.version or ctx.metadata.partitions[partition].version
-            self._propose(
-                waiting,
-                ElectLeader(ctx.new_request(), partition, version, request.node, request.unclean),
-            )
+            wanted = tuple(request.replicas) or record.origin
+            factor = stream.config.replication_factor
+            problem = assignment_problem(self._ctx.metadata, record, wanted)
+            if not problem and len(wanted) != factor:
+                problem = (
+                    f"{len(wanted)} replicas are named; the stream has a replication factor of {factor}, "
+                    f"which is changed by: liftlog stream alter {request.name} --replicas {len(wanted)}"
+                )
+            if problem:
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            elif wanted == (record.target or record.replicas):
+                how = "on its way to" if record.target else "on"
+                detail = f"{how} nodes {', '.join(map(str, wanted))} already"
+                self._clients.answer(waiting, DoneReply(detail))
+            else:
+                new = self._ctx.new_request()
+                self._propose(waiting, MoveReplicas(new, record.id, record.assignment, list(wanted)))
 
         self._by_name(client, act)
 
@@ -203,6 +228,15 @@ class Changes:
             self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
             return None
         return stream
+
+    def _partition(self, waiting: Waiting, stream: StreamState, number: int) -> PartitionState | None:
+        """The record of a stream's partition; the client is told if there is none."""
+        if 0 <= number < len(stream.partitions):
+            return self._ctx.metadata.partitions[stream.partitions[number]]
+        last = len(stream.partitions) - 1
+        text = f"stream {stream.config.name!r} has partitions 0 to {last}, not {number}"
+        self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+        return None
 
     def _create_when_registered(self, waiting: Waiting, request: CreateStreamRequest) -> None:
         metadata = self._ctx.metadata

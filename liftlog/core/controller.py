@@ -18,7 +18,7 @@ off from the controller, a little sooner than without it, and never makes two le
 from __future__ import annotations
 
 from liftlog.core.context import Context
-from liftlog.core.metadata.commands import UNSENT, ExpireNode, ExpireReports
+from liftlog.core.metadata.commands import UNSENT, ExpireNode, ExpireReports, FinishMove
 from liftlog.core.metadata.records import GONE, LIVE
 from liftlog.messages import Heartbeat, HeartbeatReply, Send
 from liftlog.types import NO_NODE, PartitionId
@@ -95,6 +95,15 @@ class Controller:
                 ctx.mark("R15.expire")
                 ctx.want(ExpireNode(UNSENT, node.node, node.incarnation, node.since))
         self._age_reports()
+        self._finish_moves()
+
+    def _finish_moves(self) -> None:
+        """R20: all that are to have a copy are in sync."""
+        ctx = self.ctx
+        for partition in map(ctx.metadata.partitions.__getitem__, ctx.metadata.unsettled):
+            isr, target = partition.isr, partition.target
+            if target and (all(node in isr for node in target) or ctx.mutants.moved_before_in_sync):
+                ctx.want(FinishMove(UNSENT, partition.id, partition.assignment))
 
     def _is_over(self, node: int, session: SessionAge) -> bool:
         """Whether a session is to end now."""

@@ -37,6 +37,9 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
         min_insync=record.min_insync,
         refusal="" if record.ready else record.refused.get(record.leader, ""),
         slow=[SlowReplica(node, removals) for node, removals in record.slow.items()],
+        target=list(record.target),
+        adding=list(record.adding),
+        dropping=list(record.dropping),
     )
 
 

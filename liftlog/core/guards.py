@@ -126,6 +126,8 @@ GUARDS: dict[str, str] = {
     "M2.stale-wish": "an operator's word about a vote overrules a later one that he has not seen",
     "M2.removed-leader": "a leader that is no member any more goes on",
     "R19.stale": "an operator's alteration of a stream overrules a later one that he has not seen",
+    "R20.stale-move": "an operator's word about who has copies overrules a later one that he has not seen",
+    "R20.in-sync": "copies are given up although one that is to be kept may lack committed records",
     "M3.repeat": "a command that was sent again takes effect again",
     "M3.late": "a command takes effect after its bound",
     "M3.stale-creation": "a delayed creation brings a deleted stream back",
@@ -196,6 +198,8 @@ REMOVABLE: tuple[str, ...] = (
     "M2.back",
     "M2.stale-wish",
     "R19.stale",
+    "R20.stale-move",
+    "R20.in-sync",
     "C3.purge-above-hw",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""

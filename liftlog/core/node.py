@@ -15,6 +15,7 @@ from typing import Any
 
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
+from liftlog.core.dropping import Dropping
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
@@ -176,6 +177,7 @@ class Node:
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
+        self.dropping = Dropping(self.ctx)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self._applied = applied
         self._installed = installed
@@ -384,6 +386,8 @@ class Node:
         ctx.count_replicas(len(self.replicas))
         for replica in self.replicas.values():
             replica.tick()
+        if ctx.incarnation:
+            self.dropping.tick()
         self.proposals.tick()
         self.requests.tick()
         self.snapshots.tick()
@@ -518,7 +522,7 @@ class Node:
                 replica.durable(event.ticket)
         elif self.session.durable(event.ticket):
             self._begin_run()
-        elif not self.snapshots.durable(event.ticket):
+        elif not self.snapshots.durable(event.ticket) and not self.dropping.durable(event.ticket):
             self.raft.on_durable(event.ticket)
             self._after_raft()
 
@@ -527,6 +531,7 @@ class Node:
         if event.log == RAFT_LOG:
             self.ctx.effects.append(StopNode(f"the metadata cannot be stored: {event.error}"))
             return
+        self.dropping.failed(event.ticket)
         replica = self.replicas.get(event.log)
         if replica is not None:
             replica.storage_failed(event)

@@ -34,6 +34,7 @@ from liftlog.messages import (
     DoneReply,
     ElectLeaderRequest,
     ErrorReply,
+    MoveReplicasRequest,
     OffsetRequest,
     PurgeRequest,
     ReadRequest,
@@ -101,6 +102,8 @@ class Requests:
                 self._clients.reply(client, cluster_status(ctx, self._raft, self._replicas, contact))
             case ElectLeaderRequest():
                 self._changes.elect(client, request)
+            case MoveReplicasRequest():
+                self._changes.move(client, request)
             case RebalanceRequest():
                 self._changes.rebalance(client)
             case SetVoterRequest():

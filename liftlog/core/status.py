@@ -20,6 +20,7 @@ class Status:
         "hints",
         "incarnation",
         "leaving",
+        "move_credit",
         "node",
         "now_ms",
         "replica_count",
@@ -52,6 +53,8 @@ class Status:
         self.wall_ms = 0
         """The node's wall clock at the last tick: for the ages of records only (C2, C3)."""
         self.replica_count = 0
+        self.move_credit = 0
+        """R20: bytes that may be sent now to copies that moves have begun; below 0 it was overdrawn."""
 
     def ticks_of(self, duration_ms: int) -> int:
         """Number of whole ticks that last at least `duration_ms`."""
@@ -73,7 +76,13 @@ class Status:
         self.leaving = True
 
     def pass_tick(self) -> None:
+        """What was not used of the credit for moves is lost: a burst of a tick is enough."""
         self.ticks += 1
+        earned = self.config.move_bytes_per_s * self.config.tick_ms // 1000
+        self.move_credit = min(self.move_credit + earned, earned)
+
+    def spend_on_moves(self, number_bytes: int) -> None:
+        self.move_credit -= number_bytes
 
     def see_clocks(self, monotonic_ms: float, wall_ms: int = 0) -> None:
         """`wall_ms` 0: nobody has looked."""

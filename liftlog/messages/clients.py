@@ -156,6 +156,19 @@ class RebalanceRequest(Struct):
     """R16: give every partition back to the first live ISR member of its replica list."""
 
 
+class MoveReplicasRequest(Struct):
+    """R20: `partition` of the stream is to have its copies on `replicas`, the first of which is to lead it.
+
+    Empty: a move that is under way is cancelled, and the copies stay where they were before it. `id`: as in
+    `DeleteStreamRequest`.
+    """
+
+    name: Line
+    partition: PartitionIndex
+    replicas: Annotated[list[NodeId], Meta(max_length=64)]
+    id: Number = 0
+
+
 class TransferControllerRequest(Struct):
     to: NodeId
 
@@ -189,6 +202,12 @@ class PartitionInfo(Struct):
     """N1: why NATS does not let the leader subscribe, in its words."""
     slow: list[SlowReplica] = field(default_factory=list)
     """R17: who is known to be slow."""
+    target: list[int] = field(default_factory=list)
+    """R20: who is to have a copy when the move that is under way is over; empty = nothing is moved."""
+    adding: list[int] = field(default_factory=list)
+    """R20: those of the replicas that had no copy before the move."""
+    dropping: list[int] = field(default_factory=list)
+    """R20: who has left and has not said yet that its copy is gone."""
 
 
 class StreamInfo(Struct):
@@ -336,6 +355,7 @@ ClientMessage = (
     | StreamInfoRequest
     | ClusterStatusRequest
     | ElectLeaderRequest
+    | MoveReplicasRequest
     | RebalanceRequest
     | TransferControllerRequest
     | SetVoterRequest

@@ -213,9 +213,13 @@ class RetryMetadata(StorageJob):
 
 
 class TrashLog(StorageJob):
-    """I1: move the log's folder to the trash, where it is kept for a time. No answer."""
+    """I1: move the log's folder to the trash, where it is kept for a time; it need not be there.
+
+    With a ticket -> `Durable(ticket)`, or `StorageFailed(ticket)`; without one there is no answer.
+    """
 
     log: PartitionId
+    ticket: Ticket = NO_TICKET
 
 
 class ReadLog(StorageJob):

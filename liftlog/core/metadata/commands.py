@@ -246,6 +246,35 @@ class Rebalance(Struct):
     as_of: Number
 
 
+class MoveReplicas(Struct):
+    """R20: from now on the partition is to have its copies on these nodes, the first of which is to lead it.
+
+    Compare-and-set: `assignment` is the index of the last such command that its author had read.
+    """
+
+    request: RequestId
+    partition: PartitionId
+    assignment: Number
+    replicas: Annotated[list[NodeId], Meta(min_length=1, max_length=64)]
+
+
+class FinishMove(Struct):
+    """R20: all of those that are to have a copy are in the ISR. `assignment`: of the command that said so."""
+
+    request: RequestId
+    partition: PartitionId
+    assignment: Number
+
+
+class CopyDropped(Struct):
+    """R20: this run of a node has nothing of the partition any more, durably."""
+
+    request: RequestId
+    partition: PartitionId
+    node: NodeId
+    incarnation: Number
+
+
 class SetVoter(Struct):
     """M2: an operator says whether a node is to vote in the metadata group. `version`: the index of the last
     such command, about whatever node, that its author had read: so that nobody overrules what he has not
@@ -289,6 +318,9 @@ Command = (
     | Rebalance
     | SetVoter
     | PromoteSpare
+    | MoveReplicas
+    | FinishMove
+    | CopyDropped
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -304,14 +336,14 @@ def decode_command(data: bytes) -> Command:
     return intake.decode(_decoder, data, "a command")
 
 
-CONTROLLERS = (ExpireNode, ExpireReports, PromoteSpare)
+CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PromoteSpare)
 """What the controller alone measures, and asks for in the term in which it has measured it."""
 
 
 def author(command: Command) -> int:
     """V2: the node that alone may say this; 0 if anybody may."""
     match command:
-        case RegisterNode() | ConfirmNode() | LeaveNode() | ReplicaFailed():
+        case RegisterNode() | ConfirmNode() | LeaveNode() | ReplicaFailed() | CopyDropped():
             return command.node
         case ChangeIsr():
             return command.leader

@@ -21,14 +21,17 @@ from liftlog.core.metadata.commands import (
     ChangeIsr,
     Command,
     ConfirmNode,
+    CopyDropped,
     CreateStream,
     DeleteStream,
     ElectLeader,
     ExpireNode,
     ExpireReports,
+    FinishMove,
     ForgetSlow,
     LeaderReady,
     LeaveNode,
+    MoveReplicas,
     PromoteSpare,
     Rebalance,
     RegisterNode,
@@ -40,6 +43,7 @@ from liftlog.core.metadata.commands import (
 )
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
+from liftlog.core.metadata.moves import Moves
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
 from liftlog.core.metadata.records import (
@@ -82,6 +86,7 @@ class Metadata(Records):
         self.counts = guards.marks
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
+        self._moves = Moves(self, guards, self._partitions.lead_on)
         self.results: dict[RequestId, CommandResult] = {}
         """M3: of every command that was applied and whose bound has not passed."""
         self._ends: dict[int, list[RequestId]] = {}
@@ -174,6 +179,12 @@ class Metadata(Records):
                 return self._promote_spare(index, command)
             case Rebalance():
                 return self._partitions.rebalance(command)
+            case MoveReplicas():
+                return self._moves.move(index, command)
+            case FinishMove():
+                return self._moves.finish(command)
+            case CopyDropped():
+                return self._moves.dropped(command)
 
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 
@@ -210,6 +221,8 @@ class Metadata(Records):
         )
         if reset:
             self._count("I2.reset")
+            for partition in self.to_be_dropped_by(command.node):
+                self.put_partition(partition.without_dropping(command.node))
         reports = {report.partition: report for report in command.tails}
         for partition in self.replicas_on(command.node):
             report = reports.get(partition.id)

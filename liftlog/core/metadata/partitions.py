@@ -81,6 +81,13 @@ class PartitionCommands:
             return replaced(partition, last_known={**partition.last_known, node: found})
         return partition
 
+    def lead_on(self, partition: PartitionState) -> PartitionState:
+        """R20: a new epoch, of the present leader if he may go on, who knows nothing of anybody in it."""
+        leader = partition.leader
+        if leader in partition.isr and self._records.is_live(leader):
+            return self._lead(partition, leader)
+        return self.elect(partition)
+
     def without(self, partition: PartitionState, node: int) -> PartitionState:
         """R13, R15: a node is lost. It leaves the ISR, and if it led, another one does."""
         if node in partition.isr:
@@ -147,6 +154,8 @@ class PartitionCommands:
         partition = records.partitions.get(command.partition)
         node = records.nodes.get(command.node)
         if partition is None or node is None or node.incarnation != command.incarnation:
+            return STALE
+        if command.node not in partition.replicas:
             return STALE
         told = (command.incarnation, command.failure)
         # If it was told before, or a later one was, what it says may not be so any more.

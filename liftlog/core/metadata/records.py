@@ -11,15 +11,16 @@ whose place it stands. A violation means that the metadata itself is in doubt: t
     node         incarnations rise, the state begins at an index that was applied, what is confirmed was given
     stream       its id is the index of its creation, and no other stream has its name; an alteration leaves
                  id, name and partitions as they are, and is one of the command just applied (R19)
-    partition    its replicas stay; the ISR is of them, and who is eligible is not in it; who leads is in the
-                 ISR (R12); an epoch has one leader (R1), and epochs rise one by one, each beginning at the
-                 index that was just applied; every change of who leads or is in sync is a higher version (R9)
+    partition    its replicas stay, but for those that a move adds, and leaves when it is over (R20); the ISR
+                 is of them, and who is eligible is not in it; who leads is in the ISR (R12); an epoch has one
+                 leader (R1), and epochs rise one by one, each beginning at the index that was just applied;
+                 every change of who leads or is in sync is a higher version (R9)
     applied      rises by one
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -111,6 +112,55 @@ class PartitionState(msgspec.Struct, frozen=True):
     reports: Mapping[int, int] = {}
     report_round: int = 0
     unclean_epochs: tuple[int, ...] = ()
+    assignment: int = 0
+    """R20: index of the last command that has moved it; 0 = its copies are where it was created."""
+    target: tuple[int, ...] = ()
+    """R20: who is to have a copy, the first of them to lead, while a move is under way; else empty."""
+    adding: tuple[int, ...] = ()
+    """R20: those of the replicas that were none before the moves that are under way."""
+    dropping: tuple[int, ...] = ()
+    """R20: who is no replica any more and has not said yet that it has dropped its copy."""
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """R20: who had a copy before the moves that are under way."""
+        return tuple(node for node in self.replicas if node not in self.adding)
+
+    @property
+    def leaving(self) -> tuple[int, ...]:
+        """R20: who has a copy until the move is over."""
+        return tuple(node for node in self.replicas if node not in self.target) if self.target else ()
+
+    def assigned(self, target: Sequence[int], index: int) -> PartitionState:
+        """R20: who has no copy yet begins one; nobody gives up any."""
+        new = tuple(node for node in target if node not in self.replicas)
+        return replaced(
+            self,
+            replicas=(*self.replicas, *new),
+            target=tuple(target),
+            adding=(*self.adding, *new),
+            assignment=index,
+        )
+
+    def settled(self) -> PartitionState:
+        """R20: only those who are to have a copy are left, and all of them are in the ISR."""
+        target, gone = self.target, self.leaving
+        return self.moved(
+            replicas=target,
+            isr=target,
+            eligible=(),
+            last_known={},
+            refused={node: text for node, text in self.refused.items() if node in target},
+            slow={node: removals for node, removals in self.slow.items() if node in target},
+            reports={node: run for node, run in self.reports.items() if node in target},
+            target=(),
+            adding=(),
+            dropping=(*self.dropping, *gone),
+        )
+
+    def without_dropping(self, node: int) -> PartitionState:
+        """R20: it has no copy any more, for sure."""
+        return replaced(self, dropping=tuple(other for other in self.dropping if other != node))
 
     def moved(self, **fields: Any) -> PartitionState:
         """With these fields, in the next version."""
@@ -189,7 +239,17 @@ LATE = CommandResult("late", "the index up to which this command meant something
 class Records:
     """All records, and up to which index of the Raft log commands have made them what they are."""
 
-    __slots__ = ("applied", "by_id", "changed", "deleted_at", "loads", "nodes", "partitions", "streams")
+    __slots__ = (
+        "applied",
+        "by_id",
+        "changed",
+        "deleted_at",
+        "loads",
+        "nodes",
+        "partitions",
+        "streams",
+        "unsettled",
+    )
 
     def __init__(self) -> None:
         self.applied = 0
@@ -203,6 +263,8 @@ class Records:
         """Index at which the last stream was deleted."""
         self.changed: dict[PartitionId, None] = {}
         """Partitions touched since `take_changed` (a dict for its order)."""
+        self.unsettled: dict[PartitionId, None] = {}
+        """R20: partitions that are moved, or of which somebody has a copy to drop. Follows the partitions."""
 
     def is_live(self, node: int) -> bool:
         state = self.nodes.get(node)
@@ -217,6 +279,11 @@ class Records:
     def replicas_on(self, node: int) -> Iterable[PartitionState]:
         """The partitions of which a node keeps a replica, as they are now."""
         return [partition for partition in self.partitions.values() if node in partition.replicas]
+
+    def to_be_dropped_by(self, node: int) -> list[PartitionState]:
+        """R20: the partitions of which a node, no replica any more, has not said that it has no copy."""
+        unsettled = [self.partitions[partition] for partition in self.unsettled]
+        return [partition for partition in unsettled if node in partition.dropping]
 
     def take_changed(self) -> list[PartitionId]:
         changed = list(self.changed)
@@ -251,6 +318,9 @@ class Records:
         self.applied, self.deleted_at = applied, deleted_at
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
+        self.unsettled = {}
+        for record in partitions.values():
+            self._note_moves(record)
         for partition in before:
             if partition not in partitions:
                 self.changed[partition] = None
@@ -302,6 +372,7 @@ class Records:
             gone = self.partitions.pop(partition)
             self.loads.placed(gone.replicas, by=-1)
             self.loads.led(gone.leader, 0)
+            self.unsettled.pop(partition, None)
             self.changed[partition] = None
 
     def add_partition(self, partition: PartitionState) -> None:
@@ -320,14 +391,33 @@ class Records:
             if problem:
                 raise InvariantViolation(f"{partition.id}: {problem}")
             self.loads.led(before.leader, partition.leader)
+            if partition.replicas != before.replicas:
+                self.loads.placed(before.replicas, by=-1)
+                self.loads.placed(partition.replicas)
             self.partitions[partition.id] = partition
+            self._note_moves(partition)
         self.changed[partition.id] = None
+
+    def _note_moves(self, partition: PartitionState) -> None:
+        if partition.target or partition.dropping:
+            self.unsettled[partition.id] = None
+        else:
+            self.unsettled.pop(partition.id, None)
+
+
+def _may_follow(now: PartitionState, before: PartitionState, index: int) -> bool:
+    """R20: whether these may be the replicas after those: more of them, or those that were meant."""
+    if now.replicas == before.replicas:
+        return True
+    if now.assignment == index:
+        return now.replicas[: len(before.replicas)] == before.replicas and len(now.target) > 0
+    return now.replicas == before.target and not now.target
 
 
 def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
     """Why the command at `index` cannot have made this record of the one before; empty if it can."""
     isr, eligible = now.isr, now.eligible
-    if now.replicas is not before.replicas and now.replicas != before.replicas:
+    if now.replicas is not before.replicas and not _may_follow(now, before, index):
         return f"the replicas {before.replicas} become {now.replicas}"
     if isr is not before.isr and isr != now.ordered(isr):
         return f"the ISR {isr} is not of the replicas {now.replicas}"

@@ -152,6 +152,7 @@ class Serving:
                 progress.sent_hw != log.hw
                 or progress.sent_start != log.log_start
                 or progress.parked_ticks >= wait
+                or (progress.parked.offset < log.leo and self._is_moving_to(node))
             ):
                 self._answer(node, progress)
 
@@ -161,20 +162,37 @@ class Serving:
         if fetch is None:
             return
         log = self.log
+        held_back = fetch.offset < log.leo and self._is_throttled(node)
+        if held_back and progress.parked_ticks < self.ctx.ticks_of(self.ctx.config.fetch_wait_ms):
+            return
         progress.unpark()
         batches: list[Batch] | None = []
-        if fetch.offset < log.leo:
+        if fetch.offset < log.leo and not held_back:
             batches = log.cached(fetch.offset, log.leo, fetch.max_bytes)
             if batches is None:
                 self._read(node, fetch)
                 return
         self._send_batches(node, fetch, batches or [], FETCH_OK)
 
+    def _is_throttled(self, node: int) -> bool:
+        """R20: whether a copy that a move has begun has to wait; it is told so often that we live."""
+        ctx = self.ctx
+        if not self._is_moving_to(node) or not ctx.config.move_bytes_per_s or ctx.move_credit > 0:
+            return False
+        ctx.mark("R20.throttled")
+        return True
+
+    def _is_moving_to(self, node: int) -> bool:
+        record = self.leading.record
+        return node in record.adding and node not in record.isr
+
     def _send_batches(self, node: int, fetch: Fetch, batches: list[Batch], status: int) -> None:
         log = self.log
         progress = self.leading.followers.get(node)
         if progress is not None:
             progress.sent(log.hw, log.log_start)
+        if batches and self._is_moving_to(node):
+            self.ctx.spend_on_moves(sum(len(batch.data) for batch in batches))
         self._send(node, fetch, status, [batch.data for batch in batches], hw=log.hw)
 
     def _send(

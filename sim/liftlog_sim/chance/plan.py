@@ -41,7 +41,7 @@ OCCASIONS = (
     "tail",
 )
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
-CLIENTS = ("publisher", "reader", "admin", "alterer", "inspector")
+CLIENTS = ("publisher", "reader", "admin", "alterer", "mover", "inspector")
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""
 
 Entry = TypeVar("Entry")

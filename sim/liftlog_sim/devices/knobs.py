@@ -101,6 +101,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     admin_to_controller: float = 0.3
     alter_interval_us: int = 0
     """How often an operator alters a stream (R19); 0 = never."""
+    move_interval_us: int = 0
+    """How often an operator moves copies of a partition (R20); 0 = never."""
+    move_bytes_per_s: int = 0
+    """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
     voter_share: float = 0.0
     """How much of what the operator asks for is that a node shall vote, or not (M2)."""
     """Share of administrative requests that go to a node which believes to be controller."""
@@ -212,6 +216,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             raft_proposal_span=self.proposal_span,
             raft_snapshot_entries=self.snapshot_entries,
             raft_chunk_records=self.chunk_records,
+            move_bytes_per_s=self.move_bytes_per_s,
             retention_check_ms=self.retention_check_ms,
             compaction_check_ms=self.compaction_check_ms,
             compaction_bytes_per_s=self.compaction_bytes_per_s,

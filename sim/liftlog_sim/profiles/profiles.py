@@ -465,6 +465,39 @@ def _snapshots(draws: Draws) -> Knobs:
     )
 
 
+def _moves(draws: Draws) -> Knobs:
+    """Copies are moved from node to node all the time, while those are struck who have them, are to have them,
+    or have just given them up (R20).
+    """
+    nodes = draws.choice((4, 4, 5, 3))
+    compact = draws.random() < 0.3
+    streams = tuple(
+        msgspec.structs.replace(
+            small_stream(draws, f"s{number}", compact=compact, retention=False),
+            replication_factor=draws.choice((2, 3, 3, 1)),
+        )
+        for number in range(draws.choice((1, 1, 2)))
+    )
+    return base_knobs(
+        draws,
+        nodes=nodes,
+        streams=streams,
+        faults=(
+            *(("kill", 4), ("power", 4), ("pause", 3), ("isolate", 4), ("one_way", 2), ("partition", 2)),
+            *(("wipe", 2), ("stop", 2), ("sync_failure", 3), ("full_disk", 1), ("slow_disk", 2)),
+        ),
+        tick_ms=draws.choice((100, 150)),
+        fault_interval_us=draws.choice((1500, 3000, 6000)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
+        move_interval_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
+        move_bytes_per_s=draws.choice((0, 0, 4_000)),
+        voters=3 if nodes > 3 and draws.random() < 0.5 else 0,
+        hunt_joiner=draws.choice((0.0, 0.4)),
+        hunt_joiner_kind=draws.choice(("wipe", "silence")),
+        admin_interval_us=draws.choice((4, 8)) * SECOND,
+    )
+
+
 def _calm(draws: Draws) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return base_knobs(draws, faults=())
@@ -486,6 +519,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "commands": _commands,
     "snapshots": _snapshots,
     "replacements": disks.replacements,
+    "moves": _moves,
     "rejoins": disks.rejoins,
     "failures": disks.failures,
     "sick": sick,
@@ -497,7 +531,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
 APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
-    ("replacements", 0.05),
+    *(("replacements", 0.05), ("moves", 0.05)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -26,6 +26,7 @@ from liftlog.core.metadata.commands import (
     CreateStream,
     DeleteStream,
     ElectLeader,
+    MoveReplicas,
     PromoteSpare,
     Rebalance,
     ReplicaFailed,
@@ -39,6 +40,7 @@ from liftlog.messages import (
     CreateStreamRequest,
     DeleteStreamRequest,
     ElectLeaderRequest,
+    MoveReplicasRequest,
     RebalanceRequest,
     SetVoterRequest,
 )
@@ -79,6 +81,8 @@ class PartitionShape(NamedTuple):
     ready: bool
     reports: tuple[tuple[int, int], ...]
     round: int
+    assignment: int
+    """R20."""
 
 
 class MetadataPicture(NamedTuple):
@@ -102,11 +106,16 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
                 partition.ready,
                 tuple(partition.reports.items()),
                 partition.report_round,
+                partition.assignment,
             )
             for partition in metadata.partitions.values()
         },
         {node.node: (node.incarnation, node.state, node.voter) for node in metadata.nodes.values()},
     )
+
+
+OF_CLIENTS = (CreateStream, DeleteStream, AlterStream, ElectLeader, MoveReplicas, Rebalance, SetVoter)
+"""Commands that somebody has to have asked for."""
 
 
 class Authors:
@@ -123,6 +132,7 @@ class Authors:
         self._born_us: dict[int, int] = {}
         self._gone_us: dict[str, int] = {}
         self._altered_us: dict[int, int] = {}
+        self._assigned_us: dict[PartitionId, int] = {}
         self._since_us: dict[PartitionId, int] = {}
         """When the present version of each partition was first seen."""
         self._led_us: dict[PartitionId, int] = {}
@@ -140,6 +150,8 @@ class Authors:
                 wanted = ("delete", request.name)
             case ElectLeaderRequest():
                 wanted = ("elect", request.name, request.partition, request.node)
+            case MoveReplicasRequest():
+                wanted = ("move", request.id, request.partition, *request.replicas)
             case RebalanceRequest():
                 wanted = ("rebalance",)
             case SetVoterRequest():
@@ -190,15 +202,16 @@ class Authors:
         self._only_as_altered(index, command, before, after)
         if isinstance(command, PromoteSpare):
             self._spared(index, command, before)
-        if not isinstance(
-            command, CreateStream | DeleteStream | AlterStream | ElectLeader | Rebalance | SetVoter
-        ):
+        if not isinstance(command, OF_CLIENTS):
             return
         self._checks["CommandAsMeant"] += 1
         if isinstance(command, AlterStream):
             asked = ("alter", command.name, *sorted(command.changes.named.items()))
             since_us = self._altered_us.get(command.stream, self._born_us[command.stream])
             self._account(index, asked, since_us, f"alters stream {command.stream}")
+            return
+        if isinstance(command, MoveReplicas):
+            self._moved(index, command)
             return
         if isinstance(command, SetVoter):
             self._account(index, ("vote", command.node, command.votes), 0, f"sets node {command.node}'s vote")
@@ -223,6 +236,15 @@ class Authors:
         elif moved:
             since_us = max(self._led_us[partition] for partition in moved)
             self._account(index, ("rebalance",), since_us, f"gives {moved[0]} another leader")
+
+    def _moved(self, index: int, command: MoveReplicas) -> None:
+        """R20: somebody wanted the copies there, or a move undone."""
+        partition = command.partition
+        undone: tuple[object, ...] = ("move", partition.stream, partition.index)
+        since_us = self._assigned_us.get(partition, self._born_us[partition.stream])
+        self._assigned_us[partition] = self._kernel.now_us
+        what = f"moves {partition} to {list(command.replicas)}"
+        self._account(index, (*undone, *command.replicas), since_us, what, undone)
 
     def _spared(self, index: int, command: PromoteSpare, before: MetadataPicture) -> None:
         """M2: the vote that a spare gets is that of a node which is gone."""
@@ -254,9 +276,19 @@ class Authors:
                     f"{config}, and {type(command).__name__} asks for {expected}, at {at}",
                 )
 
-    def _account(self, index: int, wanted: tuple[object, ...], since_us: int, what: str) -> None:
-        """One who wanted that must have waited at `since_us` or later, when what is changed was there."""
-        authors = self._authors.get(wanted, [])
+    def _account(
+        self,
+        index: int,
+        wanted: tuple[object, ...],
+        since_us: int,
+        what: str,
+        otherwise: tuple[object, ...] = (),
+    ) -> None:
+        """One who wanted that must have waited at `since_us` or later, when what is changed was there.
+
+        `otherwise`: what else he may have said to mean the same.
+        """
+        authors = [*self._authors.get(wanted, ()), *self._authors.get(otherwise, ())]
         if not _assign(Change(self._kernel.now_us, since_us), authors, set()):
             text = " ".join(str(part) for part in wanted)
             raise Violation(

@@ -38,6 +38,7 @@ from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.alterer import Alterer
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.inspector import Inspector
+from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.reader import Reader
 from liftlog_sim.workload.targets import Target
@@ -71,6 +72,7 @@ class Workload:
         self._readers = [Reader(shared, knobs.publishers + number) for number in range(knobs.readers)]
         self._admin = Admin(shared, knobs.publishers + knobs.readers)
         self._alterer = Alterer(shared)
+        self._mover = Mover(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
 
     def start(self) -> None:
@@ -118,6 +120,7 @@ class Workload:
             reader.start()
         self._admin.start()
         self._alterer.start()
+        self._mover.start()
         self._inspector.start()
         for start in self._joining:
             start()

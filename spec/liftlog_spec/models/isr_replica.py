@@ -226,10 +226,14 @@ class IsrReplica(IsrGroup):
             meant = And(change.who == m, change.run == s.run[m])
             joining = And(s.pending[lead] == m, is_some(s.change), meant)
             counted = Or(member(m, s.view[lead].isr), joining)
-            same = And(s.tail[m] == "clean", s.view[lead].runs[m] == s.run[m])
+            same = And(s.tail[m] == "clean", s.view[lead].runs[m] == s.run[m], s.is_meant(lead, m))
             return Implies(And(s.Leads(lead), counted, same), s.synced[m] >= s.hw[lead])
 
         return Forall(s.Replica, s.Replica, holds)
+
+    def is_meant(s, lead, m):
+        """Whether this copy is the one that a leader believes to be in the ISR."""
+        return True
 
     @invariant
     def LogMatching(s):

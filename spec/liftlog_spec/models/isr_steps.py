@@ -14,6 +14,14 @@ or is damaged, and is opened again: `up`. *A cut* of its log is remembered until
 that brings back what was cut (`former`).
 
 A replica tells the group that it may hold less than it had (`told`); until the group knows, it stays closed.
+
+Replicas may be moved (R20, `moves`): once all that are to have a copy are in the ISR, the others leave it, in
+one command that ends the epoch; they drop theirs, and may get another one later, which begins empty. Who has
+not been given a copy yet is to the model a replica that is out of the ISR and has nothing. Two ways to do it
+wrong:
+
+    before-in-sync     the command does not ask whether those who are to have a copy are in the ISR
+    within-epoch       it does not end the epoch, so that what a dropped copy had reported is still believed
 """
 
 from __future__ import annotations
@@ -31,6 +39,8 @@ class IsrSteps(IsrReplica):
 
     operator = Setting("keeps", "may-lose")
     """may-lose: an operator may have a replica elected that lacks what is committed. No promise then."""
+    moves = Setting("none", "right", "before-in-sync", "within-epoch")
+    """Whether replicas are moved, and how (R20)."""
     Replicas = Constant(2)
     Damages = Constant(0)
     Mail = Constant(1)
@@ -433,6 +443,73 @@ class IsrSteps(IsrReplica):
         s.eligible = []
         s.known = None
         s.begin_epoch(to, [to], "isr")
+
+    # -- replicas that are moved (R20) ---------------------------------------------------------------------
+
+    @only("moves", "right", "before-in-sync", "within-epoch")
+    @action
+    def LeaveForGood(s, r: Replica):
+        """It is to keep no copy, those who are to have one are in the ISR. Who is elected begins an epoch."""
+        when(member(r, s.now.isr), s.at_minimum(without(s.now.isr, r)))
+        s.go_on_without(r, without(s.now.isr, r))
+
+    @only("moves", "right", "before-in-sync", "within-epoch")
+    @action
+    def EndMove(s):
+        """Nobody has to leave; a change that is on its way is void all the same."""
+        now = s.now
+        s.publish(True, now.leader, now.epoch, now.isr, now.runs, now.live)
+
+    @only("moves", "before-in-sync")
+    @action
+    def GiveWayTo(s, r: Replica, other: Replica):
+        """`other` is to have its copy, and counts from now on."""
+        when(member(r, s.now.isr), ~member(other, s.now.isr), member(other, s.now.live))
+        s.go_on_without(r, with_member(without(s.now.isr, r), other))
+
+    def go_on_without(s, r, isr):
+        now = s.now
+        s.forget_outsiders(s.at_minimum(isr), s.eligible)
+        stays = And(s.moves == "within-epoch", now.leader != r)
+        s.publish(True, If(stays, now.leader, None), now.epoch, isr, now.runs, now.live)
+
+    @only("moves", "right", "before-in-sync", "within-epoch")
+    @action
+    def Drop(s, r: Replica):
+        """Its copy is gone. Nobody counts on it: not the group, nor a leader that goes on."""
+        now = s.now
+        when(s.here[r], ~member(r, s.view[r].isr), s.view[r].leader != r)
+        when(~member(r, now.isr), ~member(r, s.eligible), is_none(s.known[r]))
+        if s.moves != "within-epoch":
+            goes_on = s.view[get(now.leader)].epoch == now.epoch
+            heard = And(goes_on, s.progress[get(now.leader)][r] != UNHEARD)
+            said = such_that(s.mail, lambda m: And(m.follower == r, m.kind == "report", m.epoch == now.epoch))
+            when(Implies(is_some(now.leader), And(~heard, said == [])))
+        s.up[r] = False
+        s.tail[r] = "wiped"
+        s.log[r] = prefix(s.log[r], 0)
+        s.synced[r] = 0
+        s.hw[r] = 0
+        s.remembered[r] = 0
+        s.former[r] = []
+        s.barred[r] = 0
+        s.first[r] = 0
+        s.progress[r] = UNHEARD
+        s.pending[r] = None
+
+    @only("moves", "right", "before-in-sync", "within-epoch")
+    @action
+    def BeginCopy(s, r: Replica):
+        """It is to have a copy again, in the same run, and begins with nothing."""
+        when(s.here[r], ~s.up[r], s.tail[r] == "wiped")
+        s.tail[r] = "clean"
+
+    def is_meant(s, lead, m):
+        """A leader that does not know that it has left cannot know that it may have begun another copy."""
+        if s.moves == "none":
+            return True
+        joins = And(s.pending[lead] == m, ~member(m, s.view[lead].isr))
+        return Or(member(m, s.now.isr), joins)
 
     # -- what a replica does about the metadata ------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from liftlog.trace.replica_lines import ReplicaState
+from liftlog_spec.lang.sparse import Sparse
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.models.isr_steps import IsrSteps
 from liftlog_spec.refine.runs import Runs
@@ -53,6 +54,10 @@ class Seen(NamedTuple):
     live: int
 
 
+OF_EACH = (KNOWN, UP, TAIL, RUN, SYNCED, FOUND, HW, FIRST, PENDING, BARRED, REMEMBERED, FORMER)
+"""Those of which each replica has one, and that begin as they are first; others need more thought."""
+
+
 MAIL_KIND, MAIL_FOLLOWER, MAIL_LEADER, MAIL_EPOCH, MAIL_RUN, MAIL_AT, MAIL_LAST, MAIL_TO = range(8)
 MAIL_ENTRIES, MAIL_HW = 8, 9
 """Places of the fields in the model's Message, as it is held."""
@@ -84,7 +89,7 @@ def stepper_of(replicas: int, minimum: int) -> Stepper:
     """The model for so many replicas and this minimum, without any other bound."""
     bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
     given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
-    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", **given))
+    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", moves="right", **given))
     if found.variables != VARIABLES:
         raise SpecError(f"IsrSteps has the variables {', '.join(found.variables)}; abstract.py takes others")
     return found
@@ -96,6 +101,7 @@ class Abstract:
     def __init__(self, members: tuple[int, ...], minimum: int, counts: dict[str, int]) -> None:
         self.members = members
         self.place = {node: place for place, node in enumerate(members)}
+        self.minimum = minimum
         self.steps = stepper_of(len(members), minimum)
         self._counts = counts
         self._functions: dict[str, Callable[[State, tuple[Any, ...]], Any]] = {}
@@ -151,6 +157,41 @@ class Abstract:
                 text = f"node {self.members[value]}"
             parts.append(f"{name} = {text}")
         return f"{action}({', '.join(parts)})"
+
+    # -- replicas that are moved (R20) ---------------------------------------------------------------------
+
+    def widen(self, node: int, incarnation: int, live: bool) -> None:
+        """A node is given a copy for the first time: another replica, which has been there all the time with
+        nothing, in no ISR, and lives as its node does.
+        """
+        place = len(self.members)
+        self.members += (node,)
+        self.place[node] = place
+        self.incarnations.append([incarnation])
+        self.agreed.append(None)
+        self.steps = stepper_of(place + 1, self.minimum)
+        self._functions.clear()
+        self._masks.clear()
+        state, first = list(self.state), self.steps.first()
+
+        def known(view: tuple[Any, ...]) -> tuple[Any, ...]:
+            leader, epoch, version, isr, runs, living = view
+            return leader, epoch, version, isr, (*runs, 0), living | live << place
+
+        now = state[NOW] = known(state[NOW])
+        news = state[NEWS]
+        changed = {index: tuple(known(view) for view in told) for index, told in news.changed.items()}
+        state[NEWS] = Sparse(news.length, news.default, changed)
+        views = tuple(known(view) if state[HERE][r] else first[VIEW][r] for r, view in enumerate(state[VIEW]))
+        for variable in OF_EACH:
+            state[variable] = (*state[variable], first[variable][place])
+        state[VIEW] = (*views, now)
+        state[APPLIED] = (*self.state[APPLIED], state[INDEX])
+        state[LOG] = (*self.state[LOG], Runs())
+        rows = tuple((*row, first[PROGRESS][place][place]) for row in self.state[PROGRESS])
+        state[PROGRESS] = (*rows, first[PROGRESS][place])
+        state[HERE] = (*self.state[HERE], first[HERE][place])
+        self.state = tuple(state)
 
     # -- parts of the state --------------------------------------------------------------------------------
 

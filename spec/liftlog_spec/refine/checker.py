@@ -56,6 +56,10 @@ class PartitionRefinement:
             self._of[step.node].take(step, self.replicas)
         else:
             self.group.take(step)  # type: ignore[arg-type]
+            for place in range(len(self.replicas), len(self.abstract.members)):
+                replica = ReplicaPart(self.abstract, self.group, place)
+                self.replicas.append(replica)
+                self._of[self.abstract.members[place]] = replica
         return bool(done)
 
 

@@ -42,7 +42,7 @@ def compare(a: Abstract, r: int, after: ReplicaState) -> None:
         after.leo,
         after.durable,
         view.leader,
-        a.mask(view.isr),
+        sorted(view.isr),
         view.epoch,
         view.version,
         after.hw,
@@ -52,12 +52,12 @@ def compare(a: Abstract, r: int, after: ReplicaState) -> None:
         len(log),
         state[SYNCED][r],
         a.members[leader] if leader >= 0 else 0,
-        isr,
+        sorted(a.nodes(isr)),
         a.epoch_at.get(applied),
         a.version_at.get(applied),
         state[HW][r] if up else after.hw,
     )
-    wrong = _shown(a, real, model) if real != model else []
+    wrong = _shown(real, model) if real != model else []
     if leads:
         wrong += _office(a, r, after)
     agreed = a.agreed[r]
@@ -67,12 +67,11 @@ def compare(a: Abstract, r: int, after: ReplicaState) -> None:
         raise Disagreement("", "; ".join(wrong))
 
 
-def _shown(a: Abstract, real: tuple[Any, ...], model: tuple[Any, ...]) -> list[str]:
+def _shown(real: tuple[Any, ...], model: tuple[Any, ...]) -> list[str]:
     found = []
     for name, mine, theirs in zip(NAMES, real, model, strict=True):
         if mine != theirs:
-            both = (a.nodes(mine), a.nodes(theirs)) if name == "isr" else (mine, theirs)
-            found.append(f"{name} is {both[0]}, in the model {both[1]}")
+            found.append(f"{name} is {mine}, in the model {theirs}")
     return found
 
 

@@ -7,7 +7,7 @@ actions; the record after it is compared with the model's.
 
 from __future__ import annotations
 
-from liftlog.trace.replica_lines import Found, Group, GroupStep
+from liftlog.trace.replica_lines import Found, Group, GroupStep, Member
 from liftlog_spec.refine.abstract import (
     CHANGE,
     ELIGIBLE,
@@ -46,6 +46,8 @@ class GroupPart:
         self.twice: dict[tuple[object, ...], int] = {}
         self.confirmed: set[int] = set()
         """Whose last confirmed run found the partition there: a folder that is gone was lost (I1)."""
+        self.left: dict[int, int] = {}
+        """R20: replicas that are to have no copy any more, and the model's index since which that is so."""
         self._create(first.after)
         self._numbered(first.index, first.after)
         self._compare(first.after)
@@ -74,6 +76,7 @@ class GroupPart:
         after = step.after
         assert after is not None
         before, version = self.record, self.abstract.now.version
+        self._begin_copies(before, after)
         match step.command:
             case "RegisterNode":
                 self._register(step)
@@ -85,6 +88,8 @@ class GroupPart:
                 self._change(step)
             case "ReplicaFailed":
                 self._failed(step)
+            case "FinishMove":
+                self._finish(before, after)
         self._elect(before, after)
         self.record = after
         self.last_index = step.index
@@ -207,6 +212,44 @@ class GroupPart:
         """The same is said while it is on its way."""
         self.twice[said] = self.twice.get(said, 0) + 1
 
+    # -- moves (R20) ---------------------------------------------------------------------------------------
+
+    def _begin_copies(self, before: Group, after: Group) -> None:
+        """Nodes that are to have a copy and had none."""
+        a = self.abstract
+        for node, member in after.members.items():
+            if node in before.members:
+                continue
+            if node in a.place:
+                self._begin_again(a.place[node], member)
+            else:
+                a.widen(node, member.incarnation, member.live)
+
+    def _begin_again(self, place: int, member: Member) -> None:
+        """It has had one before, and dropped it, in this run or in an earlier one."""
+        a = self.abstract
+        del self.left[place]
+        if member.incarnation != a.incarnations[place][-1]:
+            a.do("LoseDisk", place)
+            a.incarnations[place].append(member.incarnation)
+            a.do("RegisterAfterDamage", place)
+        else:
+            a.do("BeginCopy", place)
+        lives = bool(a.now.live >> place & 1)
+        if member.live != lives:
+            a.do("Confirm" if member.live else "ExpireOutsider", place)
+
+    def _finish(self, before: Group, after: Group) -> None:
+        a = self.abstract
+        gone = [a.place[node] for node in before.members if node not in after.members]
+        for place in gone:
+            if a.now.isr >> place & 1:
+                a.do("LeaveForGood", place)
+        for place in gone:
+            self.left[place] = a.state[INDEX]
+        if not gone:
+            a.do("EndMove")
+
     # -- elections -----------------------------------------------------------------------------------------
 
     def _elect(self, before: Group, after: Group) -> None:
@@ -238,12 +281,12 @@ class GroupPart:
         a, now = self.abstract, self.abstract.now
         pairs: list[tuple[str, object, object]] = [
             ("leader", a.node(now.leader), after.leader),
-            ("isr", a.nodes(now.isr), sorted(after.isr)),
-            ("eligible", a.nodes(a.state[ELIGIBLE]), sorted(after.eligible)),
+            ("isr", sorted(a.nodes(now.isr)), sorted(after.isr)),
+            ("eligible", sorted(a.nodes(a.state[ELIGIBLE])), sorted(after.eligible)),
             ("epoch", now.epoch, a.epochs.get(after.epoch)),
         ]
-        for place, node in enumerate(a.members):
-            member = after.members[node]
+        for node, member in sorted(after.members.items()):
+            place = a.place[node]
             pairs.append((f"live[{node}]", bool(now.live >> place & 1), member.live))
             pairs.append((f"run[{node}]", a.incarnations[place][now.runs[place]], member.incarnation))
             known = a.state[KNOWN][place]

@@ -74,6 +74,7 @@ class ReplicaPart:
         """Explain one step. Raises Disagreement."""
         after = step.after
         if after is None:
+            self._dropped()
             return
         if step.start != self.start:
             self.start, self.last = step.start, None
@@ -112,11 +113,25 @@ class ReplicaPart:
         if not a.state[HERE][r]:
             return
         while a.state[APPLIED][r] < a.state[INDEX]:
-            following = a.state[APPLIED][r] + 1
-            if a.raft_index[following] > after.view.applied:
+            if a.raft_index[a.state[APPLIED][r] + 1] > after.view.applied:
                 return
-            coming = a.state[NEWS][following][0]
-            a.do("ApplyInEpoch" if coming[1] == a.view(r).epoch else "ApplyNewEpoch", r)
+            self._apply_next()
+
+    def _apply_next(self) -> None:
+        a, r = self.abstract, self.place
+        coming = a.state[NEWS][a.state[APPLIED][r] + 1][0]
+        a.do("ApplyInEpoch" if coming[1] == a.view(r).epoch else "ApplyNewEpoch", r)
+
+    def _dropped(self) -> None:
+        """R20: it has seen that it is to have no copy any more."""
+        a, r, left = self.abstract, self.place, self.group.left.get(self.place)
+        if left is None:
+            raise Disagreement("Drop", f"node {a.members[r]} gives up a copy that it is to have")
+        while a.state[HERE][r] and a.state[APPLIED][r] < left:
+            self._apply_next()
+        if a.state[HERE][r]:
+            a.do("Drop", r)
+        self.last = self.question = None
 
     # -- opening and failing -------------------------------------------------------------------------------
 

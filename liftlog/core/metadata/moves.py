@@ -1,0 +1,113 @@
+"""Replicas that are moved to other nodes: what a partition is to have, and how it comes to that (R20).
+
+A move adds first and takes away last. From its beginning on the new nodes are replicas like all others: they
+fetch, and join the ISR when they have everything (R10). Once *all* that are to have a copy are in the ISR,
+one command makes them the replicas, the ISR and all there is. What was committed is on each of them, since it
+is on the whole ISR. That command ends the epoch: what a copy that is dropped had reported counts for nobody
+any more, also when its node gets another copy of the partition later, in the same run.
+
+Whoever is left out drops its copy and says so. Until then it gets no other one: so a copy always begins
+empty, and nobody goes on with an old one whose tombstones the others have dropped meanwhile (C2).
+
+A move that is cancelled, or changed, is another move: to where the copies were before. There is nothing to be
+taken back, and it waits for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
+from liftlog.core.metadata.records import OK, STALE, CommandResult, PartitionState, Records
+from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
+
+Elect = Callable[[PartitionState], PartitionState]
+
+
+def assignment_problem(records: Records, partition: PartitionState, replicas: Sequence[int]) -> str:
+    """Why a partition cannot get these replicas; empty if it can."""
+    unknown = [node for node in replicas if node not in records.nodes]
+    if unknown:
+        return f"there is no node {unknown[0]}: none with that number has ever registered"
+    if len(set(replicas)) != len(replicas):
+        return f"replicas {_listed(replicas)} name a node twice"
+    if len(replicas) < partition.min_insync:
+        return (
+            f"replicas {_listed(replicas)} are fewer than the {partition.min_insync} that must be in sync; "
+            "lower min_insync_replicas first"
+        )
+    for node in replicas:
+        if node in partition.dropping:
+            return (
+                f"node {node} has not dropped the copy of this partition that it had before; ask again when "
+                "it has, or choose another node"
+            )
+    return ""
+
+
+def _listed(replicas: Sequence[int]) -> str:
+    return ", ".join(map(str, replicas))
+
+
+class Moves:
+    """Holds no state of its own. `elect`: who leads next, in a new epoch (R16)."""
+
+    __slots__ = ("_decides", "_elect", "_mark", "_mutants", "_records")
+
+    def __init__(self, records: Records, guards: Guards, elect: Elect) -> None:
+        self._records = records
+        self._elect = elect
+        self._mutants = guards.mutants
+        self._decides = guards.decides
+        self._mark = guards.mark
+
+    def move(self, index: int, command: MoveReplicas) -> CommandResult:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        if partition is None:
+            return CommandResult(ERR_NOT_FOUND, "the partition does not exist")
+        if not self._decides(("R20.stale-move", partition.assignment == command.assignment)):
+            return STALE
+        problem = assignment_problem(records, partition, command.replicas)
+        if problem:
+            self._mark("R20.refused")
+            return CommandResult(ERR_INVALID, problem)
+        self.begin(index, partition, command.replicas)
+        return OK
+
+    def begin(self, index: int, partition: PartitionState, replicas: Sequence[int]) -> None:
+        """From now on the partition is on its way to these replicas."""
+        if partition.target:
+            self._mark("R20.move-changed")
+        self._mark("R20.move")
+        self._records.put_partition(partition.assigned(replicas, index))
+
+    def finish(self, command: FinishMove) -> CommandResult:
+        records = self._records
+        partition = records.partitions.get(command.partition)
+        if partition is None or not partition.target or partition.assignment != command.assignment:
+            return STALE
+        in_sync = all(node in partition.isr for node in partition.target)
+        if not self._decides(("R20.in-sync", in_sync)) and not self._mutants.moved_before_in_sync:
+            return STALE
+        gone = partition.leaving
+        settled = partition.settled()
+        if gone and not self._mutants.moved_within_epoch:
+            self._mark("R20.left")
+            settled = self._elect(settled)
+        elif settled.leader not in settled.isr:
+            settled = self._elect(settled)
+        records.put_partition(settled)
+        return OK
+
+    def dropped(self, command: CopyDropped) -> CommandResult:
+        records = self._records
+        partition, node = records.partitions.get(command.partition), records.nodes.get(command.node)
+        if partition is None or node is None or node.incarnation != command.incarnation:
+            return STALE
+        if command.node not in partition.dropping:
+            return STALE
+        self._mark("R20.dropped")
+        records.put_partition(partition.without_dropping(command.node))
+        return OK

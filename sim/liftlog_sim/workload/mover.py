@@ -1,0 +1,64 @@
+"""An operator who moves the copies of partitions to other nodes while they are in use (R20).
+
+Now and then a move is cancelled, or another one asked for before it is over, by another node. What is asked
+for is judged in `truth/authors.py`: the copies of a partition go where somebody who waited for it wanted them.
+"""
+
+from __future__ import annotations
+
+from liftlog.messages import DoneReply, MoveReplicasRequest
+from liftlog_sim.chance.chances import Turn
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.targets import Target
+
+CANCEL_SHARE = 0.2
+RIVAL_SHARE = 0.2
+"""How often two operators move a partition at once, by two nodes."""
+
+
+class Mover:
+    """Moves one partition after the other, without waiting for what becomes of it."""
+
+    __slots__ = ("_account", "_cluster", "_shared", "_turns")
+
+    def __init__(self, shared: Clientele) -> None:
+        self._shared = shared
+        self._cluster = shared.cluster
+        self._account = shared.account
+        self._turns = self._cluster.chances.turns("mover/0", self._cluster.knobs.move_interval_us)
+
+    def start(self) -> None:
+        if self._cluster.knobs.move_interval_us:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        turn = self._turns.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+
+    def _fire(self, turn: Turn, second: object) -> None:
+        if self._shared.stopping:
+            return
+        turn.noted()
+        draws = turn.draws
+        target = self._shared.targets[draws.randrange(len(self._shared.targets))]
+        self._ask(turn.name, target, draws)
+        if draws.random() < RIVAL_SHARE:
+            self._ask(f"{turn.name}/rival", target, draws.part("rival"))
+        self._schedule()
+
+    def _ask(self, name: str, target: Target, draws: Draws) -> None:
+        self._account.count("moves asked for")
+        replicas: list[int] = []
+        if draws.random() >= CANCEL_SHARE:
+            nodes = list(range(1, self._cluster.knobs.nodes + 1))
+            for _ in range(target.config.replication_factor):
+                replicas.append(nodes.pop(draws.randrange(len(nodes))))
+        request = MoveReplicasRequest(target.stream, target.partition.index, replicas, target.partition.stream)
+        node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
+        self._shared.hub.request(name, node, request, self._answered, patience_us)
+
+    def _answered(self, reply: object) -> None:
+        if isinstance(reply, DoneReply) and not reply.detail:
+            self._account.count("moves")
