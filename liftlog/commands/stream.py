@@ -23,6 +23,7 @@ from liftlog.commands.common import (
     run,
     size_bytes,
 )
+from liftlog.commands.moves import add_moves
 from liftlog.messages import ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
 from liftlog.types import LiftlogError, StreamConfig
 
@@ -82,6 +83,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the first offset to keep; at most the end of what is committed",
     )
     _finish(purge, _purge)
+    add_moves(actions)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
     remove.add_argument("name", metavar="NAME")
     _finish(remove, _remove)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
-from liftlog.core.metadata.records import OK, STALE, CommandResult, PartitionState, Records
+from liftlog.core.metadata.records import OK, STALE, CommandResult, PartitionState, Records, replaced
 from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
 
 Elect = Callable[[PartitionState], PartitionState]
@@ -69,7 +69,8 @@ class Moves:
             return CommandResult(ERR_NOT_FOUND, "the partition does not exist")
         if not self._decides(("R20.stale-move", partition.assignment == command.assignment)):
             return STALE
-        problem = assignment_problem(records, partition, command.replicas)
+        judged = replaced(partition, dropping=()) if self._mutants.moved_back_too_soon else partition
+        problem = assignment_problem(records, judged, command.replicas)
         if problem:
             self._mark("R20.refused")
             return CommandResult(ERR_INVALID, problem)

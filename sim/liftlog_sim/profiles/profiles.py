@@ -466,8 +466,8 @@ def _snapshots(draws: Draws) -> Knobs:
 
 
 def _moves(draws: Draws) -> Knobs:
-    """Copies are moved from node to node all the time, while those are struck who have them, are to have them,
-    or have just given them up (R20).
+    """Copies are moved from node to node all the time, while those are struck who have them, are to have
+    them, or have just given them up (R20).
     """
     nodes = draws.choice((4, 4, 5, 3))
     compact = draws.random() < 0.3
@@ -490,7 +490,7 @@ def _moves(draws: Draws) -> Knobs:
         fault_interval_us=draws.choice((1500, 3000, 6000)) * MILLISECOND,
         fault_duration_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
         move_interval_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
-        move_bytes_per_s=draws.choice((0, 0, 4_000)),
+        move_bytes_per_s=draws.choice((0, 0, 40_000)),
         voters=3 if nodes > 3 and draws.random() < 0.5 else 0,
         hunt_joiner=draws.choice((0.0, 0.4)),
         hunt_joiner_kind=draws.choice(("wipe", "silence")),

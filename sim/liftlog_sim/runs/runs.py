@@ -292,7 +292,7 @@ def unhealed(world: World) -> str:
         return "the streams were never created"
     for partition, state in newest.partitions.items():
         if state.target or state.dropping:
-            return f"{partition} is on its way to {list(state.target)}, {list(state.dropping)} have to drop it"
+            return f"{partition} is moved to {list(state.target)}, to be dropped by {list(state.dropping)}"
         if not state.leader or not state.ready:
             return f"partition {partition} has no ready leader (leader {state.leader}, ISR {list(state.isr)})"
         if not world.bus.has(state.leader, partition, state.epoch):

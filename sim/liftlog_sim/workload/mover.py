@@ -1,7 +1,7 @@
 """An operator who moves the copies of partitions to other nodes while they are in use (R20).
 
 Now and then a move is cancelled, or another one asked for before it is over, by another node. What is asked
-for is judged in `truth/authors.py`: the copies of a partition go where somebody who waited for it wanted them.
+for is judged in `truth/authors.py`: the copies of a partition go where somebody who waited wanted them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Mover:
             nodes = list(range(1, self._cluster.knobs.nodes + 1))
             for _ in range(target.config.replication_factor):
                 replicas.append(nodes.pop(draws.randrange(len(nodes))))
-        request = MoveReplicasRequest(target.stream, target.partition.index, replicas, target.partition.stream)
+        stream, number = target.partition
+        request = MoveReplicasRequest(target.stream, number, replicas, stream)
         node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
         self._shared.hub.request(name, node, request, self._answered, patience_us)
 
