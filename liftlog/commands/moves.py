@@ -20,8 +20,8 @@ def add_moves(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     move = actions.add_parser(
         "move",
         help="have the copies of a partition on other nodes",
-        description="The new nodes fetch the partition and join its in-sync set; when all of them are in it, those "
-        "that are not named give their copies up. Messages are taken all the time.",
+        description="The new nodes fetch the partition and join its in-sync set; when all of them are in it, "
+        "those that are not named give their copies up. Messages are taken all the time.",
     )
     move.add_argument("name", metavar="NAME")
     move.add_argument("partition", metavar="PARTITION", type=int)
@@ -47,7 +47,8 @@ def _nodes(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} names no nodes; write their numbers, such as 4,2,3") from None
+        wrong = f"{text!r} names no nodes; write their numbers, such as 4,2,3"
+        raise argparse.ArgumentTypeError(wrong) from None
 
 
 async def _move(args: argparse.Namespace) -> int:
@@ -97,9 +98,9 @@ async def _moves(args: argparse.Namespace) -> int:
                     "isr": partition.isr,
                     "dropping": partition.dropping,
                     "copies": [
-                        {"node": copying.node, "have": copying.have, "of": copying.of, "per_s": rates[copying.key]}
-                        for copying in found
-                        if copying.stream == name and copying.partition.index == partition.index
+                        {"node": one.node, "have": one.have, "of": one.of, "per_s": rates[one.key]}
+                        for one in found
+                        if one.stream == name and one.partition.index == partition.index
                     ],
                 }
                 for name, partition in leaving

@@ -153,7 +153,7 @@ class StorageEngine:
             ScrubLog: self._keep_up,
             RepairLog: self._keep_up,
             RebuildLog: self._rebuild,
-            TrashLog: self._trash,
+            TrashLog: lambda job: self._move_to_trash(job.log, job.ticket),
             CheckpointHw: self._checkpoint_hw,
             SaveHardState: self._save_hard_state,
             SaveIdentity: self._save_identity,
@@ -568,10 +568,6 @@ class StorageEngine:
         except (OSError, BadBytes, LiftlogError) as error:
             return self._fail(log, NO_TICKET, error)
 
-    def _trash(self, job: TrashLog) -> Event | None:
-        failed = self._move_to_trash(job.log, job.ticket)
-        return failed or (Durable(job.ticket) if job.ticket != NO_TICKET else None)
-
     def _move_to_trash(self, log: PartitionId, ticket: Ticket = NO_TICKET) -> Event | None:
         """I1: nothing is deleted at once; the folder moves away under a name of its own, durably."""
         open_log = self._logs.pop(log, None)
@@ -592,7 +588,7 @@ class StorageEngine:
         except OSError as error:
             self._doubtful = True
             return StorageFailed(log, ticket, isinstance(error, SyncFailed), str(error))
-        return None
+        return Durable(ticket) if ticket != NO_TICKET else None
 
     # ----- state files -----
 

@@ -62,6 +62,7 @@ from liftlog.messages import (
 )
 from liftlog.types import (
     NO_MUTANTS,
+    NO_TICKET,
     RAFT_LOG,
     ClientRef,
     Entry,
@@ -302,6 +303,8 @@ class World:
                 logs[job.log].hw = job.hw
             case TrashLog():
                 logs.pop(job.log, None)
+                if job.ticket != NO_TICKET:
+                    self.post(node, Durable(job.ticket), SYNC_S)
             case ReadLog():
                 self.post(node, logs[job.log].read(job), NETWORK_S)
             case LookupTime():

@@ -33,8 +33,8 @@ VARIANTS = [
 ]
 
 
-def steps(constants: dict[str, int], variant: str = "right") -> IsrSteps:
-    return IsrSteps(variant=variant, **{**LEAST, **constants})
+def steps(constants: dict[str, int], variant: str = "right", moves: str = "none") -> IsrSteps:
+    return IsrSteps(variant=variant, moves=moves, **{**LEAST, **constants})
 
 
 def test_it_holds_while_one_leader_leads() -> None:
@@ -57,6 +57,29 @@ def test_it_is_the_same_protocol() -> None:
     assert [p.name for p in ours.invariants] == [p.name for p in other.invariants]
     for name in ("Commit", "Write", "ProposeAddition", "ProposeRemoval", "ApplyAddition", "Register"):
         assert IsrSteps.declared[name] is Isr.declared[name], name
+
+
+MOVES = {"Minimum": 1, "Epochs": 2, "Changes": 3}
+
+
+def test_a_move_that_does_not_wait_for_all_copies_is_found() -> None:
+    """R20."""
+    report = check(steps(MOVES, moves="before-in-sync"), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", "LeaderCandidateCompleteness")
+    assert len(report.trace) == 10
+
+
+@pytest.mark.nightly
+def test_a_move_that_ends_no_epoch_is_found() -> None:
+    """R20: what a dropped copy had reported still counts."""
+    report = check(steps(MOVES, moves="within-epoch"), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", "ValidHighWatermark")
+
+
+@pytest.mark.nightly
+def test_it_holds_while_copies_are_moved() -> None:
+    """R20."""
+    assert check(steps(MOVES, moves="right"), Bounds(symmetry=True)).verdict == "holds"
 
 
 @pytest.mark.nightly

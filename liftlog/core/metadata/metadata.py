@@ -43,7 +43,7 @@ from liftlog.core.metadata.commands import (
 )
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
-from liftlog.core.metadata.moves import Moves
+from liftlog.core.metadata.moves import MoveCommands
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
 from liftlog.core.metadata.records import (
@@ -86,7 +86,7 @@ class Metadata(Records):
         self.counts = guards.marks
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
-        self._moves = Moves(self, guards, self._partitions.lead_on)
+        self._moves = MoveCommands(self, guards, self._partitions.lead_on)
         self.results: dict[RequestId, CommandResult] = {}
         """M3: of every command that was applied and whose bound has not passed."""
         self._ends: dict[int, list[RequestId]] = {}

@@ -50,7 +50,7 @@ def _listed(replicas: Sequence[int]) -> str:
     return ", ".join(map(str, replicas))
 
 
-class Moves:
+class MoveCommands:
     """Holds no state of its own. `elect`: who leads next, in a new epoch (R16)."""
 
     __slots__ = ("_decides", "_elect", "_mark", "_mutants", "_records")

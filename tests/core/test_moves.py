@@ -1,0 +1,256 @@
+"""Copies of a partition are moved to other nodes while it is used (R20)."""
+
+from __future__ import annotations
+
+import pytest
+
+from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
+from liftlog.core.metadata.image import ImageReader, ImageWriter
+from liftlog.core.metadata.records import CommandResult
+from liftlog.messages import DoneReply, ErrorReply, MoveReplicasRequest
+from liftlog.types import NO_MUTANTS, Members, Mutants
+from tests.core.metadata_harness import Cluster, Present
+from tests.core.node_harness import World
+
+
+class Moved:
+    """A partition of a cluster of five nodes, and who moves it by what he has read."""
+
+    def __init__(self, replicas: int = 3, mutants: Mutants = NO_MUTANTS) -> None:
+        self.cluster = Cluster(5, mutants)
+        self.partition: Present = self.cluster.create(replicas=replicas)
+        self.counts = self.cluster.metadata.counts
+
+    def move(self, *replicas: int, assignment: int | None = None) -> CommandResult:
+        read = self.partition.assignment if assignment is None else assignment
+        return self.cluster.apply(
+            MoveReplicas(self.cluster.request(), self.partition.id, read, list(replicas))
+        )
+
+    def join(self, node: int) -> None:
+        isr = [other for other in self.partition.replicas if other in (*self.partition.isr, node)]
+        assert not self.cluster.change_isr(self.partition, isr, node).code
+
+    def finish(self) -> CommandResult:
+        return self.cluster.apply(
+            FinishMove(self.cluster.request(), self.partition.id, self.partition.assignment)
+        )
+
+    def dropped(self, node: int) -> CommandResult:
+        run = self.cluster.metadata.nodes[node].incarnation
+        return self.cluster.apply(CopyDropped(self.cluster.request(), self.partition.id, node, run))
+
+
+def test_r20_a_move_adds_first_and_takes_away_when_all_are_in_sync() -> None:
+    moved = Moved()
+    before = moved.partition.epoch
+    assert moved.move(2, 3, 4).code == ""
+    assert (moved.partition.replicas, moved.partition.target) == ((1, 2, 3, 4), (2, 3, 4))
+    assert (moved.partition.isr, moved.partition.epoch) == ((1, 2, 3), before), "nobody leaves, nobody joins"
+    assert moved.finish().code == "stale"
+    assert moved.counts["R20.in-sync"] == 1
+    moved.join(4)
+    assert moved.finish().code == ""
+    assert (moved.partition.replicas, moved.partition.isr) == ((2, 3, 4), (2, 3, 4))
+    assert (moved.partition.target, moved.partition.adding) == ((), ())
+    assert moved.partition.leader in (2, 3, 4)
+    assert moved.partition.epoch > before
+    assert moved.partition.dropping == (1,)
+
+
+def test_r20_the_end_of_a_move_begins_an_epoch_although_the_leader_stays() -> None:
+    """What a copy that is dropped has reported must count for nobody (R2)."""
+    moved = Moved()
+    leader = moved.partition.leader
+    gone = next(node for node in moved.partition.replicas if node != leader)
+    stay = [node for node in moved.partition.replicas if node != gone]
+    moved.move(*stay, 5)
+    moved.join(5)
+    epoch = moved.partition.epoch
+    moved.finish()
+    assert (moved.partition.leader, moved.partition.epoch) == (leader, epoch + 1)
+
+
+def test_r20_a_node_gets_no_copy_again_before_it_has_dropped_its_former_one() -> None:
+    moved = Moved()
+    moved.move(2, 3, 4)
+    moved.join(4)
+    moved.finish()
+    refused = moved.move(1, 2, 3)
+    assert refused.code == "invalid"
+    assert "node 1 has not dropped the copy of this partition that it had before" in refused.detail
+    assert moved.dropped(4).code == "stale", "it has none to drop"
+    assert moved.dropped(1).code == ""
+    assert not moved.cluster.metadata.unsettled
+    assert moved.move(1, 2, 3).code == ""
+
+
+def test_r20_an_empty_disk_has_dropped_everything() -> None:
+    moved = Moved()
+    moved.move(2, 3, 4)
+    moved.join(4)
+    moved.finish()
+    moved.cluster.expire(1)
+    moved.cluster.register(1, disk="another")
+    assert moved.partition.dropping == ()
+
+
+def test_r20_who_has_not_read_the_last_move_moves_nothing() -> None:
+    moved = Moved()
+    assert moved.move(2, 3, 4, assignment=0).code == ""
+    assert moved.move(1, 2, 5, assignment=0).code == "stale"
+    assert moved.counts["R20.stale-move"] == 1
+    assert moved.partition.target == (2, 3, 4)
+
+
+def test_r20_a_move_that_is_cancelled_is_a_move_to_where_the_copies_were() -> None:
+    moved = Moved()
+    was = moved.partition.replicas
+    moved.move(2, 3, 4)
+    moved.join(4)
+    assert moved.move(*moved.partition.origin).code == ""
+    assert moved.partition.target == was
+    assert moved.finish().code == ""
+    assert (moved.partition.replicas, moved.partition.isr) == (was, was)
+    assert moved.partition.dropping == (4,), "also who had joined already"
+
+
+def test_r20_a_late_end_of_an_earlier_move_ends_nothing() -> None:
+    moved = Moved()
+    moved.move(2, 3, 4)
+    late = FinishMove(moved.cluster.request(), moved.partition.id, moved.partition.assignment)
+    moved.join(4)
+    moved.move(3, 4, 5)
+    assert moved.cluster.apply(late).code == "stale"
+    assert moved.partition.target == (3, 4, 5)
+
+
+def test_r20_what_is_remembered_of_who_has_left_is_forgotten() -> None:
+    moved = Moved()
+    moved.move(2, 3, 4)
+    moved.join(4)
+    moved.finish()
+    moved.cluster.expire(2)
+    moved.cluster.expire(3)
+    assert set(moved.partition.isr) | set(moved.partition.eligible) <= {2, 3, 4}
+    assert moved.cluster.metadata.loads.replicas == {1: 0, 2: 1, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "says"),
+    [
+        ((2, 3, 9), "there is no node 9"),
+        ((2, 3, 3), "name a node twice"),
+        ((2,), "are fewer than the 2 that must be in sync"),
+    ],
+)
+def test_r20_what_cannot_be_is_refused(replicas: tuple[int, ...], says: str) -> None:
+    refused = Moved().move(*replicas)
+    assert refused.code == "invalid"
+    assert says in refused.detail
+
+
+def test_r20_a_snapshot_holds_what_is_moved() -> None:
+    moved = Moved()
+    moved.move(2, 3, 4)
+    metadata = moved.cluster.metadata
+    writer = ImageWriter(metadata, metadata.results, 1, Members(()), (), 2)
+    while not writer.go_on():
+        pass
+    reader = ImageReader()
+    for chunk in writer.chunks:
+        reader.take(chunk)
+    assert reader.partitions == metadata.partitions
+    behind = Cluster(0).metadata
+    behind.adopt(reader)
+    assert list(behind.unsettled) == [moved.partition.id]
+    assert behind.loads.replicas == metadata.loads.replicas
+
+
+# -- whole nodes -------------------------------------------------------------------------------------------
+
+
+def test_r20_a_copy_goes_to_another_node_with_all_that_is_committed() -> None:
+    world = World(4)
+    partition = world.create()
+    before = next(iter(world.nodes.values())).ctx.metadata.partitions[partition].replicas
+    world.publish(partition, b"a", b"b", b"c")
+    assert world.run_until(lambda: world.committed(partition, 3))
+    new = next(node for node in world.nodes if node not in before)
+    gone = world.leader(partition)
+    stay = [node for node in before if node != gone]
+    assert world.answer(stay[0], MoveReplicasRequest("orders", 0, [new, *stay])) == DoneReply("")
+    metadata = world.nodes[new].ctx.metadata
+    assert world.run_until(lambda: metadata.partitions[partition].replicas == (new, *stay))
+    assert world.run_until(lambda: not metadata.unsettled)
+    assert world.run_until(lambda: world.leader(partition) in (new, *stay))
+    assert world.values(new, partition) == [b"a", b"b", b"c"]
+    assert partition not in world.nodes[gone].replicas
+    assert partition not in world.disks[gone].logs
+    assert world.run_until(lambda: partition in world.subscriptions)
+    world.publish(partition, b"d")
+    assert world.run_until(lambda: world.committed(partition, 4))
+    again = world.answer(gone, MoveReplicasRequest("orders", 0, list(before)))
+    assert again == DoneReply("")
+    assert world.run_until(lambda: partition in world.nodes[gone].replicas)
+    assert world.run_until(lambda: world.nodes[gone].ctx.metadata.partitions[partition].target == ())
+    assert world.values(gone, partition)[:4] == [b"a", b"b", b"c", b"d"]
+
+
+def test_r20_a_node_that_was_down_drops_its_copy_when_it_is_back() -> None:
+    world = World(4)
+    partition = world.create()
+    before = world.nodes[1].ctx.metadata.partitions[partition].replicas
+    new = next(node for node in world.nodes if node not in before)
+    gone = next(node for node in before if node != world.leader(partition) and node != 1)
+    stay = [node for node in before if node != gone]
+    world.kill(gone)
+    assert world.answer(1, MoveReplicasRequest("orders", 0, [*stay, new])) == DoneReply("")
+    record = lambda: world.nodes[1].ctx.metadata.partitions[partition]  # noqa: E731
+    assert world.run_until(lambda: record().target == () and record().dropping == (gone,))
+    assert partition in world.disks[gone].logs
+    world.restart(gone)
+    assert world.run_until(lambda: record().dropping == ())
+    assert partition not in world.disks[gone].logs
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (MoveReplicasRequest("none", 0, [1]), "does not exist"),
+        (MoveReplicasRequest("orders", 7, [1, 2, 3]), "has partitions 0 to 0, not 7"),
+        (MoveReplicasRequest("orders", 0, [1, 2, 3], 99), "with id 99 was deleted"),
+        (MoveReplicasRequest("orders", 0, [1, 2]), "replication factor of 3, which is changed by"),
+        (MoveReplicasRequest("orders", 0, [1, 2, 9]), "there is no node 9"),
+    ],
+)
+def test_r20_what_cannot_be_is_told_at_once(request_: MoveReplicasRequest, says: str) -> None:
+    world = World()
+    world.create()
+    reply = world.answer(2, request_)
+    assert isinstance(reply, ErrorReply)
+    assert says in str(reply)
+
+
+def test_r20_what_is_so_already_is_done() -> None:
+    world = World()
+    world.create()
+    where = next(iter(world.nodes[1].ctx.metadata.partitions.values())).replicas
+    assert "already" in world.answer(1, MoveReplicasRequest("orders", 0, list(where))).detail
+    assert "already" in world.answer(1, MoveReplicasRequest("orders", 0, [])).detail
+
+
+def test_r20_new_copies_are_held_to_a_rate() -> None:
+    """All records come, and the leader has said no now and then."""
+    world = World(4, move_bytes_per_s=2000, fetch_max_bytes=1024)
+    partition = world.create()
+    before = world.nodes[1].ctx.metadata.partitions[partition].replicas
+    for _ in range(20):
+        world.publish(partition, b"x" * 500)
+    assert world.run_until(lambda: world.committed(partition, 20))
+    new = next(node for node in world.nodes if node not in before)
+    stay = [node for node in before if node != world.leader(partition)]
+    world.answer(1, MoveReplicasRequest("orders", 0, [world.leader(partition), stay[0], new]))
+    assert world.run_until(lambda: not world.nodes[1].ctx.metadata.unsettled, 60.0)
+    assert len(world.values(new, partition)) == 20
+    assert sum(node.marks.get("R20.throttled", 0) for node in world.nodes.values()) > 0
