@@ -70,6 +70,7 @@ from liftlog.messages.clients import (
 from liftlog.messages.effects import (
     STORAGE_JOBS,
     TIMER_ELECTION,
+    TIMER_REST,
     TIMER_TICK,
     AckPublishes,
     AppendLog,
@@ -196,6 +197,7 @@ __all__ = [
     "FETCH_UNKNOWN",
     "STORAGE_JOBS",
     "TIMER_ELECTION",
+    "TIMER_REST",
     "TIMER_TICK",
     "AckPublishes",
     "AlterStreamRequest",
