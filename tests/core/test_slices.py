@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liftlog.core.metadata.commands import ConfirmNode, RequestId
+from liftlog.core.proposals import Sending
 from liftlog.core.slices import REPLICAS_MAX, Slices
 from liftlog.messages import ClientRequest, CreateStreamRequest, Event, Outcome, TimerFired
 from liftlog.types import ClientRef, Entry, PartitionId, StreamConfig
@@ -81,6 +83,22 @@ def test_every_replica_has_every_tick_though_the_next_one_comes_before_the_last_
     assert {id: replica.upkeep.retain_ticks - waited[id] for id, replica in node.replicas.items()} == (
         dict.fromkeys(waited, 3)
     )
+
+
+def test_L3_a_command_goes_again_ever_more_seldom_to_the_same_controller_and_soon_to_another() -> None:
+    sending = Sending(ConfirmNode(RequestId(1, 1, 99), 1, 1, 1))
+
+    def ticks(controller: int) -> int:
+        count = 1
+        while not sending.is_due(controller):
+            count += 1
+        sending.sent(controller)
+        return count
+
+    sending.sent(0)
+    assert ticks(1) == 1, "nobody was there: at once"
+    assert [ticks(1) for _ in range(5)] == [5, 10, 20, 20, 20]
+    assert [ticks(2) for _ in range(3)] == [5, 5, 10]
 
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 9), max_size=30), st.lists(st.integers(0, 4), max_size=30))
