@@ -85,20 +85,23 @@ class FrameSealer:
         self._number = 0
 
     def seal(self, message: object) -> bytes:
-        """The next frame, to be sent in this order; or see `take_back`."""
+        """The next frame, to be sent in this order."""
+        return self.close(self.encode(message))
+
+    @staticmethod
+    def encode(message: object) -> bytearray:
+        """A frame that has no number and no tag yet: `close` gives it both, whenever its turn comes."""
         frame = bytearray(4 + HEAD_BYTES)
         _encoder.encode_into(message, frame, 4 + HEAD_BYTES)
-        return self._seal(frame)
+        return frame
 
-    def empty(self) -> bytes:
-        """The next frame, without a message: says that this end is alive."""
-        return self._seal(bytearray(4 + HEAD_BYTES))
+    @staticmethod
+    def nothing() -> bytearray:
+        """A frame without a message, to be closed: says that this end is alive."""
+        return bytearray(4 + HEAD_BYTES)
 
-    def take_back(self) -> None:
-        """The frame that was sealed last will not be sent: nobody sees two tags under one number."""
-        self._number -= 1
-
-    def _seal(self, frame: bytearray) -> bytes:
+    def close(self, frame: bytearray) -> bytes:
+        """The next frame, to be sent in this order. Nobody sees two tags under one number."""
         _LENGTH.pack_into(frame, 0, len(frame) - 4)
         number = self._number
         _NUMBER.pack_into(frame, 4 + TAG_BYTES, number)

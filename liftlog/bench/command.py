@@ -21,6 +21,7 @@ from liftlog.bench.handover import Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.load import Load
+from liftlog.bench.partitions_command import add_partitions
 from liftlog.bench.publish import PublishSummary, comparison, measure, over_ceiling
 from liftlog.bench.rounds import System
 from liftlog.bench.sick_command import add_sick
@@ -81,6 +82,7 @@ def add_parser(subparsers: Any) -> None:
     handover.add_argument("--json", action="store_true", help="print one JSON object")
     handover.set_defaults(run=run_handover)
     add_failover(kinds)
+    add_partitions(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:

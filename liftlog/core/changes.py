@@ -7,6 +7,8 @@ bound has passed has certainly not been carried out: it is proposed again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from liftlog.core.barrier import Answer, Barrier
@@ -26,7 +28,7 @@ from liftlog.core.metadata.commands import (
 )
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import assignment_problem
-from liftlog.core.metadata.records import LATE, STALE, CommandResult, PartitionState, StreamState
+from liftlog.core.metadata.records import LATE, STALE, CommandResult, PartitionState, Records, StreamState
 from liftlog.core.metadata.subjects import config_problem
 from liftlog.core.proposals import Proposals
 from liftlog.core.waiting import Clients, Waiting
@@ -48,7 +50,7 @@ from liftlog.messages import (
     StreamChanges,
     StreamInfoReply,
 )
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, PartitionId
 
 RESOLVE_MS = 1000
 """For so long a change of something that the client calls by its name waits for the round that says what it
@@ -56,12 +58,47 @@ is. Later it may be another thing that bears the name: nothing is done, and the 
 """
 
 
+class Creation:
+    """What a stream lacks until it is created (N1): looked at once, then where something moves."""
+
+    __slots__ = ("refused", "unready")
+
+    def __init__(self, records: Records, stream: StreamState) -> None:
+        self.unready: dict[PartitionId, None] = {}
+        self.refused: dict[PartitionId, None] = {}
+        for partition in stream.partitions:
+            self.look_at(records, partition)
+
+    def look_at(self, records: Records, partition: PartitionId) -> None:
+        record = records.partitions.get(partition)
+        if record is None:
+            return
+        for lacks, those in (
+            (not record.ready, self.unready),
+            (bool(records.refused_by_nats(record)), self.refused),
+        ):
+            if lacks:
+                those[partition] = None
+            else:
+                those.pop(partition, None)
+
+
 class Changes:
     """A place for clients (`WaitingPlace`), until nodes have registered, a command is applied, leaders are
     ready.
     """
 
-    __slots__ = ("_barrier", "_clients", "_commands", "_creating", "_ctx", "_early", "_proposals", "_sent")
+    __slots__ = (
+        "_barrier",
+        "_clients",
+        "_commands",
+        "_creating",
+        "_creations",
+        "_ctx",
+        "_early",
+        "_proposals",
+        "_sent",
+    )
 
     def __init__(self, ctx: Context, proposals: Proposals, clients: Clients, barrier: Barrier) -> None:
         self._ctx = ctx
@@ -75,6 +112,8 @@ class Changes:
         """Who waits for a command."""
         self._creating: dict[Waiting, int] = {}
         """Streams, by id, whose leaders are not ready yet."""
+        self._creations: dict[int, Creation] = {}
+        """What they lack."""
 
     # -- what is asked for ------------------------------------------------------------------------
 
@@ -269,7 +308,7 @@ class Changes:
         elif result.code:
             self._clients.answer(waiting, ErrorReply(result.code, result.detail, False))
         elif isinstance(command, CreateStream):
-            self._creating[waiting] = result.stream
+            self._watch(waiting, result.stream)
         else:
             self._clients.answer(waiting, DoneReply(result.detail))
 
@@ -312,9 +351,15 @@ class Changes:
 
     # -- time -------------------------------------------------------------------------------------
 
-    def advance(self) -> None:
-        """The metadata has moved: streams may be ready, and those whose nodes have registered be created."""
+    def advance(self, changed: Collection[PartitionId]) -> None:
+        """The metadata has moved: streams may be ready, and those whose nodes have registered be created.
+        `changed`: the partitions whose records, or whose nodes, are not as they were.
+        """
         if self._creating:
+            for partition in changed:
+                creation = self._creations.get(partition.stream)
+                if creation is not None:
+                    creation.look_at(self._ctx.metadata, partition)
             self._finish_creations()
         if self._early:
             early, self._early = self._early, {}
@@ -330,12 +375,24 @@ class Changes:
                 gone = ErrorReply(ERR_NOT_FOUND, "the stream was deleted meanwhile", False)
                 self._clients.answer(waiting, gone)
                 continue
-            records = [metadata.partitions[partition] for partition in stream.partitions]
-            refused = [record for record in records if metadata.refused_by_nats(record)]
-            if refused:
-                self._clients.answer(waiting, refused_creation(stream, refused[0]))
-            elif all(record.ready for record in records):
+            creation = self._creations[id]
+            if creation.refused:
+                refused = metadata.partitions[min(creation.refused)]
+                self._clients.answer(waiting, refused_creation(stream, refused))
+            elif not creation.unready:
                 self._clients.answer(waiting, StreamInfoReply([describe_stream(metadata, stream)]))
+
+    def _watch(self, waiting: Waiting, id: int) -> None:
+        """Somebody waits for a stream that exists."""
+        self._creating[waiting] = id
+        stream = self._ctx.metadata.by_id.get(id)
+        if id not in self._creations and stream is not None:
+            self._creations[id] = Creation(self._ctx.metadata, stream)
+
+    def _unwatch(self, waiting: Waiting) -> None:
+        id = self._creating.pop(waiting, None)
+        if id is not None and id not in self._creating.values():
+            self._creations.pop(id, None)
 
     def tick(self) -> None:
         for waiting, command in list(self._commands.items()):
@@ -348,7 +405,7 @@ class Changes:
     def left(self, waiting: Waiting) -> None:
         """What was asked for is proposed no more, but may still happen."""
         self._early.pop(waiting, None)
-        self._creating.pop(waiting, None)
+        self._unwatch(waiting)
         command = self._commands.pop(waiting, None)
         if command is not None:
             del self._sent[command.request]

@@ -16,14 +16,15 @@ from typing import Any
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.dropping import Dropping
+from liftlog.core.foreign import CARRY_COMMANDS, foreign_command
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
-from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
+from liftlog.core.metadata.commands import Command, RegisterNode, decode_command
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import LIVE, CommandResult
 from liftlog.core.proposals import Proposals
-from liftlog.core.raft.members import decode_members, is_change
+from liftlog.core.raft.members import is_change
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replacing import Replacing
 from liftlog.core.replica.leader import Leader
@@ -32,13 +33,14 @@ from liftlog.core.replica.serving import range_refusal, refusal
 from liftlog.core.replica.state import OPENING
 from liftlog.core.requests import Requests
 from liftlog.core.session import Session
+from liftlog.core.slices import Slices
 from liftlog.core.snapshots import Snapshots, read_snapshot
 from liftlog.core.standing import Standing
 from liftlog.messages import (
     FETCH_UNKNOWN,
     TIMER_ELECTION,
+    TIMER_REST,
     TIMER_TICK,
-    AppendRequest,
     BusDown,
     BusUp,
     ClientGone,
@@ -82,7 +84,6 @@ from liftlog.messages import (
 )
 from liftlog.types import (
     NO_MUTANTS,
-    NO_NODE,
     RAFT_LOG,
     Entry,
     InvariantViolation,
@@ -92,25 +93,6 @@ from liftlog.types import (
     PartitionId,
     Recovered,
 )
-
-CARRY_COMMANDS = frozenset((Forward, AppendRequest))
-
-
-def foreign_command(sender: int, message: PeerMessage) -> str:
-    """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
-    if isinstance(message, Forward):
-        command = decode_command(message.command)
-        if isinstance(command, CONTROLLERS):
-            return f"a {type(command).__name__}, which the controller alone says"
-        named = author(command)
-        return f"a command of node {named}" if named not in (NO_NODE, sender) else ""
-    if isinstance(message, AppendRequest):
-        for entry in message.entries:
-            if is_change(entry.data):
-                decode_members(entry.data)
-            elif entry.data:
-                decode_command(entry.data)
-    return ""
 
 
 def _unheard(index: int, command: Command, result: CommandResult) -> None:
@@ -179,6 +161,7 @@ class Node:
         self.replacing = Replacing(self.ctx, self.raft)
         self.dropping = Dropping(self.ctx)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
+        self.slices = Slices()
         self._applied = applied
         self._installed = installed
         self._handlers = self._table()
@@ -264,6 +247,8 @@ class Node:
 
     def _drain(self) -> Outcome:
         ctx = self.ctx
+        if self.slices.has_rest:
+            ctx.effects.append(SetTimer(TIMER_REST, 0, 0))
         effects = ctx.effects[:]
         ctx.effects.clear()
         touched: Sequence[PartitionId] = ()
@@ -365,12 +350,15 @@ class Node:
         self.ctx.see_clocks(event.monotonic_ms, event.wall_ms)
         if event.kind == TIMER_ELECTION:
             self.raft.on_election_timer()
+        elif event.kind == TIMER_REST:
+            self._tick_replicas()
         else:
             self._tick()
         self._after_raft()
 
     def _tick(self) -> None:
         ctx = self.ctx
+        self._tick_replicas(whole=True)
         ctx.pass_tick()
         ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
         self.raft.on_tick(ctx.now_ms)
@@ -384,9 +372,26 @@ class Node:
             self.replacing.tick()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
-        for replica in self.replicas.values():
-            replica.tick()
-        if ctx.incarnation:
+        self.slices.tick(self.replicas)
+        if self.replicas:
+            self._tick_replicas()
+        else:
+            self._end_tick()
+
+    def _tick_replicas(self, whole: bool = False) -> None:
+        """Go on with the tick, as far as one step may, or to its end."""
+        if not self.slices.is_ticking:
+            return
+        for partition in self.slices.ticking(whole):
+            replica = self.replicas.get(partition)
+            if replica is not None:
+                replica.tick()
+        if not self.slices.is_ticking:
+            self._end_tick()
+
+    def _end_tick(self) -> None:
+        """Everybody has said what he wants."""
+        if self.ctx.incarnation and not self.slices.is_following:
             self.dropping.tick()
         self.proposals.tick()
         self.requests.tick()
@@ -401,7 +406,10 @@ class Node:
         known = self.metadata.nodes.get(ctx.node)
         if not self.raft.withheld or known is None or known.state != LIVE or not ctx.incarnation:
             return
-        if all(replica.state != OPENING for replica in self.replicas.values()) and not ctx.leaving:
+        opened = not self.slices.is_following and all(
+            replica.state != OPENING for replica in self.replicas.values()
+        )
+        if opened and not ctx.leaving:
             ctx.effects.append(StopNode("this disk was set back: it comes back as a new voter"))
 
     def _fence_or_release(self) -> None:
@@ -435,14 +443,19 @@ class Node:
         image = self.raft.installing.take_installed()
         if image is not None:
             assert isinstance(image, ImageReader)
+            self.slices.installed()
             self._adopt(image)
-        entries = self.raft.take_committed()
-        if not entries and image is None:
-            return
-        for entry in entries:
+        self.slices.committed(self.raft.take_committed())
+        applied = self.metadata.applied
+        while not self.slices.is_following:
+            entry = self.slices.next_entry(len(self.metadata.changed))
+            if entry is None:
+                break
             self._apply(entry)
-        self._follow_metadata()
-        self.requests.metadata_moved()
+        moved = image is not None or self.metadata.applied != applied
+        changed = self._follow_metadata() if moved or self.slices.is_following else []
+        if moved:
+            self.requests.metadata_moved(changed)
 
     def _adopt(self, image: ImageReader) -> None:
         """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""
@@ -473,15 +486,17 @@ class Node:
         if isinstance(command, RegisterNode) and command.node == self.config.node:
             self.session.registered()
 
-    def _follow_metadata(self) -> None:
-        """Bring the replicas in line with the partitions that the last commands touched."""
+    def _follow_metadata(self) -> list[PartitionId]:
+        """Bring replicas in line with the partitions that the last commands touched, which are returned."""
         changed = self.metadata.take_changed()
         if not self.ctx.incarnation:
             if any(partition not in self.metadata.partitions for partition in self._found):
                 self.ctx.mark("I1.unknown-kept")
-            return
-        for partition in changed:
+            return changed
+        self.slices.follow(changed)
+        for partition in self.slices.following():
             self._follow_partition(partition)
+        return changed
 
     def _follow_partition(self, partition: PartitionId) -> None:
         record = self.metadata.partitions.get(partition)
@@ -490,6 +505,9 @@ class Node:
             if replica is not None:
                 replica.remove()
                 del self.replicas[partition]
+                self.ctx.effects.append(TrashLog(partition))
+            elif self._found.pop(partition, None) is not None:
+                self.ctx.mark("I1.trash")
                 self.ctx.effects.append(TrashLog(partition))
             return
         if replica is not None:
@@ -505,12 +523,15 @@ class Node:
     def _begin_run(self) -> None:
         """Our incarnation is durable: take up the replicas the metadata gives us, drop unknown ones (I1)."""
         self.metadata.take_changed()
-        for partition in list(self.metadata.partitions):
+        records, node = self.metadata.partitions, self.config.node
+        self.slices.follow(records)
+        for partition in self.slices.following():
             self._follow_partition(partition)
-        for unknown in self._found:
-            self.ctx.mark("I1.trash")
-            self.ctx.effects.append(TrashLog(unknown))
-        self._found = {}
+        for unknown in list(self._found):
+            if unknown not in records or node not in records[unknown].replicas:
+                self.ctx.mark("I1.trash")
+                self.ctx.effects.append(TrashLog(unknown))
+                del self._found[unknown]
 
     # -- storage ----------------------------------------------------------------------------------
 

@@ -37,29 +37,39 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.records import LATE, CommandResult
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import Forward, Send
-from liftlog.types import invariant
+from liftlog.types import NO_NODE, invariant
 
 REPEAT_TICKS = 5
 """A command is sent again after so many ticks; a wish that was applied in vain is proposed again then."""
+REPEAT_MAX_TICKS = 20
+"""The pause doubles up to this, as long as the same controller is asked: one that has thousands of commands
+to take in is not to get each of them over and over."""
 
 
 class Sending:
     """A command on its way: sent again until it is applied."""
 
-    __slots__ = ("_age_ticks", "data", "request")
+    __slots__ = ("_age_ticks", "_asked", "_pause_ticks", "data", "request")
 
     def __init__(self, command: Command) -> None:
         self.request = command.request
         self.data = encode_command(command)
         self._age_ticks = 0
+        self._pause_ticks = REPEAT_TICKS
+        self._asked = NO_NODE
 
-    def sent(self, age_ticks: int) -> None:
-        self._age_ticks = age_ticks
+    def sent(self, controller: int) -> None:
+        """It has gone to this one; NO_NODE: there is none, and it goes on the next tick."""
+        again = controller == self._asked and controller != NO_NODE
+        self._pause_ticks = min(2 * self._pause_ticks, REPEAT_MAX_TICKS) if again else REPEAT_TICKS
+        self._asked = controller
+        self._age_ticks = 0 if controller != NO_NODE else REPEAT_TICKS - 1
 
-    def is_due(self) -> bool:
-        """Once per tick: whether it is to be sent again."""
+    def is_due(self, controller: int) -> bool:
+        """Once per tick: whether it is to be sent again; to another controller than before sooner."""
         self._age_ticks += 1
-        return self._age_ticks >= REPEAT_TICKS
+        same = controller == self._asked
+        return self._age_ticks >= (self._pause_ticks if same else REPEAT_TICKS)
 
 
 class Wish:
@@ -188,7 +198,7 @@ class Proposals:
             self.on_forward(sending.data)
         elif leader:
             self.ctx.effects.append(Send(leader, Forward(sending.data)))
-        sending.sent(0 if leader else REPEAT_TICKS - 1)
+        sending.sent(leader)
 
     def on_forward(self, data: bytes) -> None:
         """As controller: put a command into the log, once a term."""
@@ -228,7 +238,7 @@ class Proposals:
 
     def tick(self) -> None:
         """After everybody has said what they want: forget what nobody wants, repeat what is not applied."""
-        index = self.ctx.metadata.applied
+        index, controller = self.ctx.metadata.applied, self.raft.leader
         for key, wish in list(self.wishes.items()):
             sending = wish.sending
             if not wish.is_wanted():
@@ -241,8 +251,8 @@ class Proposals:
                 self.ctx.mark("M3.outlived")
                 del self.under_way[sending.request]
                 wish.stop()
-            elif sending.is_due():
+            elif sending.is_due(controller):
                 self._send(sending)
         for sending in self.requests.values():
-            if sending.is_due():
+            if sending.is_due(controller):
                 self._send(sending)

@@ -6,7 +6,7 @@ change (`liftlog.core.changes`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from liftlog.core.barrier import Barrier
 from liftlog.core.changes import Changes
@@ -124,7 +124,7 @@ class Requests:
 
     def barrier_ready(self, number: int, index: int) -> None:
         self._barrier.ready(number, index)
-        self.metadata_moved()
+        self.metadata_moved(())
 
     def barrier_failed(self, number: int) -> None:
         self._barrier.failed(number)
@@ -136,9 +136,10 @@ class Requests:
         """M1q: a snapshot was installed, with commands in it that this node has not seen."""
         self._changes.jumped()
 
-    def metadata_moved(self) -> None:
+    def metadata_moved(self, changed: Collection[PartitionId]) -> None:
+        """Commands were applied, and touched these partitions."""
         self._barrier.advance()
-        self._changes.advance()
+        self._changes.advance(changed)
 
     def tick(self) -> None:
         self._clients.tick()

@@ -67,6 +67,14 @@ Observer = Callable[[Event | None, Outcome], None]
 """Sees each step, the start as None, before anything of it is carried out."""
 
 
+class StepMeter(Protocol):
+    """Is told when a step begins, and when it is over with all that was carried out for it."""
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
 class Ports(NamedTuple):
     """The world of one node."""
 
@@ -106,6 +114,7 @@ class Interpreter:
         self.now_ms = 0.0
         """The node's monotonic clock when the present step began."""
         self._in_step = False
+        self._meter: StepMeter | None = None
         self._outbox = Outbox()
         self._transmit = ports.network.send
         self._flush = ports.flush
@@ -127,6 +136,10 @@ class Interpreter:
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),
             StopNode: self._stop,
         }
+
+    def measure_by(self, meter: StepMeter) -> None:
+        """Tell `meter` of every step from now on."""
+        self._meter = meter
 
     # -- what comes in -------------------------------------------------------------------------------------
 
@@ -188,6 +201,9 @@ class Interpreter:
         if self._in_step:
             raise InvariantViolation("a port called back into the step that called it")
         self._in_step = True
+        meter = self._meter
+        if meter is not None:
+            meter.begin()
         try:
             try:
                 outcome = self._node.step(event) if event is not None else self._node.start(self.now_ms)
@@ -214,6 +230,8 @@ class Interpreter:
             raise
         finally:
             self._in_step = False
+            if meter is not None:
+                meter.end()
 
     def _send(self, effect: Send) -> None:
         ready = self._outbox.submit(effect)

@@ -10,6 +10,7 @@ a node is told before it is registered is history and is not counted.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -38,6 +39,23 @@ WAITING_MAX = 16_384
 """Appends of one partition, or requests, whose end is awaited; what comes beyond that is not measured."""
 
 
+class StepCpu:
+    """`StepMeter`: CPU time of each step, of the thread that steps the node."""
+
+    __slots__ = ("_begun_ns", "_clock_ns", "durations")
+
+    def __init__(self, clock_ns: Callable[[], int] = time.thread_time_ns) -> None:
+        self.durations = Durations(names.STEP_CPU_S)
+        self._clock_ns = clock_ns
+        self._begun_ns = 0
+
+    def begin(self) -> None:
+        self._begun_ns = self._clock_ns()
+
+    def end(self) -> None:
+        self.durations.add((self._clock_ns() - self._begun_ns) / 1e6)
+
+
 class Measures:
     """Observes a node's steps; is told of storage groups and answers by the ports."""
 
@@ -49,6 +67,7 @@ class Measures:
         self.syncs = Durations(names.LATENCY_S)
         self.groups = Durations(names.LATENCY_S)
         self.steps = Durations(names.STEP_S)
+        self.cpu = StepCpu()
         self.loop = Durations(names.STEP_S)
         self.requests = {request: Durations(names.LATENCY_S) for request in REQUESTS}
         self.isr_shrinks = 0

@@ -61,6 +61,7 @@ class MetricsOnlooker:
 
     def attach(self, parts: Parts) -> None:
         interpreter = parts.driver.interpreter
+        interpreter.measure_by(self.measures.cpu)
         self.measures.use_clock(_now_ms, lambda: interpreter.now_ms)
         self._parts = parts
         self._readings = Readings(

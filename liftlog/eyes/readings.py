@@ -211,6 +211,7 @@ class Readings:
         yield names.GROUP_TIME, [((), measures.groups)]
         yield names.REQUEST_TIME, [((request,), times) for request, times in measures.requests.items()]
         yield names.STEP_TIME, [((), measures.steps)]
+        yield names.STEP_CPU, [((), measures.cpu.durations)]
         yield names.LOOP_DELAY, [((), measures.loop)]
 
     def _storage(self, disk: DiskSpace | None) -> Iterator[Slice]:

@@ -71,6 +71,7 @@ from liftlog.messages.clients import (
 from liftlog.messages.effects import (
     STORAGE_JOBS,
     TIMER_ELECTION,
+    TIMER_REST,
     TIMER_TICK,
     AckPublishes,
     AppendLog,
@@ -197,6 +198,7 @@ __all__ = [
     "FETCH_UNKNOWN",
     "STORAGE_JOBS",
     "TIMER_ELECTION",
+    "TIMER_REST",
     "TIMER_TICK",
     "AckPublishes",
     "AlterStreamRequest",

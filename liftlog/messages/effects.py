@@ -45,6 +45,8 @@ class SetTimer(Effect):
 
 
 TIMER_ELECTION = "election"
+TIMER_REST = "rest"
+"""What a step has left to do goes on: due at once, behind what has come meanwhile."""
 TIMER_TICK = "tick"
 
 

@@ -140,6 +140,8 @@ class NatsBus:
         """What the last PONG of a drained subscription stands for, and the subscription's id."""
         self._pongs_seen = 0
         self._smallest_limit_bytes = 0
+        self._limits_known = True
+        """Otherwise they are looked at with the next messages: not for each of many subscriptions."""
         self._complaints: dict[str, tuple[float, int]] = {}
         """For each kind of complaint: when the next one may be logged, and how many were kept back."""
         self.connected = False
@@ -172,7 +174,7 @@ class NatsBus:
             request.partition, request.epoch, request.max_payload_bytes, request.stream, request.subject
         )
         self._sid_of[request.partition] = sid
-        self._find_smallest_limit()
+        self._limits_known = False
         self._write(b"SUB %b %b\r\nPING\r\n" % (request.subject.encode(), sid))
         self._pongs.append(sid)
         self.flush()
@@ -181,7 +183,7 @@ class NatsBus:
         sid = self._sid_of.pop(partition, None)
         if sid is not None:
             del self._subscriptions[sid]
-            self._find_smallest_limit()
+            self._limits_known = False
             self._write(b"UNSUB %b\r\n" % sid)
             self.flush()
 
@@ -442,7 +444,7 @@ class NatsBus:
             self.counters["nats.subscriptions_refused"] += 1
             if self._sid_of.get(subscription.partition) == sid:
                 del self._sid_of[subscription.partition]
-            self._find_smallest_limit()
+            self._limits_known = False
             self._complain(
                 "subscriptions",
                 f"NATS refuses to let this node subscribe for stream {subscription.stream!r}, "
@@ -496,6 +498,7 @@ class NatsBus:
 
     def _deliver(self, parsed: Parsed) -> None:
         now_ms = self._clock.wall_ms()
+        smallest_bytes = self._smallest_limit()
         for sid, messages in parsed.groups.items():
             subscription = self._subscriptions.get(sid)
             if subscription is None:
@@ -505,7 +508,7 @@ class NatsBus:
                         api.handler(message.subject, message.reply, message.value)
                 continue
             self.counters["nats.messages_in"] += len(messages)
-            if parsed.largest > self._smallest_limit_bytes:
+            if parsed.largest > smallest_bytes:
                 messages = self._refuse_large(subscription, messages)
             if messages:
                 self._take(Published(subscription.partition, subscription.epoch, messages, now_ms))
@@ -566,6 +569,11 @@ class NatsBus:
         self._write(f"SUB {subscription.subject}{queue} ".encode() + sid + b"\r\nPING\r\n")
         self._pongs.append(sid)
 
-    def _find_smallest_limit(self) -> None:
+    def _smallest_limit(self) -> int:
+        """No message up to this size is too large, whatever stream it is for."""
+        if self._limits_known:
+            return self._smallest_limit_bytes
+        self._limits_known = True
         limits = [subscription.max_payload_bytes for subscription in self._subscriptions.values()]
         self._smallest_limit_bytes = min(limits, default=0)
+        return self._smallest_limit_bytes

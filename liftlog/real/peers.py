@@ -26,8 +26,9 @@ from liftlog.messages import Event, PeerBack, PeerLost, PeerMessage, Received, i
 from liftlog.real.budget import Budget
 from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
+from liftlog.real.lanes import PeerLanes
 from liftlog.real.rarelog import RareLog
-from liftlog.real.sendqueue import NETWORK_ERRORS, SendQueue
+from liftlog.real.sendqueue import NETWORK_ERRORS
 
 log = logging.getLogger("liftlog.network")
 
@@ -68,9 +69,8 @@ class PeerNetwork:
         self._limits = limits
         self._budget = budget
         self._counters = counters
-        self._queues: dict[int, tuple[SendQueue, FrameSealer]] = {}
+        self._queues: dict[int, PeerLanes] = {}
         self._incoming: dict[int, Incoming] = {}
-        self._readers = trio.CapacityLimiter(1)
         self._tags = possible_tags()
         self._rare = {peer: RareLog(log) for peer in peers}
         self._reception = Reception(
@@ -85,14 +85,9 @@ class PeerNetwork:
         )
 
     def send(self, to: int, message: PeerMessage) -> None:
-        found = self._queues.get(to)
-        if found is not None:
-            queue, sealer = found
-            if queue.add(sealer.seal(message)):
-                self._counters["network.sent"] += 1
-                return
-            sealer.take_back()
-        self._counters["network.dropped"] += 1
+        lanes = self._queues.get(to)
+        sent = lanes is not None and lanes.send(message)
+        self._counters["network.sent" if sent else "network.dropped"] += 1
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Answer on `listeners`, none if there are no peers, and keep a connection to every peer."""
@@ -104,8 +99,8 @@ class PeerNetwork:
 
     def flush(self) -> None:
         """What was sent since the last time leaves now."""
-        for queue, _ in self._queues.values():
-            queue.flush()
+        for lanes in self._queues.values():
+            lanes.flush()
 
     def sweep(self) -> None:
         """Called every second: hang up on peers that have fallen silent."""
@@ -120,7 +115,7 @@ class PeerNetwork:
     @property
     def fullest(self) -> int:
         """Bytes that wait in the fullest queue."""
-        return max((queue.held for queue, _ in self._queues.values()), default=0)
+        return max((lanes.held for lanes in self._queues.values()), default=0)
 
     # -- connections that we opened ------------------------------------------------------------------------
 
@@ -165,13 +160,13 @@ class PeerNetwork:
                 session = await introduce(stream, caller)
             self._counters["network.connects"] += 1
             self._take(PeerBack(peer))
-            queue = SendQueue(self._limits.connection_bytes, self._budget, direct(stream, READ_BYTES))
             sealer = FrameSealer(session.caller_key, session.tags)
-            self._queues[peer] = (queue, sealer)
+            socket, limit = direct(stream, READ_BYTES), self._limits.connection_bytes
+            lanes = self._queues[peer] = PeerLanes(sealer, limit, self._budget, socket)
             try:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(queue.pump, stream, SEND_TIMEOUT_S, self._readers)
-                    nursery.start_soon(_keep_alive, queue, sealer)
+                    nursery.start_soon(lanes.pump, stream, SEND_TIMEOUT_S)
+                    nursery.start_soon(_keep_alive, lanes)
                     # Nothing comes in on this connection but its end, which would otherwise go unnoticed.
                     await stream.receive_some(1)
                     nursery.cancel_scope.cancel()
@@ -225,13 +220,11 @@ def nobody_listens(error: BaseException) -> bool:
     return error.__cause__ is not None and nobody_listens(error.__cause__)
 
 
-async def _keep_alive(queue: SendQueue, sealer: FrameSealer) -> None:
+async def _keep_alive(lanes: PeerLanes) -> None:
     """Say that we are there whenever there is nothing else to say."""
     while True:
-        queue.used = False
+        lanes.used = False
         await trio.sleep(KEEP_ALIVE_S)
-        if not queue.used:
-            if queue.add(sealer.empty()):
-                queue.flush()
-            else:
-                sealer.take_back()
+        if not lanes.used:
+            lanes.say_alive()
+            lanes.flush()

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -49,6 +50,7 @@ from liftlog.ports import DiskFile, StorageGroups
 from liftlog.real.breakdown import NO_TIMES, GroupTimes
 from liftlog.real.disk import RealFile
 from liftlog.real.kernel_sync import SYNCS_MAX, KernelSync, kernel_sync
+from liftlog.types import PartitionId
 
 CLOSE_TIMEOUT_S = 15.0
 BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog
@@ -93,7 +95,9 @@ class GroupRunner:
         self._deliver = deliver
         self._ended = ended
         self._jobs: list[StorageJob] = []
-        self._background: list[BackgroundJob] = []
+        self._background: deque[BackgroundJob] = deque()
+        self._background_of: dict[PartitionId, int] = {}
+        """How many of them are there for a log."""
         self._groups_since_slice = 0
         self._owner = NOBODY
         self._begun = self.times = NO_TIMES
@@ -119,16 +123,25 @@ class GroupRunner:
         """Queue a job; it begins with the next `flush`."""
         if isinstance(job, BackgroundJob):
             self._background.append(job)
+            self._background_of[job.log] = self._background_of.get(job.log, 0) + 1
         else:
             if self._background and not isinstance(job, OVERTAKING):
                 self._bring_forward(job)
             self._jobs.append(job)
 
     def _bring_forward(self, job: StorageJob) -> None:
-        """Background jobs of this job's log go before it."""
+        """Background jobs of this job's log go before it: few logs have any, most jobs bring none along."""
         log = getattr(job, "log", None)
-        self._jobs += [waiting for waiting in self._background if waiting.log == log]
-        self._background = [waiting for waiting in self._background if waiting.log != log]
+        if log is not None and self._background_of.pop(log, 0):
+            self._jobs += [waiting for waiting in self._background if waiting.log == log]
+            self._background = deque(waiting for waiting in self._background if waiting.log != log)
+
+    def _next_in_background(self) -> BackgroundJob:
+        job = self._background.popleft()
+        left = self._background_of.pop(job.log) - 1
+        if left:
+            self._background_of[job.log] = left
+        return job
 
     @property
     def busy(self) -> bool:
@@ -176,7 +189,7 @@ class GroupRunner:
         if self._background and (not self._jobs or self._groups_since_slice > SLICE_EVERY_GROUPS):
             self._groups_since_slice = 0
             self.counters["storage.slices"] += 1
-            return [self._background.pop(0)]
+            return [self._next_in_background()]
         jobs, self._jobs = self._jobs, []
         return jobs
 

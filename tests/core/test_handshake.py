@@ -366,7 +366,7 @@ def test_both_ways_of_making_tags_are_there_for_these_tests() -> None:
 @given(st.lists(st.one_of(st.binary(max_size=50), st.none()), max_size=20), WAYS)
 def test_frames_arrive_as_they_were_sent(messages: list[bytes | None], tags: int) -> None:
     sealer, opener = FrameSealer(b"k" * 32, tags), FrameOpener(b"k" * 32, tags)
-    data = b"".join(sealer.empty() if one is None else sealer.seal(one) for one in messages)
+    data = b"".join(sealer.close(sealer.nothing()) if one is None else sealer.seal(one) for one in messages)
     opened = [bytes(opener.open(memoryview(frame))) for frame in frames_of(data)]
     assert opened == [b"" if one is None else msgspec.msgpack.encode(one) for one in messages]
 
@@ -381,11 +381,12 @@ def test_a_tag_is_a_cut_hmac_sha256_of_number_and_message(size: int) -> None:
     assert frame[:16] == hmac.digest(key, frame[16:], "sha256")[:16]
 
 
-def test_a_frame_that_was_taken_back_leaves_no_gap() -> None:
+def test_a_frame_counts_from_when_it_is_closed_and_one_that_never_is_leaves_no_gap() -> None:
     sealer, opener = FrameSealer(b"k" * 32), FrameOpener(b"k" * 32)
-    sealer.seal("dropped")
-    sealer.take_back()
-    assert opener.open(memoryview(sealer.seal("sent"))[4:]) == msgspec.msgpack.encode("sent")
+    late, _dropped = sealer.encode("late"), sealer.encode("dropped")
+    sent = [sealer.seal("first"), sealer.close(late)]
+    opened = [bytes(opener.open(memoryview(frame)[4:])) for frame in sent]
+    assert opened == [msgspec.msgpack.encode("first"), msgspec.msgpack.encode("late")]
 
 
 @given(st.data(), WAYS)

@@ -45,6 +45,11 @@ class Upkeep:
     """One replica's background work. `busy`: a job is with storage."""
 
     __slots__ = (
+        "_compact_after",
+        "_compact_earned",
+        "_compact_most",
+        "_retain_after",
+        "_scrub_earned",
         "busy",
         "compact_credit",
         "compact_ticks",
@@ -72,6 +77,13 @@ class Upkeep:
         self.compact_credit = 0
         self.scrub_credit = 0
         self.scrub_offset = 0
+        # Reckoned once: every replica comes here at every tick, nearly always for nothing.
+        ctx, config = self.ctx, self.ctx.config
+        self._retain_after = ctx.ticks_of(config.retention_check_ms)
+        self._compact_after = ctx.ticks_of(config.compaction_check_ms)
+        self._compact_earned = config.compaction_bytes_per_s * config.tick_ms
+        self._compact_most = max(self._compact_earned, SLICE_BYTES * MS)
+        self._scrub_earned = config.scrub_bytes_per_s * config.tick_ms
 
     # -- what others ask for ----------------------------------------------------------------------
 
@@ -93,17 +105,15 @@ class Upkeep:
     # -- time -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        ctx, config = self.ctx, self.ctx.config
         self.retain_ticks += 1
         self.compact_ticks += 1
-        if self.compact_ticks >= ctx.ticks_of(config.compaction_check_ms):
+        if self.compact_ticks >= self._compact_after:
             self.compact_ticks = 0
             self.compacting = True
-        earned = config.compaction_bytes_per_s * config.tick_ms
-        self.compact_credit = min(self.compact_credit + earned, max(earned, SLICE_BYTES * MS))
-        self.scrub_credit = min(
-            self.scrub_credit + config.scrub_bytes_per_s * config.tick_ms, self._scrub_price()
-        )
+        if self.compact_credit < self._compact_most:
+            self.compact_credit = min(self.compact_credit + self._compact_earned, self._compact_most)
+        if self._scrub_earned:
+            self.scrub_credit = min(self.scrub_credit + self._scrub_earned, self._scrub_price())
         self.next()
 
     def _scrub_price(self) -> int:
@@ -114,7 +124,15 @@ class Upkeep:
         """Give storage the most urgent job, if it has none of ours."""
         if self.busy or self.log.state != READY:
             return
-        job = self._move() or self._repair() or self._retain() or self._compact() or self._scrub()
+        job = self._move() if self.log.wanted_start else None
+        if job is None and self.log.refetched is not None:
+            job = self._repair()
+        if job is None and self.retain_ticks >= self._retain_after:
+            job = self._retain()
+        if job is None and self.compacting:
+            job = self._compact()
+        if job is None and self._scrub_earned:
+            job = self._scrub()
         if job is not None:
             self.busy = True
             self.cut_meanwhile = False
@@ -124,8 +142,6 @@ class Upkeep:
 
     def _move(self) -> StorageJob | None:
         # Who wants it asks again while it has not happened: followers with each reply, a purge at each tick.
-        if not self.log.wanted_start:
-            return None
         wanted, settled = self.log.take_wanted_start(), self.log.settled
         if wanted > settled:
             self.ctx.mark("C3.settled")
@@ -139,8 +155,6 @@ class Upkeep:
     def _retain(self) -> StorageJob | None:
         if self.log.leading is None:
             return None
-        if self.retain_ticks < self.ctx.ticks_of(self.ctx.config.retention_check_ms):
-            return None
         self.retain_ticks = 0
         config = self.log.config
         if config is None or config.retention.unlimited:
@@ -150,7 +164,7 @@ class Upkeep:
 
     def _compact(self) -> StorageJob | None:
         config = self.log.config
-        if not self.compacting or config is None or not config.compact:
+        if config is None or not config.compact:
             return None
         if self.compact_credit < SLICE_BYTES * MS:
             return None
@@ -166,7 +180,7 @@ class Upkeep:
 
     def _scrub(self) -> StorageJob | None:
         price = self._scrub_price()
-        if not self.ctx.config.scrub_bytes_per_s or self.scrub_credit < price:
+        if self.scrub_credit < price:
             return None
         self.scrub_credit -= price
         return ScrubLog(self.log.id, max(self.scrub_offset, self.log.log_start), SLICE_BYTES)
