@@ -152,7 +152,7 @@ class Reception:
         except HandshakeError as error:
             if error.code:
                 with trio.move_on_after(REFUSAL_TIMEOUT_S):
-                    await send_message(stream, refusal(error.code))
+                    await send_message(stream, refusal(error.code, error.versions))
             raise
 
 
