@@ -67,4 +67,4 @@ def check_out(release: Release, folder: Path) -> dict[str, str]:
     with tarfile.open(fileobj=BytesIO(git("archive", "--format=tar", release.commit, *PACKAGES))) as archive:
         archive.extractall(folder, filter="data")
     roots = [folder, *(folder / package.split("/")[0] for package in PACKAGES[1:])]
-    return {"PYTHONPATH": ":".join(map(str, roots))}
+    return {"PYTHONPATH": ":".join(map(str, roots)), "PYTHONSAFEPATH": "1"}

@@ -10,7 +10,8 @@ import pytest
 from liftlog import format as batches
 from liftlog.api import handshake
 from liftlog.api.handshake import CLIENT, PEER, Answerer, Caller, HandshakeError, Party
-from liftlog.core.metadata import image
+from liftlog.core.metadata import image, levels
+from liftlog.types import FEATURE_LEVEL
 from liftlog.version import VERSION
 from tests.releases import Release, git, module, parse, releases, source
 
@@ -45,7 +46,8 @@ def test_u1_an_entry_never_changes_and_none_goes() -> None:
 
 def test_numbers_of_releases_only_rise_and_the_present_code_is_none_that_was_released() -> None:
     rows = [(release.protocol[1], release.level, release.batch, release.snapshot) for release in RELEASES]
-    present = (handshake.VERSION, rows[-1][1], batches.VERSION, image.VERSION)
+    present = (handshake.VERSION, FEATURE_LEVEL, batches.VERSION, image.VERSION)
+    assert levels.NEWEST == FEATURE_LEVEL and levels.PROTOCOL[FEATURE_LEVEL] <= handshake.VERSION
     for before, after in pairwise([*rows, present]):
         assert all(earlier <= later for earlier, later in zip(before, after, strict=True))
     commit = git("rev-parse", "HEAD").decode().strip()

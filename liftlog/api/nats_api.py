@@ -42,6 +42,7 @@ from liftlog.messages import (
     ErrorReply,
     Event,
     PurgeRequest,
+    RaiseLevelRequest,
     RebalanceRequest,
     SetVoterRequest,
     StreamChanges,
@@ -124,6 +125,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "LEADER.REBALANCE": _plainly(RebalanceRequest),
     "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
     "CONTROLLER.VOTER": _plainly(SetVoterRequest),
+    "CONTROLLER.LEVEL": _plainly(RaiseLevelRequest),
 }
 
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}

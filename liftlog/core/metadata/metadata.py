@@ -14,6 +14,7 @@ ends), M3 (idempotence).
 from __future__ import annotations
 
 from liftlog.core.guards import Guards
+from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
@@ -30,6 +31,7 @@ from liftlog.core.metadata.commands import (
     LeaderReady,
     LeaveNode,
     PromoteSpare,
+    RaiseLevel,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -107,7 +109,11 @@ class Metadata(Records):
         if known is not None:
             self._count("M3.repeat")
             return known
-        result = self._dispatch(index, command)
+        if levels.is_above(command, self.level) and not self._mutants.level_gate_ignored:
+            self._count("U2.above-level")
+            result = CommandResult(ERR_INVALID, levels.refusal(command, self.level))
+        else:
+            result = self._dispatch(index, command)
         self._remember(request, result)
         return result
 
@@ -123,6 +129,7 @@ class Metadata(Records):
             streams=image.streams,
             partitions=image.partitions,
             loads=image.loads,
+            level=levels.FIRST if self._mutants.level_forgotten_in_snapshot else head.level,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results
@@ -174,6 +181,26 @@ class Metadata(Records):
                 return self._promote_spare(index, command)
             case Rebalance():
                 return self._partitions.rebalance(command)
+            case RaiseLevel():
+                return self._raise_level(command)
+
+    # -- versions (U2) ----------------------------------------------------------------------------
+
+    def _raise_level(self, command: RaiseLevel) -> CommandResult:
+        if command.to <= self.level:
+            return STALE
+        said = {one.node: one for one in command.nodes}
+        runs = {number: one.incarnation for number, one in said.items()}
+        current = all(runs.get(node.node) == node.incarnation for node in self.nodes.values())
+        if not current and not self._mutants.level_of_earlier_run:
+            self._count("U2.other-run")
+            return STALE
+        if any(one.level < command.to for one in command.nodes):
+            self._count("U2.cannot")
+            return STALE
+        self.raise_level(command.to)
+        self._count("U2.raised")
+        return OK
 
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 

@@ -1,0 +1,36 @@
+"""Commands that messages carry: judged before they get anywhere (V2, V5, U2)."""
+
+from __future__ import annotations
+
+from liftlog.core.metadata import levels
+from liftlog.core.metadata.commands import CONTROLLERS, Command, author, decode_command
+from liftlog.core.raft.members import decode_members, is_change
+from liftlog.messages import AppendRequest, Forward, PeerMessage, intake
+from liftlog.types import NO_NODE
+
+CARRY_COMMANDS = frozenset((Forward, AppendRequest))
+
+
+def known_command(data: bytes, can: int) -> Command:
+    """V5, U2: a command that a process knows which can this feature level. Raises InputRefused."""
+    command = decode_command(data)
+    if levels.since(command) > can:
+        raise intake.InputRefused(f"not a command: an {type(command).__name__} is of a later feature level")
+    return command
+
+
+def foreign_command(sender: int, message: PeerMessage, can: int) -> str:
+    """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
+    if isinstance(message, Forward):
+        command = known_command(message.command, can)
+        if isinstance(command, CONTROLLERS):
+            return f"a {type(command).__name__}, which the controller alone says"
+        named = author(command)
+        return f"a command of node {named}" if named not in (NO_NODE, sender) else ""
+    if isinstance(message, AppendRequest):
+        for entry in message.entries:
+            if is_change(entry.data):
+                decode_members(entry.data)
+            elif entry.data:
+                known_command(entry.data, can)
+    return ""
