@@ -601,7 +601,6 @@ class Mutants(msgspec.Struct, frozen=True):
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2
-    level_gate_ignored: bool = False  # U2
 
 
 NO_MUTANTS = Mutants()

@@ -11,11 +11,15 @@ from liftlog.types import NO_NODE
 CARRY_COMMANDS = frozenset((Forward, AppendRequest))
 
 
+class TooNew(intake.InputRefused):
+    """A command that a later feature level has brought: no lie, and not for this process to read."""
+
+
 def known_command(data: bytes, can: int) -> Command:
     """V5, U2: a command that a process knows which can this feature level. Raises InputRefused."""
     command = decode_command(data)
     if levels.since(command) > can:
-        raise intake.InputRefused(f"not a command: an {type(command).__name__} is of a later feature level")
+        raise TooNew(f"not a command: an {type(command).__name__} is of a later feature level")
     return command
 
 

@@ -218,7 +218,7 @@ class Changes:
     def _propose(self, waiting: Waiting, command: Command) -> None:
         waiting.go_on(self)
         level = self._ctx.metadata.level
-        if levels.is_above(command, level) and not self._ctx.mutants.level_gate_ignored:
+        if levels.is_above(command, level):
             self._ctx.mark("U2.not-proposed")
             refused = ErrorReply(ERR_INVALID, levels.refusal(command, level), False)
             self._clients.answer(waiting, refused)

@@ -140,6 +140,7 @@ GUARDS: dict[str, str] = {
     "U2.cannot": "the level rises above what a node can",
     "U2.not-proposed": "a client's command is proposed that nodes of an older release cannot read",
     "U2.not-written": "a command gets into the log that nodes of an older release cannot read",
+    "U2.too-new": "a process takes into its log what it cannot read",
     "U2.too-low": "a process goes on in a cluster whose commands it does not know",
     "C1.settled": "compaction touches what is not committed, or not durable",
     "C2.tombstones": "a tombstone is dropped that a replica has not compacted past",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from liftlog.core.carried import CARRY_COMMANDS, foreign_command, known_command
+from liftlog.core.carried import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
@@ -345,6 +345,10 @@ class Node:
         if not reason and type(message) in CARRY_COMMANDS and not ctx.mutants.commands_not_validated:
             try:
                 reason = foreign_command(sender, message, self.config.can_level)
+            except TooNew:
+                # Until somebody starts a newer release here.
+                ctx.mark("U2.too-new")
+                return True
             except intake.InputRefused as error:
                 reason = str(error)
         if reason:

@@ -144,7 +144,7 @@ class Proposals:
             return
         if wish.dropped or (isinstance(wish.command, CONTROLLERS) and not self.raft.is_leader):
             return
-        if is_above(wish.command, self.ctx.metadata.level) and not self.ctx.mutants.level_gate_ignored:
+        if is_above(wish.command, self.ctx.metadata.level):
             # U2: it is one for later.
             return
         sending = Sending(msgspec.structs.replace(wish.command, request=self.ctx.new_request()))
@@ -202,7 +202,7 @@ class Proposals:
             self.term = self.raft.term
             self.in_log.clear()
         command = decode_command(data)
-        if is_above(command, self.ctx.metadata.level) and not self.ctx.mutants.level_gate_ignored:
+        if is_above(command, self.ctx.metadata.level):
             self.ctx.mark("U2.not-written")
             return
         request = command.request

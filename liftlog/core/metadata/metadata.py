@@ -109,7 +109,7 @@ class Metadata(Records):
         if known is not None:
             self._count("M3.repeat")
             return known
-        if levels.is_above(command, self.level) and not self._mutants.level_gate_ignored:
+        if levels.is_above(command, self.level):
             self._count("U2.above-level")
             result = CommandResult(ERR_INVALID, levels.refusal(command, self.level))
         else:

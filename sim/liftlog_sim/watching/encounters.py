@@ -23,6 +23,7 @@ from liftlog.messages import (
     ElectLeaderRequest,
     OffsetRequest,
     PurgeRequest,
+    RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
     SetVoterRequest,
@@ -49,6 +50,7 @@ GROUP_OPERATIONS: dict[type[Any], str] = {
     ElectLeaderRequest: "elect",
     RebalanceRequest: "rebalance",
     SetVoterRequest: "vote",
+    RaiseLevelRequest: "raise",
     TransferControllerRequest: "transfer",
     StreamInfoRequest: "describe",
 }
