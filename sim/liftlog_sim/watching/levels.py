@@ -1,6 +1,6 @@
 """Nodes of two releases in one cluster, and what its feature level promises them (U2).
 
-    LevelForAll   when the level rises, the present run of every registered node can follow; no command that is
+    LevelForAll   when the level rises, every registered node's present run can follow; no command that is
                   newer than the level is in the log
 
 In some worlds each start of a process draws which release it is: an upgrade, or a step back. An operator who
