@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from liftlog.core.carried import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
+from liftlog.core.foreign import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
 from liftlog.core.metadata import levels

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from liftlog.core.carried import TooNew, foreign_command
+from liftlog.core.foreign import TooNew, foreign_command
 from liftlog.core.metadata import image, levels
 from liftlog.core.metadata.commands import UNSENT, Command, NodeLevel, RaiseLevel, Rebalance, encode_command
 from liftlog.core.metadata.records import STALE

@@ -1,4 +1,4 @@
-"""Commands that messages carry: judged before they get anywhere (V2, V5, U2)."""
+"""Which commands of others are not to be believed (V2, V5), or not for this process to read (U2)."""
 
 from __future__ import annotations
 
