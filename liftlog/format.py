@@ -31,7 +31,7 @@ A record is a fixed head and its byte strings, one after the other; the offset i
     | u16 subject | u16 reply | u32 headers | i32 key, -1 = none | i32 value, -1 = none
     | subject, reply, headers, key, value
 
-**Forward compatibility.** The prefix, the place and coverage of both checksums, magic, the place of the
+**Forward compatibility** (U3). The prefix, the place and coverage of both checksums, magic, the place of the
 version and the least length of 64 bytes are the same in every version. So any program can tell a *damaged*
 batch, whose checksums do not match, from a *newer* one, whose checksums match while its version or an
 attribute is unknown. The former is CorruptBatch. The latter is UnsupportedBatch: it asks for an upgrade and

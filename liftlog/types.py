@@ -22,6 +22,10 @@ HANDLE_MAX = (1 << 63) - 1
 NODE_MAX = 65535
 
 # What decoders accept (V1): the types of fields that come from outside.
+Level = Annotated[int, Meta(ge=1, le=65_535)]
+"""A feature level (U2)."""
+FEATURE_LEVEL = 2
+"""The newest that this liftlog can; what each brings stands in `liftlog/core/metadata/levels.py`."""
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 """A term, epoch, offset, index, version, incarnation, count of bytes or milliseconds."""
 TimestampMs = Annotated[int, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
@@ -472,6 +476,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """M2: for so long a voter is gone until one that does not vote takes its place, if there is one; 0 = for
     ever.
     """
+    can_level: int = FEATURE_LEVEL
+    """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
     move_bytes_per_s: int = 0
@@ -597,6 +603,9 @@ class Mutants(msgspec.Struct, frozen=True):
     change_unreachable: bool = False  # M2f
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4
+    level_raised_too_early: bool = False  # U2
+    level_of_earlier_run: bool = False  # U2
+    level_forgotten_in_snapshot: bool = False  # U2
 
 
 NO_MUTANTS = Mutants()

@@ -31,6 +31,7 @@ EXPECTED = (
     *(f"C{n}" for n in range(1, 6)),
     *(f"L{n}" for n in range(1, 5)),
     *(f"V{n}" for n in range(1, 9)),
+    *(f"U{n}" for n in range(1, 4)),
 )
 # Rules on which no acknowledged message may be lost: they hold, and none of them may slide back to "partly".
 NEVER_LESS = (
@@ -41,7 +42,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCLV]\d{1,2})([a-q])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLVU]\d{1,2})([a-q])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 
@@ -131,6 +132,8 @@ def test_the_source_names_no_rule_that_does_not_exist() -> None:
 
 # Rules that hold and say no to nothing in the core: what they forbid is done by a shape, not by a condition.
 WITHOUT_GUARD = {
+    "U3": "storage and readers: tests/storage/test_older_formats.py",
+    "U1": "a range in a handshake, before the core: tests/core/test_handshake.py, tests/test_releases.py",
     "R4": "an ack is made where the commit is, and names what it is for",
     "N8": "a switch of the stream",
     "N9": "kept where N7 is: one question to the group when a stream is created",

@@ -1,12 +1,12 @@
 """Who is on the other end of a TCP connection: both sides prove that they know a secret (V6), without IO.
 
     caller                                             answerer
-      | hello: version, role, ids, cluster, nonce, which tags I can make  ->
-      |  <-  challenge: id, nonce, which tags we use   |
+      | hello: versions, role, ids, cluster, nonce, which tags I can make  ->
+      |  <-  challenge: id, nonce, version and tags that we use   |
       | proof: an HMAC for each secret I know  ->      |  nothing was proved to a stranger so far
       |  <-  welcome: an HMAC of the same secret       |  or `refused`, with a reason that helps no guesser
 
-Every HMAC-SHA256 covers what both sides believe the conversation to be: protocol version, role, cluster,
+Every HMAC-SHA256 covers what both sides believe the conversation to be: protocol versions, role, cluster,
 both node ids and both nonces, under a label of its own for each use. Each side puts in *its own* cluster and
 id, and the caller the id of the node that it means to reach. What follows from that:
 
@@ -22,7 +22,11 @@ cluster runs (docs/security.md).
 
 Out of the same secret and conversation come keys for the frames that follow (`liftlog/api/tags.py`). How
 their tags are made is agreed on in passing; nobody can talk two nodes into the slower way, since the hello
-and the choice are covered as well.
+and the choice are covered as well. So is the version of the protocol (U1): the caller offers a range, the
+answerer takes the highest that both speak. Release 0.1.0 speaks version 2 only, and has to understand this:
+the hello names the lowest version where 0.1.0 has its only one, and how many more there are in bits of the
+tags that 0.1.0 covers and does not look at; the challenge names the choice in the same bits, which are zero
+when 0.1.0 answers.
 
 All messages have a fixed layout and are at most `FRAME_MAX_BYTES` long: there is nothing to nest and nothing
 to grow before somebody is known. A machine is used for one connection; after an error it is of no more use.
@@ -38,8 +42,10 @@ from typing import Any
 
 import msgspec
 
-VERSION = 2
-"""Of the TCP protocol, the frames after the handshake included."""
+VERSION = 3
+"""Of the TCP protocol, the frames after the handshake included: the highest that we speak."""
+VERSIONS = (2, VERSION)
+"""The lowest and the highest. 2: release 0.1.0."""
 FRAME_MAX_BYTES = 256
 """No message of the handshake is longer."""
 NONCE_BYTES = 32
@@ -60,6 +66,11 @@ _HELLO = Layout(">4sHBBHH32sB")
 _CHALLENGE = Layout(">BBH32s")
 _WELCOME = Layout(">B32s")
 _REFUSED = Layout(">BB")
+_REFUSED_VERSIONS = Layout(">BBHH")
+_TAGS_BITS = 2
+"""The lower bits of a byte that says which tags; those above count versions from the hello's lowest on."""
+_TAGS_MASK = (1 << _TAGS_BITS) - 1
+_MORE_MAX = 63
 _CHALLENGE_KIND, _PROOF_KIND, _WELCOME_KIND, _REFUSED_KIND = 2, 3, 4, 5
 _PROOF_BYTES = 32
 _CLUSTER = re.compile(rb"[A-Za-z0-9_\-]{1,64}")
@@ -68,7 +79,7 @@ REFUSED_VERSION, REFUSED_DOOR, REFUSED_PROOF, REFUSED_NODE, REFUSED_FULL = 1, 2,
 """Why an answerer refuses. VERSION, DOOR and FULL say nothing about the secret, NODE only to who knows it."""
 
 REASONS = {
-    REFUSED_VERSION: f"it does not speak protocol version {VERSION}; run the same liftlog on both sides",
+    REFUSED_VERSION: "it speaks none of our protocol versions: upgrade liftlog on the older side",
     REFUSED_DOOR: "this port is for others; nodes call what [peers] names, clients what [node] listen names",
     REFUSED_PROOF: "the secret or the name of the cluster is another one there",
     REFUSED_NODE: "its [peers] does not name this node",
@@ -77,16 +88,23 @@ REASONS = {
 """What the caller's side says about a refusal."""
 
 
+Versions = tuple[int, int]
+"""The lowest and the highest version of the protocol that somebody speaks."""
+ONLY_FIRST: Versions = (2, 2)
+"""Release 0.1.0: it knows refusals of two bytes only."""
+
+
 class HandshakeError(Exception):
     """The other side is not who it should be, or says that we are not.
 
-    `code`: one of the REFUSED_* numbers if a refusal was sent or received, else 0. The text is for our own
-    log.
+    `code`: one of the REFUSED_* numbers if a refusal was sent or received, else 0. `versions`: what we speak,
+    for a caller who can read that in a refusal. The text is for our own log.
     """
 
-    def __init__(self, text: str, code: int = 0) -> None:
+    def __init__(self, text: str, code: int = 0, versions: Versions | None = None) -> None:
         super().__init__(text)
         self.code = code
+        self.versions = versions
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -109,6 +127,8 @@ class SecureSession(msgspec.Struct, frozen=True):
     answerer_key: bytes
     tags: int
     """One of the *_TAGS."""
+    version: int = VERSION
+    """Of the protocol, for all that follows."""
 
     def __repr__(self) -> str:
         return f"SecureSession(node={self.node})"
@@ -117,10 +137,18 @@ class SecureSession(msgspec.Struct, frozen=True):
 class Caller:
     """The side that connected. `hello()` goes first; then each received message to `receive`."""
 
-    def __init__(self, me: Party, role: int, to: int, nonce: bytes, tags: int = HMAC_TAGS) -> None:
+    def __init__(
+        self,
+        me: Party,
+        role: int,
+        to: int,
+        nonce: bytes,
+        tags: int = HMAC_TAGS,
+        versions: Versions = VERSIONS,
+    ) -> None:
         """`to`: the node that must answer; a client that does not know it says 0. `nonce` is random.
 
-        `tags`: the ways that we can, HMAC_TAGS among them.
+        `tags`: the ways that we can, HMAC_TAGS among them. `versions`: those that we are ready to speak.
         """
         if len(nonce) != NONCE_BYTES:
             raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
@@ -129,6 +157,9 @@ class Caller:
         self._role = role
         self._to = to
         self._nonce = nonce
+        check_versions(versions)
+        self._versions = versions
+        self._version = versions[0]
         self._tags = tags
         self._chosen = HMAC_TAGS
         self._said = b""
@@ -137,7 +168,9 @@ class Caller:
 
     def hello(self) -> bytes:
         cluster = self._me.cluster.encode()
-        head = (_MAGIC, VERSION, self._role, self._tags, self._me.node, self._to, self._nonce, len(cluster))
+        lowest, highest = self._versions
+        tags = self._tags | (highest - lowest) << _TAGS_BITS
+        head = (_MAGIC, lowest, self._role, tags, self._me.node, self._to, self._nonce, len(cluster))
         return _HELLO.pack(*head) + cluster
 
     def receive(self, message: bytes) -> bytes:
@@ -146,31 +179,37 @@ class Caller:
         if self.session is not None:
             raise HandshakeError("a message of the handshake after its end")
         kind = message[0] if message else 0
-        if kind == _REFUSED_KIND and len(message) == _REFUSED.size:
-            raise _refused_by_answerer(message[1])
+        if kind == _REFUSED_KIND and len(message) in (_REFUSED.size, _REFUSED_VERSIONS.size):
+            raise self._refused(message)
         if not self._said:
             return self._prove(_unpack(_CHALLENGE, message, _CHALLENGE_KIND))
         (_, proof) = _unpack(_WELCOME, message, _WELCOME_KIND)
         for secret in self._me.secrets:
             agreed = _Agreed(secret, self._said)
             if hmac.compare_digest(agreed.answerer_proof(), proof) and self.session is None:
-                self.session = agreed.session(self._node, self._chosen)
+                self.session = agreed.session(self._node, self._chosen, self._version)
         if self.session is None:
             raise HandshakeError("who answers does not know the secret")
         return b""
 
     def _prove(self, challenge: tuple[int, int, int, bytes]) -> bytes:
         _, chosen, node, nonce = challenge
-        if chosen not in (HMAC_TAGS, GMAC_TAGS) or not chosen & self._tags:
+        tags, more = chosen & _TAGS_MASK, chosen >> _TAGS_BITS
+        lowest, highest = self._versions
+        if tags not in (HMAC_TAGS, GMAC_TAGS) or not tags & self._tags:
             raise HandshakeError("who answers chose tags that were not offered")
+        if lowest + more > highest:
+            raise HandshakeError("who answers chose a protocol version that was not offered")
         if self._to not in (CLIENT_NODE, node):
             raise HandshakeError(f"node {node} answers where node {self._to} should be")
         if node == self._me.node:
             raise HandshakeError("who answers claims to be this node itself")
         self._node = node
-        self._chosen = chosen
+        self._chosen = tags
+        self._version = lowest + more
         me = self._me
         self._said = _conversation(
+            lowest=lowest,
             role=self._role,
             tags=chosen,
             cluster=me.cluster,
@@ -183,6 +222,16 @@ class Caller:
         proofs = [_Agreed(secret, self._said).caller_proof() for secret in self._me.secrets]
         return bytes((_PROOF_KIND, len(proofs))) + b"".join(proofs)
 
+    def _refused(self, message: bytes) -> HandshakeError:
+        code = message[1]
+        text = REASONS.get(code, f"for a reason that we do not know ({code})")
+        if code == REFUSED_VERSION and len(message) == _REFUSED_VERSIONS.size:
+            _, _, lowest, highest = _REFUSED_VERSIONS.unpack(message)
+            text = f"it speaks {_named((lowest, highest))}, we {_remedy(self._versions, (lowest, highest))}"
+        elif code == REFUSED_VERSION:
+            text += f"; ours: {_numbers(self._versions)}"
+        return HandshakeError(text, code)
+
 
 class Answerer:
     """The side that was connected to. Each received message goes to `receive`, from the hello on."""
@@ -194,13 +243,20 @@ class Answerer:
         may_call: Callable[[int], bool],
         nonce: Callable[[], bytes],
         tags: int = HMAC_TAGS,
+        versions: Versions = VERSIONS,
     ) -> None:
-        """`role`: whom this port is for. `may_call` says of a peer's id whether it is one of ours."""
+        """`role`: whom this port is for. `may_call` says of a peer's id whether it is one of ours.
+
+        `versions`: those that we are ready to speak.
+        """
         check_secrets(me.secrets)
         self._me = me
         self._role = role
         self._may_call = may_call
         self._make_nonce = nonce
+        check_versions(versions)
+        self._versions = versions
+        self._version = versions[0]
         self._tags = tags
         self._chosen = HMAC_TAGS
         self._said = b""
@@ -220,12 +276,16 @@ class Answerer:
     def _challenge(self, message: bytes) -> bytes:
         if len(message) < _START.size or message[:4] != _MAGIC:
             raise HandshakeError("not a liftlog greeting")
-        _, version = _START.unpack_from(message)
-        if version != VERSION:
-            raise HandshakeError(f"it speaks protocol version {version}, we {VERSION}", REFUSED_VERSION)
+        _, lowest = _START.unpack_from(message)
+        if not ONLY_FIRST[0] <= lowest <= self._versions[1]:
+            raise self._no_common((lowest, lowest))
         if len(message) < _HELLO.size:
             raise HandshakeError("a greeting that is cut off")
-        _, _, role, tags, caller, to, nonce, length = _HELLO.unpack_from(message)
+        _, _, role, offered, caller, to, nonce, length = _HELLO.unpack_from(message)
+        tags, more = offered & _TAGS_MASK, offered >> _TAGS_BITS
+        self._version = min(lowest + more, self._versions[1])
+        if self._version < self._versions[0]:
+            raise self._no_common((lowest, lowest + more))
         cluster = message[_HELLO.size :]
         if len(cluster) != length or not _CLUSTER.fullmatch(cluster):
             raise HandshakeError("a greeting with a malformed name of the cluster")
@@ -243,8 +303,10 @@ class Answerer:
         self._caller = caller
         mine = self._make_nonce()
         me = self._me
-        self._chosen = chosen = GMAC_TAGS if tags & self._tags & GMAC_TAGS else HMAC_TAGS
+        self._chosen = GMAC_TAGS if tags & self._tags & GMAC_TAGS else HMAC_TAGS
+        chosen = self._chosen | (self._version - lowest) << _TAGS_BITS
         self._said = _conversation(
+            lowest=lowest,
             role=self._role,
             tags=chosen,
             cluster=me.cluster,
@@ -272,15 +334,22 @@ class Answerer:
             raise HandshakeError(f"{self._claims} did not prove that it knows our secret", REFUSED_PROOF)
         if self._role == PEER and (self._caller == self._me.node or not self._may_call(self._caller)):
             raise HandshakeError(f"node {self._caller} is not one of our [peers]", REFUSED_NODE)
-        self.session = found.session(self._caller, self._chosen)
+        self.session = found.session(self._caller, self._chosen, self._version)
         return _WELCOME.pack(_WELCOME_KIND, found.answerer_proof())
+
+    def _no_common(self, theirs: Versions) -> HandshakeError:
+        """U1: we have no version in common. A caller of release 0.1.0 can read no ranges."""
+        text = f"it speaks {_named(theirs)}, we {_remedy(self._versions, theirs)}"
+        return HandshakeError(text, REFUSED_VERSION, self._versions if theirs != ONLY_FIRST else None)
 
 
 _DOOR = {PEER: "nodes", CLIENT: "clients"}
 
 
-def refusal(code: int) -> bytes:
-    """The message that tells a caller why it is hung up on."""
+def refusal(code: int, versions: Versions | None = None) -> bytes:
+    """The message that tells a caller why it is hung up on. `versions`: those that we speak."""
+    if versions is not None:
+        return _REFUSED_VERSIONS.pack(_REFUSED_KIND, code, *versions)
     return _REFUSED.pack(_REFUSED_KIND, code)
 
 
@@ -297,9 +366,9 @@ class _Agreed:
     def answerer_proof(self) -> bytes:
         return self._derive(b"answerer proves")
 
-    def session(self, other: int, tags: int) -> SecureSession:
+    def session(self, other: int, tags: int, version: int) -> SecureSession:
         keys = (self._derive(b"frames of the caller"), self._derive(b"frames of the answerer"))
-        return SecureSession(other, *keys, tags)
+        return SecureSession(other, *keys, tags, version)
 
     def _derive(self, label: bytes) -> bytes:
         # HMAC itself takes a short key and the same key with zeros behind it for one.
@@ -308,6 +377,7 @@ class _Agreed:
 
 
 def _conversation(
+    lowest: int,
     role: int,
     tags: int,
     cluster: str,
@@ -319,7 +389,7 @@ def _conversation(
 ) -> bytes:
     """What one side believes, and the hello as it came over the wire, written in one way only."""
     name = cluster.encode()
-    head = _HELLO.pack(_MAGIC, VERSION, role, tags, caller, answerer, caller_nonce, len(name))
+    head = _HELLO.pack(_MAGIC, lowest, role, tags, caller, answerer, caller_nonce, len(name))
     return head + name + answerer_nonce + hello
 
 
@@ -329,8 +399,25 @@ def _unpack(layout: Layout, message: bytes, kind: int) -> tuple[Any, ...]:
     return layout.unpack(message)
 
 
-def _refused_by_answerer(code: int) -> HandshakeError:
-    return HandshakeError(REASONS.get(code, f"for a reason that we do not know ({code})"), code)
+def _numbers(versions: Versions) -> str:
+    lowest, highest = versions
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
+def _named(versions: Versions) -> str:
+    return f"protocol version{'s' * (versions[0] != versions[1])} {_numbers(versions)}"
+
+
+def _remedy(ours: Versions, theirs: Versions) -> str:
+    """What we speak, and who of the two is to be upgraded."""
+    return f"{_numbers(ours)}: upgrade liftlog {'there' if theirs[1] < ours[0] else 'here'}"
+
+
+def check_versions(versions: Versions) -> None:
+    """Raises ValueError unless they are a range that a hello can name."""
+    lowest, highest = versions
+    if not ONLY_FIRST[0] <= lowest <= highest <= lowest + _MORE_MAX:
+        raise ValueError(f"protocol versions {lowest} to {highest} are no range that can be offered")
 
 
 def check_secrets(secrets: Collection[bytes]) -> None:

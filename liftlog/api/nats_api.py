@@ -43,6 +43,7 @@ from liftlog.messages import (
     Event,
     MoveReplicasRequest,
     PurgeRequest,
+    RaiseLevelRequest,
     RebalanceRequest,
     SetVoterRequest,
     StreamChanges,
@@ -126,6 +127,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "LEADER.REBALANCE": _plainly(RebalanceRequest),
     "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
     "CONTROLLER.VOTER": _plainly(SetVoterRequest),
+    "CONTROLLER.LEVEL": _plainly(RaiseLevelRequest),
 }
 
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}

@@ -308,6 +308,20 @@ class Client:
         body = {"node": node, "votes": votes}
         return (await self._request("CONTROLLER.VOTER", body, DoneReply, timeout_ms)).detail
 
+    async def raise_level(self, timeout_ms: int = 0) -> str:
+        """Have the controller raise the cluster's feature level (U2). Raises RequestFailed, with code
+        "invalid" and the nodes' names if not all can follow.
+        """
+
+        async def attempt(deadline: float) -> str:
+            status = await self._ask("CLUSTER.STATUS", {}, ClusterStatusReply, deadline)
+            if status.controller == 0:
+                raise RequestFailed("no-leader", "the cluster has no controller", True)
+            reply = await self._ask("CONTROLLER.LEVEL", {}, DoneReply, deadline, status.controller)
+            return reply.detail
+
+        return await self._insist(attempt, timeout_ms)
+
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
         return await self.nodes.call(node, address, request, timeout_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -30,6 +31,8 @@ from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
 from liftlog.terminal import printable
 from liftlog.types import LiftlogError
+
+LOOK_AGAIN_S = 0.1
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -57,6 +60,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action.add_argument("node", metavar="NODE", type=positive_count)
         add_client_options(action)
         action.set_defaults(run=lambda args, votes=votes: run(_set_voter(args, votes)))
+    level = actions.add_parser("level", help="the cluster's feature level, and what each node can")
+    level.add_argument(
+        "--raise",
+        dest="raises",
+        action="store_true",
+        help="raise it as far as all nodes can: after that no node goes back to an older release",
+    )
+    add_client_options(level)
+    level.set_defaults(run=lambda args: run(_level(args)))
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))
@@ -124,7 +136,16 @@ def _plain(view: ClusterView) -> dict[str, object]:
         "controller": view.controller,
         "term": newest.term,
         "applied": newest.applied,
-        "nodes": [{**to_plain(info), "answers": info.node in view.answers} for info in view.nodes()],
+        "level": view.level,
+        "nodes": [
+            {
+                **to_plain(info),
+                "answers": info.node in view.answers,
+                "release": view.release(info),
+                "can_level": view.can(info),
+            }
+            for info in view.nodes()
+        ],
         "streams": [to_plain(stream) for stream in view.streams],
         "replicas": {str(node): to_plain(answer.replicas) for node, answer in answers},
         "snapshots": {
@@ -157,10 +178,13 @@ def _print_status(view: ClusterView) -> None:
             info.incarnation,
             view.vote(info),
             view.snapshot(info),
+            view.release(info),
+            f"{view.level} of {view.can(info)}" if view.can(info) else "-",
         ]
         for info in view.nodes()
     ]
-    print_table(rows, ["NODE", "ADDRESS", "SESSION", "ANSWERS", "CONTACT", "INCARNATION", "VOTE", "SNAPSHOT"])
+    heads = ["NODE", "ADDRESS", "SESSION", "ANSWERS", "CONTACT", "INCARNATION", "VOTE", "SNAPSHOT", "RELEASE"]
+    print_table(rows, [*heads, "LEVEL"])
     replicas: list[list[object]] = [
         [
             view.name(replica.partition.stream),
@@ -203,6 +227,34 @@ async def _set_voter(args: argparse.Namespace, votes: bool) -> int:
         detail = await client.set_voter(args.node, votes)
     done = f"node {args.node} is {'' if votes else 'not '}to vote; the controller sees to it"
     _say(args, detail or f"{done}: see 'liftlog cluster status'")
+    return 0
+
+
+async def _level(args: argparse.Namespace) -> int:
+    """U2. Raising is over when the controller's own state machine has done it."""
+    async with await connect(args) as client:
+        if args.raises:
+            detail = await client.raise_level()
+            view = await look_at(client)
+            deadline = time.monotonic() + args.timeout
+            while view.level < min(view.can(info) for info in view.nodes() if view.can(info)):
+                if time.monotonic() > deadline:
+                    raise LiftlogError(f"{detail}, but not within {args.timeout:g} s: ask again")
+                await asyncio.sleep(LOOK_AGAIN_S)
+                view = await look_at(client)
+        else:
+            view = await look_at(client)
+            detail = f"the cluster is at feature level {view.level}"
+    if args.json:
+        nodes = {
+            str(info.node): {"release": view.release(info), "can": view.can(info)} for info in view.nodes()
+        }
+        print_json({"done": detail, "level": view.level, "nodes": nodes})
+        return 0
+    print(detail)
+    for info in view.nodes():
+        what = f"liftlog {view.release(info)}, can level {view.can(info)}" if view.can(info) else "no answer"
+        print(f"  node {info.node}: {what}")
     return 0
 
 

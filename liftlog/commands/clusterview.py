@@ -103,6 +103,24 @@ class ClusterView:
             answer.contact.vote, "not yet"
         )
 
+    def release(self, info: NodeInfo) -> str:
+        """What the node runs; release 0.1.0 does not say it."""
+        answer = self.answers.get(info.node)
+        if answer is None:
+            return "-"
+        number = answer.counters.get("release.number", 1000)
+        return f"{number // 1000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+    @property
+    def level(self) -> int:
+        """U2: the cluster's feature level, by whoever has heard most."""
+        return max(answer.counters.get("level.cluster", 1) for answer in self.answers.values())
+
+    def can(self, info: NodeInfo) -> int:
+        """Which level the node says that it can; 0: it does not answer."""
+        answer = self.answers.get(info.node)
+        return 0 if answer is None else answer.counters.get("level.can", 1)
+
     def snapshot(self, info: NodeInfo) -> str:
         """How much of the metadata the node has in a snapshot, or how far it is with one that it is sent."""
         answer = self.answers.get(info.node)
@@ -170,7 +188,23 @@ class ClusterView:
         if len(found) > LINES_MAX:
             self.problems.append(f"and {len(found) - LINES_MAX} more partitions")
 
+    def _remark_level(self) -> None:
+        """U2: what keeps the cluster from what its nodes can."""
+        can = {info.node: self.can(info) for info in self.nodes()}
+        best = max(can.values())
+        if best <= self.level:
+            return
+        older = [node for node, level in can.items() if 0 < level < best]
+        if older:
+            self.remarks.append(f"{_nodes(older)} run{'s' * (len(older) == 1)} an older liftlog than others")
+        elif all(can.values()):
+            self.remarks.append(
+                f"every node can feature level {best}, the cluster is at {self.level}: until 'liftlog "
+                "cluster level --raise' a node may go back to the release before"
+            )
+
     def _remark(self) -> None:
+        self._remark_level()
         for node, answer in sorted(self.answers.items()):
             contact = answer.contact
             if contact.vote in NO_VOTE and (contact.vote != "learner" or node in self.learners):

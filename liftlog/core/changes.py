@@ -14,6 +14,7 @@ import msgspec
 from liftlog.core.barrier import Answer, Barrier
 from liftlog.core.context import Context
 from liftlog.core.describe import describe_stream, refused_creation, unknown_stream
+from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.commands import (
     AlterStream,
@@ -289,7 +290,12 @@ class Changes:
 
     def _propose(self, waiting: Waiting, command: Command) -> None:
         waiting.go_on(self)
-        if self._proposals.submit(command):
+        level = self._ctx.metadata.level
+        if levels.is_above(command, level):
+            self._ctx.mark("U2.not-proposed")
+            refused = ErrorReply(ERR_INVALID, levels.refusal(command, level), False)
+            self._clients.answer(waiting, refused)
+        elif self._proposals.submit(command):
             self._commands[waiting] = command
             self._sent[command.request] = waiting
         else:

@@ -99,7 +99,7 @@ def cluster_status(
         applied=ctx.metadata.applied,
         nodes=nodes,
         replicas=copies,
-        counters=dict(ctx.marks),
+        counters={**ctx.marks, "level.cluster": ctx.metadata.level, "level.can": ctx.config.can_level},
         contact=contact,
         snapshot=raft.snapshot.index if raft.snapshot is not None else 0,
         log_start=raft.raft_log.start,

@@ -1,19 +1,32 @@
-"""Which commands of others are not to be believed (V2, V5)."""
+"""Which commands of others are not to be believed (V2, V5), or not for this process to read (U2)."""
 
 from __future__ import annotations
 
-from liftlog.core.metadata.commands import CONTROLLERS, author, decode_command
+from liftlog.core.metadata import levels
+from liftlog.core.metadata.commands import CONTROLLERS, Command, author, decode_command
 from liftlog.core.raft.members import decode_members, is_change
-from liftlog.messages import AppendRequest, Forward, PeerMessage
+from liftlog.messages import AppendRequest, Forward, PeerMessage, intake
 from liftlog.types import NO_NODE
 
 CARRY_COMMANDS = frozenset((Forward, AppendRequest))
 
 
-def foreign_command(sender: int, message: PeerMessage) -> str:
+class TooNew(intake.InputRefused):
+    """A command that a later feature level has brought: no lie, and not for this process to read."""
+
+
+def known_command(data: bytes, can: int) -> Command:
+    """V5, U2: a command that a process knows which can this feature level. Raises InputRefused."""
+    command = decode_command(data)
+    if levels.since(command) > can:
+        raise TooNew(f"not a command: an {type(command).__name__} is of a later feature level")
+    return command
+
+
+def foreign_command(sender: int, message: PeerMessage, can: int) -> str:
     """V2, V5: why the commands in a message are not to be believed. Raises InputRefused for what is none."""
     if isinstance(message, Forward):
-        command = decode_command(message.command)
+        command = known_command(message.command, can)
         if isinstance(command, CONTROLLERS):
             return f"a {type(command).__name__}, which the controller alone says"
         named = author(command)
@@ -23,5 +36,5 @@ def foreign_command(sender: int, message: PeerMessage) -> str:
             if is_change(entry.data):
                 decode_members(entry.data)
             elif entry.data:
-                decode_command(entry.data)
+                known_command(entry.data, can)
     return ""

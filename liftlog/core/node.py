@@ -16,16 +16,18 @@ from typing import Any
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.dropping import Dropping
-from liftlog.core.foreign import CARRY_COMMANDS, foreign_command
+from liftlog.core.foreign import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
-from liftlog.core.metadata.commands import Command, RegisterNode, decode_command
+from liftlog.core.metadata import levels
+from liftlog.core.metadata.commands import Command, RaiseLevel, RegisterNode
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import LIVE, CommandResult
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.members import is_change
 from liftlog.core.raft.raft import Raft
+from liftlog.core.raising import Raising
 from liftlog.core.replacing import Replacing
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.replica import Replica
@@ -55,6 +57,7 @@ from liftlog.messages import (
     Forward,
     Heartbeat,
     HeartbeatReply,
+    LevelReport,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -87,6 +90,7 @@ from liftlog.types import (
     RAFT_LOG,
     Entry,
     InvariantViolation,
+    LiftlogError,
     LogSummary,
     Mutants,
     NodeConfig,
@@ -130,6 +134,9 @@ class Node:
         image = read_snapshot(recovered.snapshot, config) if recovered.snapshot is not None else None
         if image is not None:
             self.metadata.adopt(image)
+        too_low = levels.too_low(config.node, self.metadata.level, config.can_level)
+        if too_low:
+            raise LiftlogError(too_low)
         self.ctx = Context(config, self.metadata, recovered.nonce, guards, contains)
         self.raft = Raft(
             config=config,
@@ -155,7 +162,12 @@ class Node:
         self.standing = Standing(self.ctx, self.raft, self.session)
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
-        self.requests = Requests(self.ctx, self.raft, self.replicas, self.proposals, self.standing)
+        self.raising = Raising(self.ctx, self.raft)
+        if image is not None:
+            self.raising.adopted()
+        self.requests = Requests(
+            self.ctx, self.raft, self.replicas, self.proposals, self.standing, self.raising
+        )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
@@ -174,6 +186,7 @@ class Node:
             Forward: self._on_forward,
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self.session.on_reply,
+            LevelReport: self.raising.on_report,
         }
         """All others are Raft's."""
 
@@ -221,6 +234,11 @@ class Node:
     def handed_over(self) -> bool:
         """True once an orderly stop has nothing left to hand over."""
         return self.leaving.done
+
+    @property
+    def lowest_protocol(self) -> int:
+        """U2: what peers have to speak at least, by the cluster's feature level."""
+        return levels.PROTOCOL[min(self.metadata.level, levels.NEWEST)]
 
     def awaits_followers(self, partitions: Iterable[PartitionId]) -> bool:
         """Whether nothing that came now for one of these would leave for all its followers at once."""
@@ -333,7 +351,11 @@ class Node:
             reason = intake.contradiction(message)
         if not reason and type(message) in CARRY_COMMANDS and not ctx.mutants.commands_not_validated:
             try:
-                reason = foreign_command(sender, message)
+                reason = foreign_command(sender, message, self.config.can_level)
+            except TooNew:
+                # Until somebody starts a newer release here.
+                ctx.mark("U2.too-new")
+                return True
             except intake.InputRefused as error:
                 reason = str(error)
         if reason:
@@ -370,6 +392,7 @@ class Node:
         if self.controller is not None:
             self.controller.tick()
             self.replacing.tick()
+            self.raising.tick()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         self.slices.tick(self.replicas)
@@ -427,6 +450,7 @@ class Node:
             made = Controller(self.ctx, self.raft.predecessor) if self.raft.is_leader else None
             self.controller = made
             self.replacing.begin()
+            self.raising.begin()
         self._apply_committed()
         if self.raft.reads_ready:
             ready = self.raft.reads_ready[:]
@@ -462,6 +486,8 @@ class Node:
         self.metadata.adopt(image)
         self.snapshots.installed(image)
         self._installed(self.metadata.applied)
+        self.raising.adopted()
+        self._keep_up()
         self.proposals.jumped()
         self.requests.jumped()
         self.session.registered()
@@ -473,7 +499,7 @@ class Node:
             self.metadata.apply(entry.index, None)
             return
         try:
-            command = decode_command(entry.data)
+            command = known_command(entry.data, self.config.can_level)
         except intake.InputRefused as error:
             # V5: nothing gets into this log without having been decoded, so this is our own state.
             raise InvariantViolation(
@@ -483,8 +509,19 @@ class Node:
         self.proposals.applied(command, result)
         self.requests.applied(command, result)
         self._applied(entry.index, command, result)
-        if isinstance(command, RegisterNode) and command.node == self.config.node:
-            self.session.registered()
+        if isinstance(command, RegisterNode):
+            self.raising.registered(command)
+            if command.node == self.config.node:
+                self.session.registered()
+        elif isinstance(command, RaiseLevel):
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """U2: a process that cannot the cluster's feature level takes no further part."""
+        too_low = levels.too_low(self.config.node, self.metadata.level, self.config.can_level)
+        if too_low:
+            self.ctx.mark("U2.too-low")
+            self.ctx.effects.append(StopNode(too_low))
 
     def _follow_metadata(self) -> list[PartitionId]:
         """Bring replicas in line with the partitions that the last commands touched, which are returned."""

@@ -34,6 +34,7 @@ from liftlog.core.metadata.commands import (
     decode_command,
     encode_command,
 )
+from liftlog.core.metadata.levels import is_above
 from liftlog.core.metadata.records import LATE, CommandResult
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import Forward, Send
@@ -153,6 +154,9 @@ class Proposals:
             return
         if wish.dropped or (isinstance(wish.command, CONTROLLERS) and not self.raft.is_leader):
             return
+        if is_above(wish.command, self.ctx.metadata.level):
+            # U2: it is one for later.
+            return
         sending = Sending(msgspec.structs.replace(wish.command, request=self.ctx.new_request()))
         wish.go(sending)
         self.under_way[sending.request] = wish
@@ -207,7 +211,11 @@ class Proposals:
         if self.raft.term != self.term:
             self.term = self.raft.term
             self.in_log.clear()
-        request = decode_command(data).request
+        command = decode_command(data)
+        if is_above(command, self.ctx.metadata.level):
+            self.ctx.mark("U2.not-written")
+            return
+        request = command.request
         if request in self.in_log or request in self.ctx.metadata.results:
             self.ctx.mark("M3.repeat")
             return

@@ -16,6 +16,7 @@ from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
+from liftlog.core.raising import Raising
 from liftlog.core.replica.replica import Replica
 from liftlog.core.standing import Standing
 from liftlog.core.waiting import Clients
@@ -37,6 +38,7 @@ from liftlog.messages import (
     MoveReplicasRequest,
     OffsetRequest,
     PurgeRequest,
+    RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
     SetVoterRequest,
@@ -50,7 +52,7 @@ from liftlog.types import ClientRef, PartitionId
 class Requests:
     """All client requests that this node has not answered yet."""
 
-    __slots__ = ("_barrier", "_changes", "_clients", "_ctx", "_raft", "_replicas", "_standing")
+    __slots__ = ("_barrier", "_changes", "_clients", "_ctx", "_raft", "_raising", "_replicas", "_standing")
 
     def __init__(
         self,
@@ -59,11 +61,13 @@ class Requests:
         replicas: Mapping[PartitionId, Replica],
         proposals: Proposals,
         standing: Standing,
+        raising: Raising,
     ) -> None:
         self._ctx = ctx
         self._raft = raft
         self._replicas = replicas
         self._standing = standing
+        self._raising = raising
         self._clients = Clients(ctx.effects)
         self._barrier = Barrier(ctx, raft, self._clients)
         self._changes = Changes(ctx, proposals, self._clients, self._barrier)
@@ -108,6 +112,8 @@ class Requests:
                 self._changes.rebalance(client)
             case SetVoterRequest():
                 self._changes.set_voter(client, request)
+            case RaiseLevelRequest():
+                self._clients.reply(client, self._raising.ask())
             case TransferControllerRequest():
                 self._clients.reply(client, self._transfer(request))
 

@@ -16,7 +16,7 @@ from liftlog.core.context import Context
 from liftlog.core.metadata.commands import UNSENT, ConfirmNode, RegisterNode, TailReport
 from liftlog.core.metadata.records import EXPIRED, LIVE
 from liftlog.core.raft.raft import Raft
-from liftlog.messages import Heartbeat, HeartbeatReply, SaveIdentity, Send, StopNode
+from liftlog.messages import Heartbeat, HeartbeatReply, LevelReport, SaveIdentity, Send, StopNode
 from liftlog.types import LogSummary, Recovered, TailState, Ticket
 
 
@@ -127,6 +127,10 @@ class Session:
         elif self.raft.leader:
             message = Heartbeat(ctx.incarnation, int(self._clock_ms()), ctx.metadata.applied)
             ctx.effects.append(Send(self.raft.leader, message))
+            if ctx.metadata.level < ctx.config.can_level:
+                # U2: so that the level can rise.
+                report = LevelReport(ctx.incarnation, ctx.config.can_level)
+                ctx.effects.append(Send(self.raft.leader, report))
         self._confirm()
 
     def on_reply(self, sender: int, message: HeartbeatReply) -> None:

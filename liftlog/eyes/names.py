@@ -49,6 +49,9 @@ def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -
 # -- the node and its place in the cluster -------------------------------------------------------------------
 
 NODE_INFO = _gauge("node_info", "Always 1; the labels say who this is.", "node", "cluster", "version")
+FEATURE_LEVEL = _gauge(
+    "feature_level", "Which commands the cluster may use; it rises by 'liftlog cluster level --raise'."
+)
 READY = _gauge(
     "ready", "1 if /readyz says that nothing is missing.", like="gnatsd_healthz_status (0 = ok there)"
 )

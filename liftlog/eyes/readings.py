@@ -113,6 +113,7 @@ class Readings:
         # A node that does not step counts its ages from its last tick.
         late_ms = max(0.0, self._now_ms() - node.ctx.now_ms)
         yield names.NODE_INFO, [((str(config.node), config.cluster, VERSION), 1)]
+        yield _one(names.FEATURE_LEVEL, node.metadata.level)
         yield _one(names.READY, not missing(node, self._parts))
         yield _one(names.SESSION_VALID, not contact.fenced)
         yield _age(names.SESSION_AGE, contact.session_ms, late_ms)

@@ -180,6 +180,10 @@ class SetVoterRequest(Struct):
     votes: bool
 
 
+class RaiseLevelRequest(Struct):
+    """U2: the controller is to raise the cluster's feature level as far as it knows any."""
+
+
 class SlowReplica(Struct):
     """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
 
@@ -359,5 +363,6 @@ ClientMessage = (
     | RebalanceRequest
     | TransferControllerRequest
     | SetVoterRequest
+    | RaiseLevelRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

@@ -13,6 +13,7 @@ from liftlog.types import (
     CommandBytes,
     Entry,
     Handle,
+    Level,
     NodeId,
     Number,
     PartitionId,
@@ -147,6 +148,13 @@ class Heartbeat(Struct):
     incarnation: Number
     sequence: Number
     applied: Number
+
+
+class LevelReport(Struct):
+    """U2: up to which feature level this run of a node can follow, for the controller."""
+
+    incarnation: Number
+    level: Level
 
 
 class HeartbeatReply(Struct):
@@ -291,9 +299,14 @@ PeerMessage = (
     | Forward
     | Heartbeat
     | HeartbeatReply
+    | LevelReport
     | Fetch
     | FetchProgress
     | FetchReply
     | RangeFetch
     | RangeReply
 )
+
+SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3}
+"""U1: messages that are of a later version of the protocol than the first released one, by kind. To a peer
+that speaks an earlier one they are not sent."""

@@ -19,11 +19,14 @@ from liftlog.api.handshake import (
     FRAME_MAX_BYTES,
     HMAC_TAGS,
     NONCE_BYTES,
+    VERSION,
+    VERSIONS,
     Answerer,
     Caller,
     HandshakeError,
     Party,
     SecureSession,
+    Versions,
     refusal,
 )
 from liftlog.config import NetworkLimits
@@ -52,6 +55,8 @@ class Incoming:
         """Something came in since the last sweep."""
         self.busy = False
         """What came in is still being worked on: silence is our own doing."""
+        self.version = VERSION
+        """Of the protocol that is spoken on it."""
         self._quiet = 0
 
     def sweep(self) -> int:
@@ -85,8 +90,11 @@ class Reception:
         limits: NetworkLimits,
         counters: dict[str, int],
         tags: int = HMAC_TAGS,
+        versions: Callable[[], Versions] = lambda: VERSIONS,
     ) -> None:
-        """`admit` may refuse who has proved who he is: it raises HandshakeError."""
+        """`admit` may refuse who has proved who he is: it raises HandshakeError. `versions`: of the protocol,
+        those that we are ready to speak now (U1).
+        """
         self._me = me
         self._role = role
         self._may_call = may_call
@@ -95,6 +103,7 @@ class Reception:
         self._limits = limits
         self._counters = counters
         self._tags = tags
+        self._versions = versions
         self._rare = RareLog(log)
         self._pending: dict[Incoming, None] = {}
 
@@ -131,7 +140,12 @@ class Reception:
             oldest.cut(f"{PENDING_MAX} newer ones wait for a handshake too")
         self._pending[one] = None
         answerer = Answerer(
-            self._me, self._role, self._may_call, lambda: os.urandom(NONCE_BYTES), self._tags
+            self._me,
+            self._role,
+            self._may_call,
+            lambda: os.urandom(NONCE_BYTES),
+            self._tags,
+            self._versions(),
         )
         try:
             with trio.move_on_after(self._limits.handshake_ms / 1000):
@@ -152,7 +166,7 @@ class Reception:
         except HandshakeError as error:
             if error.code:
                 with trio.move_on_after(REFUSAL_TIMEOUT_S):
-                    await send_message(stream, refusal(error.code))
+                    await send_message(stream, refusal(error.code, error.versions))
             raise
 
 

@@ -45,6 +45,8 @@ class LocalNode:
         self.config_path = folder / "liftlog.toml"
         self.program: tuple[str, ...] = ("liftlog", "serve")
         """The module that is run, and what stands before the options of `liftlog serve`."""
+        self.packages = str(Path(__file__).resolve().parents[2])
+        """Where Python finds that, as in PYTHONPATH: here, unless another release is to run."""
         self.process: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
 
@@ -72,10 +74,11 @@ class LocalNode:
             "--with-parent",
         ]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("LIFTLOG_")}
-        package_root = str(Path(__file__).resolve().parents[2])
         environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [package_root, environment.get("PYTHONPATH", "")])
+            filter(None, [self.packages, environment.get("PYTHONPATH", "")])
         )
+        # Not from the folder in which we happen to be.
+        environment["PYTHONSAFEPATH"] = "1"
         with open(self.log_path, "ab", opener=_private) as output:
             self._log_offset = output.tell()
             # stdin is a pipe that we hold open: when we are gone, however, it ends, and the node stops by

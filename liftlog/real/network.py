@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from liftlog.api.clients import ClientRegistry
-from liftlog.api.handshake import Party
+from liftlog.api.handshake import VERSIONS, Party
 from liftlog.config import NetworkLimits, Secrets
 from liftlog.messages import Event, PeerMessage
 from liftlog.real.budget import Budget
@@ -38,7 +38,9 @@ class TcpNetwork:
         clients: ClientRegistry,
         secrets: Secrets,
         limits: NetworkLimits,
+        lowest: Callable[[], int] = lambda: VERSIONS[0],
     ) -> None:
+        """`lowest`: see `PeerNetwork`."""
         self._limits = limits
         self._memory = Budget(limits.all_bytes)
         self._clients = Budget(limits.clients_bytes, self._memory)
@@ -67,6 +69,7 @@ class TcpNetwork:
             budget=self._nodes,
             counters=self._counters,
             reading=reading,
+            lowest=lowest,
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),

@@ -19,10 +19,19 @@ from collections.abc import Callable, Mapping
 import trio
 
 from liftlog.api import wire
-from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, SecureSession
+from liftlog.api.handshake import (
+    NONCE_BYTES,
+    PEER,
+    VERSION,
+    VERSIONS,
+    Caller,
+    HandshakeError,
+    Party,
+    SecureSession,
+)
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
-from liftlog.messages import Event, PeerBack, PeerLost, PeerMessage, Received, intake
+from liftlog.messages import SINCE_PROTOCOL, Event, PeerBack, PeerLost, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
 from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
@@ -60,8 +69,11 @@ class PeerNetwork:
         budget: Budget,
         counters: dict[str, int],
         reading: Callable[[], None] = lambda: None,
+        lowest: Callable[[], int] = lambda: VERSIONS[0],
     ) -> None:
-        """`reading`: told when something has come in from a peer."""
+        """`reading`: told when something has come in from a peer. `lowest`: the version of the protocol that
+        peers have to speak at least, now (U2).
+        """
         self._me = me
         self._peers = peers
         self._take = take
@@ -69,7 +81,10 @@ class PeerNetwork:
         self._limits = limits
         self._budget = budget
         self._counters = counters
+        self._lowest = lowest
         self._queues: dict[int, PeerLanes] = {}
+        self._versions: dict[int, int] = {}
+        """What is spoken on the connections to these peers, and those from them by `Incoming`."""
         self._incoming: dict[int, Incoming] = {}
         self._tags = possible_tags()
         self._rare = {peer: RareLog(log) for peer in peers}
@@ -82,10 +97,14 @@ class PeerNetwork:
             limits=limits,
             counters=counters,
             tags=self._tags,
+            versions=lambda: (lowest(), VERSION),
         )
 
     def send(self, to: int, message: PeerMessage) -> None:
         lanes = self._queues.get(to)
+        if lanes is not None and SINCE_PROTOCOL.get(type(message), 0) > self._versions[to]:
+            # U1: who speaks an earlier version could not read it, and would hang up.
+            return
         sent = lanes is not None and lanes.send(message)
         self._counters["network.sent" if sent else "network.dropped"] += 1
 
@@ -105,6 +124,8 @@ class PeerNetwork:
     def sweep(self) -> None:
         """Called every second: hang up on peers that have fallen silent."""
         for one in self._incoming.values():
+            if one.version < self._lowest():
+                one.cut(f"it speaks protocol version {one.version}, which is too old for the feature level")
             if one.sweep() > QUIET_SWEEPS_MAX:
                 one.cut(f"silent for {QUIET_SWEEPS_MAX} s")
 
@@ -156,12 +177,14 @@ class PeerNetwork:
         prepare(stream)
         async with stream:
             with trio.fail_after(self._limits.handshake_ms / 1000):
-                caller = Caller(self._me, PEER, peer, os.urandom(NONCE_BYTES), self._tags)
+                nonce, versions = os.urandom(NONCE_BYTES), (self._lowest(), VERSION)
+                caller = Caller(self._me, PEER, peer, nonce, self._tags, versions)
                 session = await introduce(stream, caller)
             self._counters["network.connects"] += 1
             self._take(PeerBack(peer))
             sealer = FrameSealer(session.caller_key, session.tags)
             socket, limit = direct(stream, READ_BYTES), self._limits.connection_bytes
+            self._versions[peer] = session.version
             lanes = self._queues[peer] = PeerLanes(sealer, limit, self._budget, socket)
             try:
                 async with trio.open_nursery() as nursery:
@@ -182,6 +205,7 @@ class PeerNetwork:
             # It proved to be the same node: what it opened earlier is dead, even if nobody has told us.
             before.cut(f"node {peer} has connected anew")
         self._incoming[peer] = one
+        one.version = session.version
         splitter = wire.FrameSplitter()
         counted = 0
         opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import resource
 import signal
 from collections.abc import Callable, Collection, Sequence
@@ -46,6 +47,11 @@ class ServedNode(StepNode, Protocol):
     @property
     def handed_over(self) -> bool:
         """Whether an orderly stop has nothing left to do."""
+        ...
+
+    @property
+    def lowest_protocol(self) -> int:
+        """U2: which version of the protocol peers have to speak at least."""
         ...
 
     def awaits_followers(self, partitions: Collection[PartitionId]) -> bool:
@@ -268,6 +274,7 @@ def assemble(
         clients=clients,
         secrets=secrets,
         limits=config.network,
+        lowest=lambda: node.lowest_protocol,
     )
     name = f"liftlog-{config.cluster}-{config.node}"
     bus = NatsBus(
@@ -288,10 +295,17 @@ def assemble(
     bus.serve_api(api.own_subject, "", api.handle)
     for part in (storage, network, bus, api, breakdown):
         clients.add_counters(lambda part=part: part.counters)  # type: ignore[misc]
+    clients.add_counters(lambda: {"release.number": release_number(version)})
     parts = Parts(driver, storage, network, bus)
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
+
+
+def release_number(version: str) -> int:
+    """1.2.3 as 1002003, for who asks a node which release it is; what follows the three is left out."""
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    return (int(found[1]) * 1000 + int(found[2])) * 1000 + int(found[3]) if found else 0
 
 
 def _first_text(error: BaseException) -> str:

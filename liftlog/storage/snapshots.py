@@ -8,7 +8,7 @@ batches.
 
 The file is never written in place: new content is synced under another name, renamed over the old, and the
 folder is synced. So the name holds one snapshot, the old one or the new, and whatever else is found there is
-damage (M4).
+damage (M4). A newer version of it is told from damage (U3).
 """
 
 from __future__ import annotations

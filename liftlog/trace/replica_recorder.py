@@ -24,6 +24,7 @@ from liftlog.core.metadata.commands import (
     ExpireNode,
     LeaveNode,
     PromoteSpare,
+    RaiseLevel,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -312,7 +313,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, AlterStream | PromoteSpare | SetVoter):
+        if isinstance(command, AlterStream | PromoteSpare | RaiseLevel | SetVoter):
             return []
         return [command.partition]
 

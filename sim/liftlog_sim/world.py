@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import Event
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, RAFT_LOG, InvariantViolation, LiftlogError, Mutants
+from liftlog.types import NO_MUTANTS, RAFT_LOG, InvariantViolation, LiftlogError, Mutants, Recovered
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import DRAWN, NOTHING_OWN, OwnNames, Plan
@@ -42,6 +44,7 @@ from liftlog_sim.kernel import MILLISECOND, Kernel
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.watching.encounters import Encounters
+from liftlog_sim.watching.levels import LevelWatch
 from liftlog_sim.watching.observer import Observer
 from liftlog_sim.workload.clients import Clientele, ClientHub
 from liftlog_sim.workload.workload import Workload
@@ -55,15 +58,19 @@ class Wiring:
     """
 
     def __init__(
-        self, observer: Observer, faults: Faults, clients: ClientHub, connections: Connections
+        self,
+        observer: Observer,
+        faults: Faults,
+        clients: ClientHub,
+        connections: Connections,
+        levels: LevelWatch,
     ) -> None:
         self._observer = observer
+        self._levels = levels
         self._connections = connections
         self._faults = faults
         self._clients = clients
         self.starting = observer.starting
-        self.recovered = observer.recovered
-        self.applied = observer.command_applied
         self.stepped = observer.stepped
         self.reply = clients.replied
         self.stopping = observer.stopped
@@ -72,6 +79,14 @@ class Wiring:
         self.terminated = faults.terminated
         self.crashed = faults.crashed
         self.going_down = observer.went_down
+
+    def recovered(self, machine: Machine, recovered: Recovered) -> None:
+        self._levels.recovered(machine, recovered)
+        self._observer.recovered(machine, recovered)
+
+    def applied(self, machine: Machine, index: int, command: Command, result: CommandResult) -> None:
+        self._observer.command_applied(machine, index, command, result)
+        self._levels.applied(machine, index, command, result)
 
     def installed(self, machine: Machine, index: int) -> None:
         self._observer.snapshots.installed(machine)
@@ -163,7 +178,10 @@ class World:
         surroundings = MachineSite(
             chances, knobs, self.kernel, cluster.network, cluster.bus, gear, mutants, cluster.sealer
         )
-        self.wiring = wiring = Wiring(self.observer, self.faults, self.clients, cluster.connections)
+        self.levels = LevelWatch(cluster, account, chances, self.observer.fail)
+        self.wiring = wiring = Wiring(
+            self.observer, self.faults, self.clients, cluster.connections, self.levels
+        )
         self.endings: list[Callable[[], None]] = []
         """What still looks at the world when all else is done (`study/loading.py`)."""
         for number in range(1, knobs.nodes + 1):

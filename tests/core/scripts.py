@@ -52,6 +52,7 @@ from liftlog.messages import (
     FetchReply,
     Heartbeat,
     HeartbeatReply,
+    LevelReport,
     Outcome,
     PeerLost,
     ReadIndexReply,
@@ -76,7 +77,7 @@ from tests.core.node_harness import NETWORK_S, World
 SEPARATOR = "----"
 RAFT = (
     *(VoteRequest, VoteReply, AppendRequest, AppendReply, ReadIndexRequest, ReadIndexReply, TimeoutNow),
-    *(BirthQuery, BirthReply, Heartbeat, HeartbeatReply, SaveHardState, SaveIdentity),
+    *(BirthQuery, BirthReply, Heartbeat, HeartbeatReply, LevelReport, SaveHardState, SaveIdentity),
 )
 """What the metadata group says to itself, sessions included."""
 UPKEEP = (ScrubLog, Scrubbed, RetainLog, CompactLog, CheckpointHw)
@@ -144,7 +145,8 @@ class WatchedWorld(World):
         self.stepped = stepped
         self.applied: list[tuple[int, Command, CommandResult]] = []
         """What the node has applied in the step under way."""
-        super().__init__(count)
+        # Nodes that can no more than the first feature level have nothing to say of levels.
+        super().__init__(count, can_level=1)
 
     def learned(self, node: int, index: int, command: Command, result: CommandResult) -> None:
         self.applied.append((index, command, result))

@@ -188,7 +188,7 @@ def test_every_network_setting_has_a_range_that_holds_its_default() -> None:
 
 def test_every_protocol_setting_has_a_range_that_holds_its_default() -> None:
     defaults = NodeConfig(node=1, voters=(1,))
-    other = {"node", "voters", "learners", "address"}
+    other = {"node", "voters", "learners", "address", "can_level"}
     assert set(config.PROTOCOL_RANGES) == set(NodeConfig.__struct_fields__) - other
     for name, (low, high) in config.PROTOCOL_RANGES.items():
         assert low <= getattr(defaults, name) <= high

@@ -24,7 +24,6 @@ from liftlog.api.handshake import (
     REFUSED_PROOF,
     REFUSED_VERSION,
     SECRETS_MAX,
-    VERSION,
     Answerer,
     Caller,
     HandshakeError,
@@ -147,21 +146,74 @@ def test_a_client_need_not_know_which_node_answers_but_hears_when_it_is_another(
     assert "node 3 answers" in str(fails(caller(CLIENT_NODE, 2, role=CLIENT), answerer(3, role=CLIENT)))
 
 
-def test_another_version_is_named_on_both_sides() -> None:
-    hello = bytearray(caller().hello())
-    hello[4:6] = (VERSION + 1).to_bytes(2, "big")
-    with pytest.raises(HandshakeError, match=f"version {VERSION + 1}") as caught:
-        answerer().receive(bytes(hello))
-    assert caught.value.code == REFUSED_VERSION
-    with pytest.raises(HandshakeError, match=f"version {VERSION}"):
-        caller().receive(refusal(REFUSED_VERSION))
+Pair = tuple[int, int]
+RANGES = st.tuples(st.integers(2, 9), st.integers(0, 9)).map(lambda both: (both[0], both[0] + both[1]))
+
+
+def of_versions(theirs: Pair, mine: Pair) -> tuple[Caller, Answerer]:
+    one = Caller(Party("c", 1, (SECRET,)), PEER, 2, MINE(), 3, versions=theirs)
+    other = Answerer(Party("c", 2, (SECRET,)), PEER, NODES.__contains__, THEIRS, 3, versions=mine)
+    return one, other
+
+
+@given(RANGES, RANGES)
+def test_u1_the_highest_version_that_both_speak_is_chosen_or_both_name_both_ranges(
+    theirs: Pair, mine: Pair
+) -> None:
+    one, other = of_versions(theirs, mine)
+    best = min(theirs[1], mine[1])
+    if best >= max(theirs[0], mine[0]):
+        assert {session.version for session in converse(one, other)} == {best}
+        return
+    error = fails(one, other)
+    assert error.code == REFUSED_VERSION
+    with pytest.raises(HandshakeError) as told:
+        one.receive(refusal(error.code, error.versions))
+    older_calls = theirs[1] < mine[0]
+    assert str(error).endswith(f"upgrade liftlog {'there' if older_calls else 'here'}")
+    # Who spoke release 0.1.0's version only can read no ranges, and is told to compare.
+    for text in (str(error), str(told.value)) if error.versions is not None else (str(error),):
+        for lowest, highest in (theirs, mine) if theirs[0] <= mine[1] else (mine,):
+            assert (str(lowest) if lowest == highest else f"{lowest} to {highest}") in text
+    if error.versions is not None:
+        assert str(told.value).endswith(f"upgrade liftlog {'here' if older_calls else 'there'}")
+    else:
+        assert "upgrade liftlog on the older side" in str(told.value)
+
+
+@pytest.mark.parametrize("where", ["hello", "challenge"])
+def test_u1_nobody_talks_two_nodes_into_an_older_version(where: str) -> None:
+    one, other = of_versions((2, 3), (2, 3))
+    hello = bytearray(one.hello())
+    assert hello[4:6] == b"\0\2" and hello[7] == 3 | 1 << 2
+    if where == "hello":
+        hello[7] = 3
+    challenge = bytearray(other.receive(bytes(hello)))
+    challenge[1] = GMAC_TAGS
+    with pytest.raises(HandshakeError) as caught:
+        other.receive(one.receive(bytes(challenge)))
+    assert caught.value.code == REFUSED_PROOF
+
+
+def test_u1_who_answers_chooses_only_what_was_offered() -> None:
+    one, other = of_versions((2, 3), (2, 3))
+    challenge = bytearray(other.receive(one.hello()))
+    challenge[1] = GMAC_TAGS | 2 << 2
+    with pytest.raises(HandshakeError, match="version that was not offered"):
+        one.receive(bytes(challenge))
+
+
+@pytest.mark.parametrize("versions", [(1, 2), (3, 2), (2, 66)])
+def test_a_range_that_no_hello_can_name_is_refused_at_once(versions: Pair) -> None:
+    with pytest.raises(ValueError, match="no range"):
+        of_versions(versions, (2, 3))
 
 
 def test_every_refusal_is_explained_to_the_caller_and_an_unknown_one_named() -> None:
     for code, reason in REASONS.items():
         with pytest.raises(HandshakeError) as caught:
             caller().receive(refusal(code))
-        assert (caught.value.code, str(caught.value)) == (code, reason)
+        assert caught.value.code == code and str(caught.value).startswith(reason)
     with pytest.raises(HandshakeError, match="77"):
         caller().receive(refusal(77))
 
@@ -179,10 +231,11 @@ def test_nobody_talks_two_nodes_into_other_tags(where: str) -> None:
     one = Caller(Party("c", 1, (SECRET,)), PEER, 2, MINE(), 3)
     other = Answerer(Party("c", 2, (SECRET,)), PEER, NODES.__contains__, THEIRS, 3)
     hello = bytearray(one.hello())
-    assert hello[7] == 3
-    hello[7] = HMAC_TAGS if where == "hello" else 3
+    offered = hello[7]
+    assert offered & 3 == 3
+    hello[7] = offered & ~3 | HMAC_TAGS if where == "hello" else offered
     challenge = bytearray(other.receive(bytes(hello)))
-    challenge[1] = HMAC_TAGS
+    challenge[1] = challenge[1] & ~3 | HMAC_TAGS
     with pytest.raises(HandshakeError) as caught:
         other.receive(one.receive(bytes(challenge)))
     assert caught.value.code == REFUSED_PROOF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from liftlog.core.metadata import levels
 from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
 from liftlog.core.metadata.image import ImageReader, ImageWriter
 from liftlog.core.metadata.records import CommandResult
@@ -18,6 +19,7 @@ class Moved:
 
     def __init__(self, replicas: int = 3, mutants: Mutants = NO_MUTANTS) -> None:
         self.cluster = Cluster(5, mutants)
+        self.cluster.metadata.raise_level(levels.NEWEST)
         self.partition: Present = self.cluster.create(replicas=replicas)
         self.counts = self.cluster.metadata.counts
 
@@ -204,6 +206,7 @@ def test_r20_a_node_that_was_down_drops_its_copy_when_it_is_back() -> None:
     new = next(node for node in world.nodes if node not in before)
     gone = next(node for node in before if node != world.leader(partition) and node != 1)
     stay = [node for node in before if node != gone]
+    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
     world.kill(gone)
     assert world.answer(1, MoveReplicasRequest("orders", 0, [*stay, new])) == DoneReply("")
     record = lambda: world.nodes[1].ctx.metadata.partitions[partition]  # noqa: E731

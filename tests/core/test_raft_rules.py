@@ -23,6 +23,7 @@ RULES = [
     *(f"C{number}" for number in range(1, 6)),
     *(f"L{number}" for number in range(1, 5)),
     *(f"V{number}" for number in range(1, 9)),
+    *(f"U{number}" for number in range(1, 4)),
 ]
 
 

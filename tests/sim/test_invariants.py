@@ -500,6 +500,7 @@ def test_every_evaluation_is_counted() -> None:
         "CommandAsMeant",
         "CommandOnce",
         "OnlyAsAltered",
+        "LevelForAll",
         "ReadOnlyRefused",
         "FencedInTime",
         "ReadsBounded",

@@ -20,6 +20,7 @@ from liftlog.messages import StreamChanges, Struct, intake
 from liftlog.types import (
     NO_NODE,
     Handle,
+    Level,
     Line,
     NodeId,
     NodeOrNobody,
@@ -299,6 +300,24 @@ class PromoteSpare(Struct):
     version: Number
 
 
+class NodeLevel(NamedTuple):
+    """What one run of a node can."""
+
+    node: NodeId
+    incarnation: Number
+    level: Level
+
+
+class RaiseLevel(Struct):
+    """U2: the cluster's feature level becomes `to`, since every node can that: `nodes` has them all, each
+    with the incarnation that has said so. It means nothing once another run of one of them has registered.
+    """
+
+    request: RequestId
+    to: Level
+    nodes: Annotated[list[NodeLevel], Meta(max_length=1 << 16)]
+
+
 Command = (
     RegisterNode
     | ConfirmNode
@@ -321,6 +340,7 @@ Command = (
     | MoveReplicas
     | FinishMove
     | CopyDropped
+    | RaiseLevel
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -336,7 +356,7 @@ def decode_command(data: bytes) -> Command:
     return intake.decode(_decoder, data, "a command")
 
 
-CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PromoteSpare)
+CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PromoteSpare, RaiseLevel)
 """What the controller alone measures, and asks for in the term in which it has measured it."""
 
 

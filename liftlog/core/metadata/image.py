@@ -10,7 +10,7 @@ says whose state this is (I2).
 
 Records never change, so a picture is taken by copying four dictionaries and encoded later, a chunk a step,
 while commands go on being applied. A chunk can be read alone. `VERSION` says what the chunks mean: a reader
-refuses what is newer than itself.
+refuses what is newer than itself, and reads whatever an earlier release has written (U3).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Meta
 
 from liftlog.core.metadata.commands import RequestId
+from liftlog.core.metadata.levels import IMAGE
 from liftlog.core.metadata.placement import Loads
 from liftlog.core.metadata.records import (
     LATE,
@@ -35,10 +36,11 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
-from liftlog.types import GroupMember, Members, NodeId, Number, PartitionId, Word
+from liftlog.types import GroupMember, Level, Members, NodeId, Number, PartitionId, Word
 
-VERSION = 2
-"""1: without the disks of voters and learners. They are those of the cluster's birth."""
+VERSION = 3
+"""1: without the disks of voters and learners. They are those of the cluster's birth. 2: without a feature
+level above 1 (release 0.1.0). What is written is what all nodes can read: the level says it (U2)."""
 
 Certificate = tuple[tuple[NodeId, Word], ...]
 
@@ -60,6 +62,8 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     results: Number
     disks: Certificate = ()
     """Of the voters and learners, those that are known (M2)."""
+    level: Level = 1
+    """The cluster's feature level. Version 2 knows none: its readers skip a 1 here."""
 
 
 Known = tuple[RequestId, CommandResult]
@@ -99,7 +103,7 @@ class ImageWriter:
         nodes, streams = list(records.nodes.values()), list(records.streams.values())
         partitions, known = list(records.partitions.values()), list(results.items())
         self._head: ImageHead | None = ImageHead(
-            version=VERSION,
+            version=IMAGE[records.level],
             index=self.index,
             term=term,
             voters=members.nodes,
@@ -111,6 +115,7 @@ class ImageWriter:
             partitions=len(partitions),
             results=len(known),
             disks=tuple((node, disk) for node, disk in (*members.voters, *members.learners) if disk),
+            level=records.level,
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)

@@ -14,6 +14,7 @@ ends), M3 (idempotence).
 from __future__ import annotations
 
 from liftlog.core.guards import Guards
+from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
@@ -33,6 +34,7 @@ from liftlog.core.metadata.commands import (
     LeaveNode,
     MoveReplicas,
     PromoteSpare,
+    RaiseLevel,
     Rebalance,
     RegisterNode,
     ReplicaFailed,
@@ -112,7 +114,11 @@ class Metadata(Records):
         if known is not None:
             self._count("M3.repeat")
             return known
-        result = self._dispatch(index, command)
+        if levels.is_above(command, self.level):
+            self._count("U2.above-level")
+            result = CommandResult(ERR_INVALID, levels.refusal(command, self.level))
+        else:
+            result = self._dispatch(index, command)
         self._remember(request, result)
         return result
 
@@ -128,6 +134,7 @@ class Metadata(Records):
             streams=image.streams,
             partitions=image.partitions,
             loads=image.loads,
+            level=levels.FIRST if self._mutants.level_forgotten_in_snapshot else head.level,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results
@@ -185,6 +192,26 @@ class Metadata(Records):
                 return self._moves.finish(command)
             case CopyDropped():
                 return self._moves.dropped(command)
+            case RaiseLevel():
+                return self._raise_level(command)
+
+    # -- versions (U2) ----------------------------------------------------------------------------
+
+    def _raise_level(self, command: RaiseLevel) -> CommandResult:
+        if command.to <= self.level:
+            return STALE
+        said = {one.node: one for one in command.nodes}
+        runs = {number: one.incarnation for number, one in said.items()}
+        current = all(runs.get(node.node) == node.incarnation for node in self.nodes.values())
+        if not current and not self._mutants.level_of_earlier_run:
+            self._count("U2.other-run")
+            return STALE
+        if any(one.level < command.to for one in command.nodes):
+            self._count("U2.cannot")
+            return STALE
+        self.raise_level(command.to)
+        self._count("U2.raised")
+        return OK
 
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ whose place it stands. A violation means that the metadata itself is in doubt: t
                  leader (R1), and epochs rise one by one, each beginning at the index that was just applied;
                  every change of who leads or is in sync is a higher version (R9)
     applied      rises by one
+    level        rises (U2)
 """
 
 from __future__ import annotations
@@ -244,6 +245,7 @@ class Records:
         "by_id",
         "changed",
         "deleted_at",
+        "level",
         "loads",
         "nodes",
         "partitions",
@@ -261,6 +263,8 @@ class Records:
         """Follows the partitions."""
         self.deleted_at = 0
         """Index at which the last stream was deleted."""
+        self.level = 1
+        """U2: the cluster's feature level."""
         self.changed: dict[PartitionId, None] = {}
         """Partitions touched since `take_changed` (a dict for its order)."""
         self.unsettled: dict[PartitionId, None] = {}
@@ -306,6 +310,7 @@ class Records:
         streams: dict[str, StreamState],
         partitions: dict[PartitionId, PartitionState],
         loads: Loads,
+        level: int = 1,
         backward: bool = False,
     ) -> None:
         """M1p: what all commands up to `applied` have made, in place of what those so far have."""
@@ -315,7 +320,7 @@ class Records:
         configs = {stream.id: stream.config for stream in self.streams.values()}
         altered = {stream.id for stream in streams.values() if configs.get(stream.id) != stream.config}
         moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
-        self.applied, self.deleted_at = applied, deleted_at
+        self.applied, self.deleted_at, self.level = applied, deleted_at, level
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
         self.unsettled = {}
@@ -334,6 +339,11 @@ class Records:
     def voters_at(self) -> int:
         """Index of the last command that has said of some node whether it is to vote (M2)."""
         return max((node.voter_at for node in self.nodes.values()), default=0)
+
+    def raise_level(self, level: int) -> None:
+        """U2: it never goes down."""
+        invariant(level > self.level, f"feature level {self.level}, then {level}")
+        self.level = level
 
     def put_node(self, node: NodeState) -> None:
         before = self.nodes.get(node.node)

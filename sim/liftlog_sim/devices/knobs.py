@@ -60,6 +60,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     parked_reads_max: int = 1024
     proposals_max: int = 1024
     proposal_span: int = 4096
+    mixed_releases: bool = False
+    """U2: nodes are of two releases, and each start may be one of the other."""
 
     snapshot_entries: int = SELDOM
     """M1p: how many entries the group applies between two snapshots."""

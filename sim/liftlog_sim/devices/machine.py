@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from liftlog.api.spans import materialize
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
@@ -31,7 +33,7 @@ from liftlog.messages import (
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import Sealer
-from liftlog.types import LiftlogError, Mutants, Recovered
+from liftlog.types import FEATURE_LEVEL, LiftlogError, Mutants, Recovered
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.bus import BusConnection, SimBus
 from liftlog_sim.devices.clock import SimClock, SimRandom
@@ -192,6 +194,7 @@ class Machine:
         "_starts",
         "_surroundings",
         "bus",
+        "can_level",
         "clients",
         "clock",
         "damaged_run",
@@ -225,6 +228,8 @@ class Machine:
         self.clock = SimClock(self.kernel, rate, skew_ms)
         self.timer_random = SimRandom(chances.lane(f"node {number}", "timers"))
         self.disk = SimDisk(chances.draws("disk", number))
+        self.can_level = FEATURE_LEVEL
+        """U2: which release the present run is, or the next: up to which feature level it can follow."""
         self.restarts = 0
         """Number of processes started here so far; the present or last one is run number `restarts`."""
         self.paused = False
@@ -284,6 +289,7 @@ class Machine:
         applied = partial(hooks.applied, self)
         try:
             config, installed = knobs.node_config(self.number), partial(hooks.installed, self)
+            config = msgspec.structs.replace(config, can_level=self.can_level)
             self.node = Node(config, recovered, around.mutants, applied, installed=installed)
         except LiftlogError as error:
             self.engine = None

@@ -72,6 +72,7 @@ _SAY: dict[str, Callable[[Fields], str]] = {
     "ForgetSlow": lambda f: f"node {f['node']} has kept up in {_name(f)}",
     "ElectLeader": lambda f: f"node {f['node']} is elected for {_name(f)} by an operator",
     "SetVoter": lambda f: f"node {f['node']} is {'' if f['votes'] else 'not '}to vote",
+    "RaiseLevel": lambda f: f"the feature level rises to {f['to']}",
     "PromoteSpare": lambda f: f"node {f['spare']} is to vote in the place of node {f['node']}",
     "Rebalance": lambda f: "leaders go back to where they belong",
 }

@@ -98,6 +98,10 @@ RULES: dict[str, tuple[str, str]] = {
         "R18",
         "Whoever was removed for being slow comes back when it has kept up for a probation, out of the ISR, by half of what is allowed inside; each removal doubles that, up to a limit.",  # noqa: E501
     ),
+    "LevelForAll": (
+        "U2",
+        "The level rises, and never falls, by one command (`RaiseLevel`) that names, for every registered node, what its present run has said that it can; it means nothing if one of them can less, or runs anew.",  # noqa: E501
+    ),
     "HonestHeard": (
         "V3",
         "The sender is asked again, or counts as silent.",

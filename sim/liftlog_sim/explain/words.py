@@ -401,6 +401,8 @@ class Narrator:
         elif name == "SetVoterRequest":
             vote = "give a vote to" if request["votes"] else "take the vote of"
             self._say(3, GROUP, f"is asked by a client to {vote} node {request['node']}")
+        elif name == "RaiseLevelRequest":
+            self._say(3, GROUP, "is asked to raise the feature level")
         elif name == "TransferControllerRequest":
             self._say(3, GROUP, "is asked to hand the controller's office over")
 

@@ -232,6 +232,12 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "disks that came later found a second cluster, once every first disk is gone"),
     ("renewed_under_old_id", "M4", "replacements",
      "a disk that has lost its promises goes on voting under its old id"),
+    ("level_raised_too_early", "U2", "kills mixed power",
+     "a node that has not said what it can counts as one that can all"),
+    ("level_of_earlier_run", "U2", "kills mixed power",
+     "what an earlier run of a node could counts for the present one"),
+    ("level_forgotten_in_snapshot", "U2", "snapshots",
+     "a node that starts from a snapshot is at the first feature level again"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (

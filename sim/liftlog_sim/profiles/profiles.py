@@ -110,6 +110,7 @@ def draw_knobs(
     if (profile or drawn) not in QUIET_PROFILES:
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
+        changes["mixed_releases"] = Draws(seed, "releases").random() < MIXED_RELEASES
         if (profile or drawn) != REORDERED:
             changes["alter_interval_us"] = knobs.alter_interval_us or _alter_interval_us(seed)
     if (profile or drawn) == DISK_GROUP:
@@ -120,6 +121,8 @@ def draw_knobs(
     return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
 
 
+MIXED_RELEASES = 0.25
+"""In so many worlds a rolling upgrade is under way, or taken back (U2)."""
 REORDERED = "reorder"
 """Worlds in which answers come late are about a few of them: nobody alters anything beside."""
 

@@ -42,6 +42,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     CommandAsMeant       what a client's command changes was there while its author waited (I1, M3), a spare
                          gets the vote of who is gone (M2); both are judged in `truth/authors.py`
     OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
+    LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
@@ -101,6 +102,7 @@ STEP_INVARIANTS = (
     "CommandOnce",
     "CommandAsMeant",
     "OnlyAsAltered",
+    "LevelForAll",
     "ReadOnlyRefused",
     "ElectionSafety",
     "RaftLogMatching",

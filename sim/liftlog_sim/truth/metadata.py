@@ -51,7 +51,7 @@ class _Versions(Generic[Value]):
         return self.indexes[bisect_right(self.indexes, first) : bisect_right(self.indexes, last)]
 
 
-STATE = ("nodes", "streams", "partitions", "deletions", "results", "their ends", "loads")
+STATE = ("nodes", "streams", "partitions", "deletions and level", "results", "their ends", "loads")
 
 
 def state_of(metadata: Metadata) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def state_of(metadata: Metadata) -> tuple[int, ...]:
         list(metadata.nodes.values()),
         list(metadata.streams.values()),
         list(metadata.partitions.values()),
-        metadata.deleted_at,
+        (metadata.deleted_at, metadata.level),
         list(metadata.results.items()),
         sorted(ends.items()),
         [

@@ -24,6 +24,7 @@ from liftlog.messages import (
     MoveReplicasRequest,
     OffsetRequest,
     PurgeRequest,
+    RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
     SetVoterRequest,
@@ -51,6 +52,7 @@ GROUP_OPERATIONS: dict[type[Any], str] = {
     ElectLeaderRequest: "elect",
     RebalanceRequest: "rebalance",
     SetVoterRequest: "vote",
+    RaiseLevelRequest: "raise",
     TransferControllerRequest: "transfer",
     StreamInfoRequest: "describe",
 }

@@ -22,6 +22,7 @@ from liftlog.messages import (
     ElectLeaderRequest,
     ErrorReply,
     PurgeRequest,
+    RaiseLevelRequest,
     RebalanceRequest,
     RefusePublishes,
     SetVoterRequest,
@@ -179,6 +180,9 @@ class Workload:
 
 INBOX = b"_INBOX.sim."
 RIVAL_SHARE = 0.1
+RAISE_SHARE = 0.05
+RAISE_US = SECOND
+"""How often an operator of nodes of two releases asks for the level."""
 STRANGE_SHARE = 0.02
 STRANGE = (
     b"Nats-Msg-Id: 1",
@@ -348,6 +352,7 @@ class Admin:
         "_account",
         "_cluster",
         "_extra",
+        "_raising",
         "_shared",
         "_turns",
         "number",
@@ -359,10 +364,28 @@ class Admin:
         self._account = shared.account
         self.number = number
         self._turns = self._cluster.chances.turns("admin/0", self._cluster.knobs.admin_interval_us)
+        self._raising = self._cluster.chances.turns("admin/raise", RAISE_US)
         self._extra = ""
 
     def start(self) -> None:
         self._schedule()
+        if self._cluster.knobs.mixed_releases:
+            self._raise_later()
+
+    def _raise_later(self) -> None:
+        turn = self._raising.next()
+        if turn is not None:
+            self._cluster.kernel.at(turn.at_us, self._raise, turn)
+
+    def _raise(self, turn: Turn, second: object) -> None:
+        """U2: ask for the newest level, again and again."""
+        if self._shared.stopping:
+            return
+        turn.noted()
+        request, patience_us = RaiseLevelRequest(), self._cluster.knobs.admin_patience_us
+        node = self._controller() or self._shared.any_node(turn.draws)
+        self._shared.hub.request(turn.name, node, request, self._answered, patience_us)
+        self._raise_later()
 
     def _schedule(self) -> None:
         turn = self._turns.next()
@@ -382,7 +405,10 @@ class Admin:
             return
         patience_us = self._cluster.knobs.admin_patience_us
         node = self._choose_node(draws)
-        self._shared.hub.request(turn.name, node, self._request(turn), self._answered, patience_us)
+        request = self._request(turn)
+        if isinstance(request, RaiseLevelRequest):
+            node = self._controller() or node
+        self._shared.hub.request(turn.name, node, request, self._answered, patience_us)
         self._schedule()
 
     def _request(self, turn: Turn) -> ClientMessage:
@@ -440,10 +466,15 @@ class Admin:
 
     def _choose_node(self, draws: Draws) -> int:
         if draws.random() < self._cluster.knobs.admin_to_controller:
-            for machine in self._cluster.machines.values():
-                if machine.node is not None and machine.node.raft.is_leader:
-                    return machine.number
+            return self._controller() or self._shared.any_node(draws)
         return self._shared.any_node(draws)
+
+    def _controller(self) -> int:
+        """Who takes itself for it; 0: nobody."""
+        for machine in self._cluster.machines.values():
+            if machine.node is not None and machine.node.raft.is_leader:
+                return machine.number
+        return 0
 
     def _answered(self, reply: object) -> None:
         if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
@@ -460,6 +491,8 @@ class Admin:
     def _draw(self, turn: Turn) -> ClientMessage:
         draw = turn.draws
         share = self._cluster.knobs.voter_share
+        if draw.random() < (RAISE_SHARE):
+            return RaiseLevelRequest()
         if share and draw.random() < share:
             return SetVoterRequest(self._shared.any_node(draw), draw.random() < 0.6)
         choice = draw.randrange(8)
