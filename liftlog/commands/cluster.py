@@ -26,6 +26,7 @@ from liftlog.commands.common import (
     run,
 )
 from liftlog.commands.liveview import BAD, live_lines
+from liftlog.commands.recover import add_recover
 from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
 from liftlog.terminal import printable
@@ -57,6 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action.add_argument("node", metavar="NODE", type=positive_count)
         add_client_options(action)
         action.set_defaults(run=lambda args, votes=votes: run(_set_voter(args, votes)))
+    add_recover(actions)
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))

@@ -17,6 +17,7 @@ from liftlog.core.context import Context
 from liftlog.core.controller import Controller
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
+from liftlog.core.lineage import Lineage
 from liftlog.core.metadata.commands import CONTROLLERS, Command, RegisterNode, author, decode_command
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
@@ -83,6 +84,7 @@ from liftlog.types import (
     NO_MUTANTS,
     NO_NODE,
     RAFT_LOG,
+    ClusterEpoch,
     Entry,
     InvariantViolation,
     LogSummary,
@@ -176,6 +178,7 @@ class Node:
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
+        self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self._applied = applied
         self._installed = installed
@@ -222,6 +225,11 @@ class Node:
         }
 
     # -- what others look at ----------------------------------------------------------------------
+
+    @property
+    def cluster_epoch(self) -> ClusterEpoch:
+        """M5: of which cluster this node is; number 0: of none yet."""
+        return self.lineage.epoch
 
     @property
     def incarnation(self) -> int:
@@ -274,6 +282,8 @@ class Node:
 
     def _on_received(self, event: Received) -> None:
         sender, message = event.sender, event.message
+        if event.epoch != self.lineage.epoch and self.lineage.refuses(event):
+            return
         if self._is_refused(sender, message):
             return
         if self.ctx.hints:
@@ -443,6 +453,7 @@ class Node:
     def _adopt(self, image: ImageReader) -> None:
         """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""
         self.metadata.adopt(image)
+        self.lineage.applied()
         self.snapshots.installed(image)
         self._installed(self.metadata.applied)
         self.proposals.jumped()
@@ -450,6 +461,7 @@ class Node:
         self.session.registered()
 
     def _apply(self, entry: Entry) -> None:
+        self.lineage.applied()
         self.snapshots.applied(entry)
         if not entry.data or is_change(entry.data):
             # A configuration is Raft's own (M2).

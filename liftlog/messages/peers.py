@@ -116,6 +116,15 @@ class TimeoutNow(Struct):
     term: Number
 
 
+class Belongs(Struct):
+    """M5: of which epoch of the cluster all that follows on this connection is; before it, of the first. The
+    network takes it in (`Received.epoch`), and no node.
+    """
+
+    number: Number
+    name: Word
+
+
 class BirthQuery(Struct):
     """I2: a disk that has never been in a cluster asks the others who they are before it may vote."""
 
@@ -287,6 +296,7 @@ PeerMessage = (
     | ReadIndexReply
     | TimeoutNow
     | BirthQuery
+    | Belongs
     | BirthReply
     | Forward
     | Heartbeat

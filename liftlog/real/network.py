@@ -17,7 +17,7 @@ from liftlog.messages import Event, PeerMessage
 from liftlog.real.budget import Budget
 from liftlog.real.door import ClientDoor
 from liftlog.real.peers import PeerNetwork
-from liftlog.types import LiftlogError
+from liftlog.types import FIRST_CLUSTER, ClusterEpoch, LiftlogError
 
 SWEEP_S = 1.0
 
@@ -38,6 +38,7 @@ class TcpNetwork:
         clients: ClientRegistry,
         secrets: Secrets,
         limits: NetworkLimits,
+        belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
         self._limits = limits
         self._memory = Budget(limits.all_bytes)
@@ -67,6 +68,7 @@ class TcpNetwork:
             budget=self._nodes,
             counters=self._counters,
             reading=reading,
+            belongs_to=belongs_to,
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),

@@ -22,12 +22,13 @@ from liftlog.api import wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Caller, HandshakeError, Party, SecureSession
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
-from liftlog.messages import Event, PeerBack, PeerLost, PeerMessage, Received, intake
+from liftlog.messages import Belongs, Event, PeerBack, PeerLost, PeerMessage, Received, intake
 from liftlog.real.budget import Budget
 from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS, SendQueue
+from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 
 log = logging.getLogger("liftlog.network")
 
@@ -59,8 +60,9 @@ class PeerNetwork:
         budget: Budget,
         counters: dict[str, int],
         reading: Callable[[], None] = lambda: None,
+        belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
-        """`reading`: told when something has come in from a peer."""
+        """`reading`: told when something has come in from a peer; `belongs_to`: the node's cluster (M5)."""
         self._me = me
         self._peers = peers
         self._take = take
@@ -68,7 +70,10 @@ class PeerNetwork:
         self._limits = limits
         self._budget = budget
         self._counters = counters
+        self._belongs_to = belongs_to
         self._queues: dict[int, tuple[SendQueue, FrameSealer]] = {}
+        self._told: dict[int, ClusterEpoch] = {}
+        """M5: what each peer was told on the present connection; nothing: the first."""
         self._incoming: dict[int, Incoming] = {}
         self._readers = trio.CapacityLimiter(1)
         self._tags = possible_tags()
@@ -85,14 +90,22 @@ class PeerNetwork:
         )
 
     def send(self, to: int, message: PeerMessage) -> None:
+        epoch = self._belongs_to()
+        if epoch != self._told.get(to, FIRST_CLUSTER) and self._queue(to, Belongs(*epoch)):
+            self._told[to] = epoch
+        told = epoch == self._told.get(to, FIRST_CLUSTER)
+        self._counters["network.sent" if told and self._queue(to, message) else "network.dropped"] += 1
+
+    def _queue(self, to: int, message: PeerMessage) -> bool:
+        """Whether there is a connection, and room in it."""
         found = self._queues.get(to)
-        if found is not None:
-            queue, sealer = found
-            if queue.add(sealer.seal(message)):
-                self._counters["network.sent"] += 1
-                return
-            sealer.take_back()
-        self._counters["network.dropped"] += 1
+        if found is None:
+            return False
+        queue, sealer = found
+        if queue.add(sealer.seal(message)):
+            return True
+        sealer.take_back()
+        return False
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Answer on `listeners`, none if there are no peers, and keep a connection to every peer."""
@@ -177,6 +190,7 @@ class PeerNetwork:
                     nursery.cancel_scope.cancel()
             finally:
                 del self._queues[peer]
+                self._told.pop(peer, None)
 
     # -- connections that peers opened ---------------------------------------------------------------------
 
@@ -188,7 +202,7 @@ class PeerNetwork:
             before.cut(f"node {peer} has connected anew")
         self._incoming[peer] = one
         splitter = wire.FrameSplitter()
-        counted = 0
+        counted, epoch = 0, FIRST_CLUSTER
         opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message
         try:
             socket = DirectSocket(one.stream, READ_BYTES)
@@ -206,7 +220,10 @@ class PeerNetwork:
                 counted = splitter.buffered
                 self._counters["network.received"] += len(messages)
                 for message in messages:
-                    self._take(Received(peer, message))
+                    if type(message) is Belongs:
+                        epoch = ClusterEpoch(message.number, message.name)
+                    else:
+                        self._take(Received(peer, message, epoch))
         finally:
             self._budget.give(counted)
             if self._incoming.get(peer) is one:

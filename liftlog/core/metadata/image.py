@@ -35,7 +35,16 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
-from liftlog.types import GroupMember, Members, NodeId, Number, PartitionId, Word
+from liftlog.types import (
+    FIRST_CLUSTER,
+    ClusterEpoch,
+    GroupMember,
+    Members,
+    NodeId,
+    Number,
+    PartitionId,
+    Word,
+)
 
 VERSION = 2
 """1: without the disks of voters and learners. They are those of the cluster's birth."""
@@ -60,6 +69,13 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     results: Number
     disks: Certificate = ()
     """Of the voters and learners, those that are known (M2)."""
+    epoch: Number = FIRST_CLUSTER.number
+    recovery: Word = ""
+    """M5: the number and the name of the cluster's epoch."""
+
+    @property
+    def belongs_to(self) -> ClusterEpoch:
+        return ClusterEpoch(self.epoch, self.recovery)
 
 
 Known = tuple[RequestId, CommandResult]
@@ -111,6 +127,8 @@ class ImageWriter:
             partitions=len(partitions),
             results=len(known),
             disks=tuple((node, disk) for node, disk in (*members.voters, *members.learners) if disk),
+            epoch=records.epoch.number,
+            recovery=records.epoch.name,
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)

@@ -123,6 +123,7 @@ class Metadata(Records):
             streams=image.streams,
             partitions=image.partitions,
             loads=image.loads,
+            epoch=head.belongs_to,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results

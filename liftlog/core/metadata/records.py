@@ -25,7 +25,14 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.placement import Loads
-from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
+from liftlog.types import (
+    FIRST_CLUSTER,
+    ClusterEpoch,
+    InvariantViolation,
+    PartitionId,
+    StreamConfig,
+    invariant,
+)
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
 CONFIGURED, VOTES, DOES_NOT_VOTE, SPARE = "", "yes", "no", "spare"
@@ -189,10 +196,22 @@ LATE = CommandResult("late", "the index up to which this command meant something
 class Records:
     """All records, and up to which index of the Raft log commands have made them what they are."""
 
-    __slots__ = ("applied", "by_id", "changed", "deleted_at", "loads", "nodes", "partitions", "streams")
+    __slots__ = (
+        "applied",
+        "by_id",
+        "changed",
+        "deleted_at",
+        "epoch",
+        "loads",
+        "nodes",
+        "partitions",
+        "streams",
+    )
 
     def __init__(self) -> None:
         self.applied = 0
+        self.epoch = FIRST_CLUSTER
+        """M5: of the cluster."""
         self.nodes: dict[int, NodeState] = {}
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
@@ -239,6 +258,7 @@ class Records:
         streams: dict[str, StreamState],
         partitions: dict[PartitionId, PartitionState],
         loads: Loads,
+        epoch: ClusterEpoch = FIRST_CLUSTER,
         backward: bool = False,
     ) -> None:
         """M1p: what all commands up to `applied` have made, in place of what those so far have."""
@@ -248,7 +268,7 @@ class Records:
         configs = {stream.id: stream.config for stream in self.streams.values()}
         altered = {stream.id for stream in streams.values() if configs.get(stream.id) != stream.config}
         moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
-        self.applied, self.deleted_at = applied, deleted_at
+        self.applied, self.deleted_at, self.epoch = applied, deleted_at, epoch
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
         for partition in before:
