@@ -159,7 +159,8 @@ def _gone(node: NodeState, plan: RecoveryPlan) -> NodeState:
     """All sessions are over. A destroyed disk is nobody's: whatever comes back is another one (I2)."""
     disk = next((one for one in plan.survivors.disks if one.node == node.node), None)
     voter = node.voter
-    if node.node == plan.survivors.chosen.node and node.node not in [one.node for one in plan.survivors.voters]:
+    voters = [one.node for one in plan.survivors.voters]
+    if node.node == plan.survivors.chosen.node and node.node not in voters:
         voter = VOTES
     return replaced(
         node,
