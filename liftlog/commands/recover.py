@@ -79,58 +79,62 @@ def run_recover(options: argparse.Namespace) -> int:
             _write_report(options.write_report, disks[0].report)
             print(f"{options.write_report}: what {disks[0].report.name} holds, for --report elsewhere")
             return 0
-        survey = surveyed([*(disk.report for disk in disks), *map(_read_report, options.report)])
+        survivors = surveyed([*(disk.report for disk in disks), *map(_read_report, options.report)])
         try:
-            return _carry_out(options, disks, survey)
+            return _carry_out(options, disks, survivors)
         except OSError as error:
             raise LiftlogError(
                 f"a disk cannot be changed: {error}; make room, then say the same again"
             ) from error
 
 
-def _carry_out(options: argparse.Namespace, disks: Sequence[SurvivingDisk], survey: Survivors) -> int:
-    chosen = next((disk for disk in disks if disk.report is survey.chosen), None)
+def _carry_out(options: argparse.Namespace, disks: Sequence[SurvivingDisk], survivors: Survivors) -> int:
+    chosen = next((disk for disk in disks if disk.report is survivors.chosen), None)
     metadata = None if chosen is None else chosen.metadata
     destroyed = sorted(set(options.destroyed))
-    problem = "" if survey.behind else needed_statement(survey, destroyed)
-    number = survey.chosen.epoch.number
+    problem = "" if survivors.behind else needed_statement(survivors, destroyed)
+    number = survivors.chosen.epoch.number
     if not options.json:
-        print_survey(survey, metadata)
-    if _is_done(survey, destroyed):
-        return _say(options, survey, metadata, f"epoch {number} has begun: start the nodes")
+        print_survey(survivors, metadata)
+    if _is_done(survivors, destroyed):
+        return _say(options, survivors, metadata, f"epoch {number} has begun: start the nodes")
     if problem:
         raise LiftlogError(problem)
     if not options.yes and not options.dry_run:
         raise LiftlogError("nothing was changed: say the same with --yes to do it, with --dry-run to look")
-    if survey.behind:
-        behind = ", ".join(str(disk.node) for disk in survey.behind)
+    if survivors.behind:
+        behind = ", ".join(str(disk.node) for disk in survivors.behind)
         text = f"epoch {number} has begun, and the disks of nodes {behind} follow it"
         if options.yes:
-            joined(disks, survey)
-        return _say(options, survey, metadata, text if options.yes else f"would do: {text}")
-    text = f"epoch {number + 1} of the cluster begins with the disk of node {survey.chosen.node}"
+            joined(disks, survivors)
+        return _say(options, survivors, metadata, text if options.yes else f"would do: {text}")
+    text = f"epoch {number + 1} of the cluster begins with the disk of node {survivors.chosen.node}"
     if not options.yes:
-        return _say(options, survey, metadata, f"would do: {text}")
-    recovered(disks, survey, destroyed)
-    return _say(options, survey, metadata, f"{text}: start all nodes, destroyed disks replaced by empty ones")
+        return _say(options, survivors, metadata, f"would do: {text}")
+    recovered(disks, survivors, destroyed)
+    return _say(
+        options, survivors, metadata, f"{text}: start all nodes, destroyed disks replaced by empty ones"
+    )
 
 
-def _is_done(survey: Survivors, destroyed: Sequence[int]) -> bool:
+def _is_done(survivors: Survivors, destroyed: Sequence[int]) -> bool:
     """The same was said before, and all of it was done."""
-    known = [survey.chosen.knows(node) for node in destroyed]
+    known = [survivors.chosen.knows(node) for node in destroyed]
     stated_before = all(node is not None and not node.disk for node in known)
-    return survey.chosen.epoch.name != "" and survey.has_quorum and stated_before and not survey.behind
+    return (
+        survivors.chosen.epoch.name != "" and survivors.has_quorum and stated_before and not survivors.behind
+    )
 
 
-def _say(options: argparse.Namespace, survey: Survivors, metadata: Metadata | None, text: str) -> int:
+def _say(options: argparse.Namespace, survivors: Survivors, metadata: Metadata | None, text: str) -> int:
     if options.json:
         print_json(
             {
-                "chosen": survey.chosen.node,
-                "epoch": survey.chosen.epoch.number,
-                "missing": [node.node for node in survey.missing],
-                "disks": msgspec.to_builtins(survey.disks),
-                "may_be_lost": losses(survey, metadata),
+                "chosen": survivors.chosen.node,
+                "epoch": survivors.chosen.epoch.number,
+                "missing": [node.node for node in survivors.missing],
+                "disks": msgspec.to_builtins(survivors.disks),
+                "may_be_lost": losses(survivors, metadata),
                 "said": text,
             }
         )

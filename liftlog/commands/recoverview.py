@@ -10,29 +10,29 @@ from liftlog.core.total_loss.reports import CopyReport, Survivors
 from liftlog.types import TailState
 
 
-def losses(survey: Survivors, metadata: Metadata | None) -> list[str]:
+def losses(survivors: Survivors, metadata: Metadata | None) -> list[str]:
     """What may be lost, one sentence each. `metadata`: those of the disk that goes on, if it is here."""
     said = []
-    end = survey.chosen.last_index
-    if survey.lacks:
+    end = survivors.chosen.last_index
+    if survivors.lacks:
         said.append(
-            f"the metadata end with entry {end}, and entries up to {survey.lacks} are known to have been "
+            f"the metadata end with entry {end}, and entries up to {survivors.lacks} are known to have been "
             "decided: what these said is lost; before a start, copy folders of streams that are in no table"
         )
-    elif survey.decided_elsewhere:
+    elif survivors.decided_elsewhere:
         said.append(f"what the missing voters decided after entry {end}, if anything: nobody here was told")
     if metadata is not None:
         for partition in metadata.partitions.values():
             stream = metadata.by_id[partition.id.stream].config.name
-            loss = _loss(survey, partition, stream)
+            loss = _loss(survivors, partition, stream)
             if loss:
                 said.append(f"'{stream}' partition {partition.id.index}: {loss}")
     return said
 
 
-def _loss(survey: Survivors, partition: PartitionState, stream: str) -> str:
+def _loss(survivors: Survivors, partition: PartitionState, stream: str) -> str:
     """Of one partition, as far as the metadata know; empty: nothing."""
-    copies = surviving(partition.id, partition.replicas, survey.disks)
+    copies = surviving(partition.id, partition.replicas, survivors.disks)
     there = {node: copy for node, copy in copies.items() if copy is not None}
     if not there:
         return "everything, no copy of it is left"
@@ -49,14 +49,14 @@ def _loss(survey: Survivors, partition: PartitionState, stream: str) -> str:
     return ""
 
 
-def print_survey(survey: Survivors, metadata: Metadata | None) -> None:
+def print_survey(survivors: Survivors, metadata: Metadata | None) -> None:
     rows: list[list[object]] = []
     copies: list[list[object]] = []
-    for disk in survey.disks:
+    for disk in survivors.disks:
         part = "follows"
-        if disk is survey.chosen:
+        if disk is survivors.chosen:
             part = "goes on"
-        elif disk in survey.behind:
+        elif disk in survivors.behind:
             part = "behind"
         log = disk.problem or f"entry {disk.last_index} of term {disk.last_term}"
         rows.append([disk.node, disk.disk, disk.epoch.number, log, disk.known_committed, part])
@@ -65,10 +65,10 @@ def print_survey(survey: Survivors, metadata: Metadata | None) -> None:
     if copies:
         print()
         print_table(copies, ["STREAM", "PARTITION", "NODE", "EPOCH", "START", "END", "HW", "STATE"])
-    voters = ", ".join(str(voter.node) for voter in survey.voters)
-    missing = ", ".join(f"node {node.node} (disk {node.disk})" for node in survey.missing) or "nobody"
-    print(f"\nvoters, as node {survey.chosen.node} knows them: {voters}; not here: {missing}")
-    found = losses(survey, metadata)
+    voters = ", ".join(str(voter.node) for voter in survivors.voters)
+    missing = ", ".join(f"node {node.node} (disk {node.disk})" for node in survivors.missing) or "nobody"
+    print(f"\nvoters, as node {survivors.chosen.node} knows them: {voters}; not here: {missing}")
+    found = losses(survivors, metadata)
     for one in found:
         print(f"may be lost: {one}")
     if metadata is None:

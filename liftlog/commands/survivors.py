@@ -9,7 +9,14 @@ import msgspec
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.raft.members import Configurations
-from liftlog.core.total_loss.plan import RecoveryPlan, begun_anew, planned, present_metadata, vote_id
+from liftlog.core.total_loss.plan import (
+    INDEX_GAP,
+    RecoveryPlan,
+    begun_anew,
+    planned,
+    present_metadata,
+    vote_id,
+)
 from liftlog.core.total_loss.reports import CopyReport, DiskReport, KnownNode, Survivors, surveyed
 from liftlog.messages import intake
 from liftlog.ports import Disk
@@ -144,12 +151,12 @@ def _report(
     )
 
 
-def joined(disks: Sequence[SurvivingDisk], survey: Survivors) -> list[int]:
+def joined(disks: Sequence[SurvivingDisk], survivors: Survivors) -> list[int]:
     """End a recovery that was cut short between two disks: those that it counted on, and had not come to,
     follow. Whose they are.
     """
-    behind = [disk.node for disk in survey.behind]
-    epoch = survey.chosen.epoch
+    behind = [disk.node for disk in survivors.behind]
+    epoch = survivors.chosen.epoch
     for one in disks:
         if one.report.node in behind:
             begin_anew(one.disk, one.sealer, one.identity, epoch, vote_id(one.report, epoch), None)
@@ -158,20 +165,21 @@ def joined(disks: Sequence[SurvivingDisk], survey: Survivors) -> list[int]:
 
 def recovered(
     disks: Sequence[SurvivingDisk],
-    survey: Survivors,
+    survivors: Survivors,
     destroyed: Sequence[int],
     mutants: Mutants = NO_MUTANTS,
+    index_gap: int = INDEX_GAP,
 ) -> RecoveryPlan:
     """Form the new quorum. The chosen disk is changed first: the others follow what it says (`joined`).
     Raises LiftlogError if the operator has not stated enough, and then nothing is changed; DiskError.
     """
-    plan = planned(survey, destroyed, mutants)
+    plan = planned(survivors, destroyed, mutants, index_gap)
     chosen = plan.survivors.chosen.node
     for one in sorted(disks, key=lambda one: (one.report.node != chosen, one.report.node)):
         snapshot = None
         if one.report.node == chosen:
             assert one.metadata is not None, "a disk whose metadata cannot be used is not chosen"
-            snapshot = begun_anew(one.metadata, plan)
+            snapshot = begun_anew(one.metadata, plan, mutants)
         begin_anew(one.disk, one.sealer, one.identity, plan.epoch, vote_id(one.report, plan.epoch), snapshot)
     return plan
 

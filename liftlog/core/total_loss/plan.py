@@ -72,20 +72,20 @@ def vote_id(disk: DiskReport, epoch: ClusterEpoch) -> str:
     return f"{disk.disk[:32]}-{epoch.number}-{epoch.name}"
 
 
-def needed_statement(survey: Survivors, destroyed: Sequence[int]) -> str:
+def needed_statement(survivors: Survivors, destroyed: Sequence[int]) -> str:
     """Why no recovery may begin with what the operator has stated; empty if one may."""
-    here = [disk.node for disk in survey.disks]
+    here = [disk.node for disk in survivors.disks]
     for node in destroyed:
         if node in here:
             return f"the disk of node {node} is here: leave it out, or do not state that it is destroyed"
-        if survey.chosen.knows(node) is None and all(one.node != node for one in survey.missing):
+        if survivors.chosen.knows(node) is None and all(one.node != node for one in survivors.missing):
             return f"node {node} is stated to be destroyed, and the metadata know no such node"
-    if survey.has_quorum:
+    if survivors.has_quorum:
         return (
-            f"{len(survey.here)} of {len(survey.voters)} voters are here, which is a quorum: nothing has to "
-            "be recovered, start their nodes"
+            f"{len(survivors.here)} of {len(survivors.voters)} voters are here, which is a quorum: nothing "
+            "has to be recovered, start their nodes"
         )
-    unstated = [known.node for known in survey.missing if known.node not in destroyed]
+    unstated = [known.node for known in survivors.missing if known.node not in destroyed]
     if unstated:
         options = " ".join(f"--destroyed {node}" for node in unstated)
         return (
@@ -95,21 +95,27 @@ def needed_statement(survey: Survivors, destroyed: Sequence[int]) -> str:
     return ""
 
 
-def planned(survey: Survivors, destroyed: Sequence[int], mutants: Mutants = NO_MUTANTS) -> RecoveryPlan:
-    """Raises LiftlogError with what is missing."""
-    problem = needed_statement(survey, destroyed)
+def planned(
+    survivors: Survivors,
+    destroyed: Sequence[int],
+    mutants: Mutants = NO_MUTANTS,
+    index_gap: int = INDEX_GAP,
+) -> RecoveryPlan:
+    """Raises LiftlogError with what is missing. `index_gap`: more commands than can have been lost."""
+    problem = needed_statement(survivors, destroyed)
     if problem:
         raise LiftlogError(problem)
-    chosen, disks = survey.chosen, survey.disks
+    chosen, disks = survivors.chosen, survivors.disks
     ends = [max(disk.last_index, disk.known_committed) for disk in disks]
     terms = [max(disk.last_term, disk.promised_term) for disk in disks]
     told = [(disk.node, disk.disk, disk.last_term, disk.last_index) for disk in disks]
     digest = sha256(msgspec.json.encode([told, sorted(destroyed), chosen.node])).hexdigest()
+    next_epoch = ClusterEpoch(chosen.epoch.number + 1, digest[:8])
     return RecoveryPlan(
-        survivors=survey,
+        survivors=survivors,
         destroyed=tuple(sorted(destroyed)),
-        epoch=ClusterEpoch(chosen.epoch.number + (not mutants.recovery_keeps_epoch), digest[:8]),
-        index=chosen.last_index + 1 if mutants.recovery_reuses_ids else max(ends) + INDEX_GAP,
+        epoch=chosen.epoch if mutants.recovery_keeps_epoch else next_epoch,
+        index=max(ends) + index_gap,
         term=max(terms) + TERM_GAP,
     )
 
@@ -126,10 +132,10 @@ def present_metadata(image: ImageReader | None, entries: Sequence[Entry]) -> Met
     return metadata
 
 
-def begun_anew(metadata: Metadata, plan: RecoveryPlan) -> Snapshot:
+def begun_anew(metadata: Metadata, plan: RecoveryPlan, mutants: Mutants = NO_MUTANTS) -> Snapshot:
     """The snapshot that the chosen disk goes on from. `metadata`: as its log leaves them."""
     chosen, records = plan.survivors.chosen, Metadata(Guards())
-    partitions = {one.id: leaderless(one, plan) for one in metadata.partitions.values()}
+    partitions = {one.id: leaderless(one, plan, mutants) for one in metadata.partitions.values()}
     loads = Loads()
     for partition in partitions.values():
         loads.placed(partition.replicas)
@@ -173,7 +179,7 @@ def _gone(node: NodeState, plan: RecoveryPlan) -> NodeState:
     )
 
 
-def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
+def leaderless(partition: PartitionState, plan: RecoveryPlan, mutants: Mutants) -> PartitionState:
     """R14: it waits for the greatest of its copies that are left."""
     found = surviving(partition.id, partition.replicas, plan.survivors.disks)
     known: dict[int, LastKnown] = {}
@@ -182,6 +188,8 @@ def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
         known[node] = LastKnown(copy.epoch, copy.end, lost) if copy is not None else LastKnown(0, 0, lost)
     if not any(node in found for node in counted_on(partition)):
         known |= {node: LastKnown(0, 0, lost=True) for node in partition.replicas if node not in found}
+    if mutants.recovery_waits_for_nobody:
+        known = dict.fromkeys(known, LastKnown(0, 0))
     epochs = [copy.epoch for copy in found.values() if copy is not None]
     return replaced(
         partition,

@@ -15,7 +15,13 @@ from itertools import pairwise
 
 import msgspec
 
-from liftlog.types import ClusterEpoch, GroupMember, LiftlogError, Members, PartitionId
+from liftlog.types import (
+    ClusterEpoch,
+    GroupMember,
+    LiftlogError,
+    Members,
+    PartitionId,
+)
 
 
 class CopyReport(msgspec.Struct, frozen=True):

@@ -226,6 +226,10 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "disks that came later found a second cluster, once every first disk is gone"),
     ("renewed_under_old_id", "M4", "replacements",
      "a disk that has lost its promises goes on voting under its old id"),
+    ("recovery_keeps_epoch", "M5", "total-loss",
+     "a recovered cluster is of the same epoch as before, and hears the disks that it was recovered without"),
+    ("recovery_waits_for_nobody", "M5", "total-loss",
+     "after a recovery a copy leads before the greatest that was found is there"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (
@@ -246,6 +250,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("N2.expiring", "kills mixed partitions"),
     ("M1.late-vote", "elections"),
     ("M1.late-reply", "terms elections reorder"),
+    ("M5.other-epoch", "total-loss"),
 )
 # fmt: on
 
