@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from liftlog.cli import main
 from liftlog.commands.survivors import examined, joined, recovered
 from liftlog.core.metadata.commands import RegisterNode, RequestId, encode_command
 from liftlog.core.raft.log import batches_of
@@ -174,3 +177,68 @@ def test_M5_D4_cut_short_between_two_disks_the_second_one_follows_when_it_is_sai
     assert second.report.problem == "it holds no command"
     assert [copy.end for copy in second.report.copies] == [5]
     assert surveyed([first.report, second.report]).behind == ()
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def folder_of(path: Path, node: int, entries: int = 7) -> Path:
+    """The same disk as files."""
+    disk = used_disk(node, entries)
+    for name in disk.files():
+        file = path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(disk.content(name))
+    return path
+
+
+def test_M5_each_machine_is_told_the_same_and_changes_its_own_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = {node: folder_of(tmp_path / f"n{node}", node, 8 - node) for node in (1, 2)}
+    reports = {node: tmp_path / f"r{node}.json" for node in folders}
+    stated = ["--destroyed", "3", "--destroyed", "4", "--destroyed", "5"]
+
+    def say(*words: str | Path) -> tuple[int, str, str]:
+        code = main(["cluster", "recover", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    for node, folder in folders.items():
+        assert say(folder, "--write-report", reports[node])[0] == 0
+    code, said, error = say(folders[1])
+    assert code == 2 and "--destroyed 2 --destroyed 3" in error
+    code, said, error = say(folders[1], "--report", reports[2], *stated)
+    assert code == 2 and "say the same with --yes" in error
+    assert "may be lost: what the missing voters decided after entry 7" in said
+    code, said, error = say(folders[2], "--report", reports[1], *stated, "--dry-run")
+    assert (code, error) == (0, "") and "what of each partition may be lost is said where" in said
+    assert not (folders[2] / "quarantine").exists()
+    for here, there in ((1, 2), (2, 1)):
+        code, said, error = say(folders[here], "--report", reports[there], *stated, "--yes", "--json")
+        assert (code, error) == (0, "")
+        told = json.loads(said)
+        assert told["chosen"] == 1 and "epoch 2 of the cluster begins with the disk of node 1" in told["said"]
+    # Both belong to one cluster, and nothing is left to do.
+    code, said, error = say(folders[1], folders[2], *stated, "--yes")
+    assert (code, error) == (0, "") and "epoch 2 has begun: start the nodes" in said
+    assert not (folders[1] / "recovered").exists()
+
+
+def test_M5_what_is_no_node_and_what_cannot_be_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*words: str | Path) -> str:
+        assert main(["cluster", "recover", *map(str, words)]) == 2
+        return capsys.readouterr().err
+
+    assert "name the data folders" in refused()
+    assert "there is no such folder" in refused(tmp_path / "none")
+    folder = folder_of(tmp_path / "n1", 1)
+    assert "takes one data folder" in refused(folder, "--write-report", tmp_path / "r", "--yes")
+    (tmp_path / "bad.json").write_text("{}")
+    assert "is no report of" in refused(folder, "--report", tmp_path / "bad.json")
+    (folder / "identity").write_bytes(b"LIFTSTA1 and no more of it")
+    assert "whose disk this is cannot be read" in refused(folder)
+    other = folder_of(tmp_path / "n2", 2)
+    (other / "vote").unlink()
+    assert "no disk holds metadata that can be used; of node 2" in refused(other)
