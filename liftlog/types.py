@@ -620,7 +620,6 @@ class Mutants(msgspec.Struct, frozen=True):
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4
     recovery_keeps_epoch: bool = False  # M5
-    recovery_waits_for_nobody: bool = False  # M5
 
 
 NO_MUTANTS = Mutants()

@@ -179,7 +179,7 @@ def recovered(
         snapshot = None
         if one.report.node == chosen:
             assert one.metadata is not None, "a disk whose metadata cannot be used is not chosen"
-            snapshot = begun_anew(one.metadata, plan, mutants)
+            snapshot = begun_anew(one.metadata, plan)
         begin_anew(one.disk, one.sealer, one.identity, plan.epoch, vote_id(one.report, plan.epoch), snapshot)
     return plan
 

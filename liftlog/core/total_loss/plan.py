@@ -132,10 +132,10 @@ def present_metadata(image: ImageReader | None, entries: Sequence[Entry]) -> Met
     return metadata
 
 
-def begun_anew(metadata: Metadata, plan: RecoveryPlan, mutants: Mutants = NO_MUTANTS) -> Snapshot:
+def begun_anew(metadata: Metadata, plan: RecoveryPlan) -> Snapshot:
     """The snapshot that the chosen disk goes on from. `metadata`: as its log leaves them."""
     chosen, records = plan.survivors.chosen, Metadata(Guards())
-    partitions = {one.id: leaderless(one, plan, mutants) for one in metadata.partitions.values()}
+    partitions = {one.id: leaderless(one, plan) for one in metadata.partitions.values()}
     loads = Loads()
     for partition in partitions.values():
         loads.placed(partition.replicas)
@@ -179,7 +179,7 @@ def _gone(node: NodeState, plan: RecoveryPlan) -> NodeState:
     )
 
 
-def leaderless(partition: PartitionState, plan: RecoveryPlan, mutants: Mutants) -> PartitionState:
+def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
     """R14: it waits for the greatest of its copies that are left."""
     found = surviving(partition.id, partition.replicas, plan.survivors.disks)
     known: dict[int, LastKnown] = {}
@@ -188,8 +188,6 @@ def leaderless(partition: PartitionState, plan: RecoveryPlan, mutants: Mutants) 
         known[node] = LastKnown(copy.epoch, copy.end, lost) if copy is not None else LastKnown(0, 0, lost)
     if not any(node in found for node in counted_on(partition)):
         known |= {node: LastKnown(0, 0, lost=True) for node in partition.replicas if node not in found}
-    if mutants.recovery_waits_for_nobody:
-        known = dict.fromkeys(known, LastKnown(0, 0))
     epochs = [copy.epoch for copy in found.values() if copy is not None]
     return replaced(
         partition,

@@ -228,8 +228,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a disk that has lost its promises goes on voting under its old id"),
     ("recovery_keeps_epoch", "M5", "total-loss",
      "a recovered cluster is of the same epoch as before, and hears the disks that it was recovered without"),
-    ("recovery_waits_for_nobody", "M5", "total-loss",
-     "after a recovery a copy leads before the greatest that was found is there"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (
