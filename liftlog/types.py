@@ -338,11 +338,28 @@ class HardState(msgspec.Struct, frozen=True):
     """Of the candidate: a node that comes back with another disk is another candidate (M2)."""
 
 
+class ClusterEpoch(NamedTuple):
+    """M5: the cluster as it was born is of epoch 1; each recovery from a total loss begins the next.
+
+    `name` tells two recoveries of the same number apart, of which one must have been a mistake. Number 0: a
+    disk that has belonged to no cluster yet.
+    """
+
+    number: int
+    name: str
+
+
+NO_CLUSTER = ClusterEpoch(0, "")
+FIRST_CLUSTER = ClusterEpoch(1, "")
+
+
 class Identity(msgspec.Struct, frozen=True):
     """Who this disk says it is. `incarnation` = the last one it remembers, 0 = none.
 
     `vote_id`: under which it takes part in the metadata group since it has lost what it had promised there
-    (M4); empty: under its own. `renewing`: that is being carried out.
+    (M4), or the cluster was recovered (M5); empty: under its own. `renewing`: that is being carried out.
+    `cluster_epoch`, `recovery`: number and name of the cluster's epoch (M5), told when the disk registers.
+    `recovering`: while it is being renewed, the folder of the new beginning takes that of the group's log.
     """
 
     node: int
@@ -350,6 +367,16 @@ class Identity(msgspec.Struct, frozen=True):
     incarnation: int = 0
     vote_id: str = ""
     renewing: bool = False
+    cluster_epoch: int = 0
+    recovery: str = ""
+    recovering: bool = False
+
+    @property
+    def belongs_to(self) -> ClusterEpoch:
+        """The cluster that this disk knows to be its own (M5), whatever its metadata say beyond that."""
+        if self.cluster_epoch:
+            return ClusterEpoch(self.cluster_epoch, self.recovery)
+        return FIRST_CLUSTER if self.incarnation else NO_CLUSTER
 
     @property
     def votes_as(self) -> str:
@@ -606,6 +633,7 @@ class Mutants(msgspec.Struct, frozen=True):
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2
+    recovery_keeps_epoch: bool = False  # M5
 
 
 NO_MUTANTS = Mutants()

@@ -26,7 +26,7 @@ EXPECTED = (
     *(f"I{n}" for n in range(1, 3)),
     *(f"R{n}" for n in range(1, 21)),
     *(f"N{n}" for n in range(1, 10)),
-    *(f"M{n}" for n in range(1, 5)),
+    *(f"M{n}" for n in range(1, 6)),
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 6)),
     *(f"L{n}" for n in range(1, 5)),

@@ -27,6 +27,7 @@ from liftlog.commands.common import (
     run,
 )
 from liftlog.commands.liveview import BAD, live_lines
+from liftlog.commands.recover import add_recover
 from liftlog.messages import ClusterStatusReply
 from liftlog.real.breakdown import PREFIX
 from liftlog.terminal import printable
@@ -69,6 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_client_options(level)
     level.set_defaults(run=lambda args: run(_level(args)))
+    add_recover(actions)
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))

@@ -132,6 +132,7 @@ GUARDS: dict[str, str] = {
     "M3.late": "a command takes effect after its bound",
     "M3.stale-creation": "a delayed creation brings a deleted stream back",
     "M4.lost": "a log whose folder is gone counts as empty",
+    "M5.other-epoch": "what the cluster was before a recovery, and what it is since, take from each other",
     "D2.blurred": "a follower is told to cut where the leader's own copy is damaged",
     "D2.shortfall": "a copy that has less than it reported takes part before the group knows",
     "D2.hole": "a replica reports what lies behind its damage",
@@ -207,6 +208,7 @@ REMOVABLE: tuple[str, ...] = (
     "R19.stale",
     "R20.stale-move",
     "R20.in-sync",
+    "M5.other-epoch",
     "C3.purge-above-hw",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""

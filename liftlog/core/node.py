@@ -19,6 +19,7 @@ from liftlog.core.dropping import Dropping
 from liftlog.core.foreign import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.guards import Guards
 from liftlog.core.leaving import Leaving
+from liftlog.core.lineage import Lineage
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.commands import Command, RaiseLevel, RegisterNode
 from liftlog.core.metadata.image import ImageReader
@@ -88,6 +89,7 @@ from liftlog.messages import (
 from liftlog.types import (
     NO_MUTANTS,
     RAFT_LOG,
+    ClusterEpoch,
     Entry,
     InvariantViolation,
     LiftlogError,
@@ -172,6 +174,7 @@ class Node:
         self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
         self.dropping = Dropping(self.ctx)
+        self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self.slices = Slices()
         self._applied = applied
@@ -220,6 +223,11 @@ class Node:
         }
 
     # -- what others look at ----------------------------------------------------------------------
+
+    @property
+    def cluster_epoch(self) -> ClusterEpoch:
+        """M5: of which cluster this node is; number 0: of none yet."""
+        return self.lineage.epoch
 
     @property
     def incarnation(self) -> int:
@@ -279,6 +287,8 @@ class Node:
 
     def _on_received(self, event: Received) -> None:
         sender, message = event.sender, event.message
+        if event.epoch != self.lineage.epoch and self.lineage.refuses(event):
+            return
         if self._is_refused(sender, message):
             return
         if self.ctx.hints:
@@ -484,6 +494,7 @@ class Node:
     def _adopt(self, image: ImageReader) -> None:
         """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""
         self.metadata.adopt(image)
+        self.lineage.applied()
         self.snapshots.installed(image)
         self._installed(self.metadata.applied)
         self.raising.adopted()
@@ -493,6 +504,7 @@ class Node:
         self.session.registered()
 
     def _apply(self, entry: Entry) -> None:
+        self.lineage.applied()
         self.snapshots.applied(entry)
         if not entry.data or is_change(entry.data):
             # A configuration is Raft's own (M2).

@@ -87,7 +87,13 @@ class Session:
             if state.forgot:
                 # Another disk has promised nothing: it may become another member (M2).
                 self.raft.withhold_vote()
-        identity = msgspec.structs.replace(self.recovered.identity, incarnation=self.granted)
+        epoch = ctx.metadata.epoch
+        identity = msgspec.structs.replace(
+            self.recovered.identity,
+            incarnation=self.granted,
+            cluster_epoch=epoch.number,
+            recovery=epoch.name,
+        )
         self._ticket = ctx.new_ticket()
         ctx.effects.append(SaveIdentity(identity, self._ticket))
 

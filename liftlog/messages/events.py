@@ -7,8 +7,10 @@ import msgspec
 from liftlog.messages.clients import ClientMessage
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
+    FIRST_CLUSTER,
     Batch,
     ClientRef,
+    ClusterEpoch,
     FileSpan,
     LogSummary,
     Message,
@@ -25,6 +27,8 @@ class Event(msgspec.Struct, gc=False):
 class Received(Event):
     sender: int
     message: PeerMessage
+    epoch: ClusterEpoch = FIRST_CLUSTER
+    """M5: the cluster that the sender said it belongs to when it sent this."""
 
 
 class PeerLost(Event):

@@ -117,6 +117,15 @@ class TimeoutNow(Struct):
     term: Number
 
 
+class Belongs(Struct):
+    """M5: of which epoch of the cluster all that follows on this connection is; before it, of the first. The
+    network takes it in (`Received.epoch`), and no node.
+    """
+
+    number: Number
+    name: Word
+
+
 class BirthQuery(Struct):
     """I2: a disk that has never been in a cluster asks the others who they are before it may vote."""
 
@@ -295,6 +304,7 @@ PeerMessage = (
     | ReadIndexReply
     | TimeoutNow
     | BirthQuery
+    | Belongs
     | BirthReply
     | Forward
     | Heartbeat
@@ -307,6 +317,6 @@ PeerMessage = (
     | RangeReply
 )
 
-SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3}
+SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3, Belongs: 3}
 """U1: messages that are of a later version of the protocol than the first released one, by kind. To a peer
 that speaks an earlier one they are not sent."""

@@ -17,7 +17,7 @@ from liftlog.messages import Event, PeerMessage
 from liftlog.real.budget import Budget
 from liftlog.real.door import ClientDoor
 from liftlog.real.peers import PeerNetwork
-from liftlog.types import LiftlogError
+from liftlog.types import FIRST_CLUSTER, ClusterEpoch, LiftlogError
 
 SWEEP_S = 1.0
 
@@ -39,6 +39,7 @@ class TcpNetwork:
         secrets: Secrets,
         limits: NetworkLimits,
         lowest: Callable[[], int] = lambda: VERSIONS[0],
+        belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
         """`lowest`: see `PeerNetwork`."""
         self._limits = limits
@@ -70,6 +71,7 @@ class TcpNetwork:
             counters=self._counters,
             reading=reading,
             lowest=lowest,
+            belongs_to=belongs_to,
         )
         self._door = ClientDoor(
             me=Party(cluster, node, secrets.clients),

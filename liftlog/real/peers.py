@@ -31,13 +31,23 @@ from liftlog.api.handshake import (
 )
 from liftlog.api.tags import FrameOpener, FrameSealer, possible_tags
 from liftlog.config import NetworkLimits
-from liftlog.messages import SINCE_PROTOCOL, Event, PeerBack, PeerLost, PeerMessage, Received, intake
+from liftlog.messages import (
+    SINCE_PROTOCOL,
+    Belongs,
+    Event,
+    PeerBack,
+    PeerLost,
+    PeerMessage,
+    Received,
+    intake,
+)
 from liftlog.real.budget import Budget
 from liftlog.real.direct import DirectSocket, direct
 from liftlog.real.incoming import Incoming, Reception, introduce, prepare
 from liftlog.real.lanes import PeerLanes
 from liftlog.real.rarelog import RareLog
 from liftlog.real.sendqueue import NETWORK_ERRORS
+from liftlog.types import FIRST_CLUSTER, ClusterEpoch
 
 log = logging.getLogger("liftlog.network")
 
@@ -70,9 +80,10 @@ class PeerNetwork:
         counters: dict[str, int],
         reading: Callable[[], None] = lambda: None,
         lowest: Callable[[], int] = lambda: VERSIONS[0],
+        belongs_to: Callable[[], ClusterEpoch] = lambda: FIRST_CLUSTER,
     ) -> None:
         """`reading`: told when something has come in from a peer. `lowest`: the version of the protocol that
-        peers have to speak at least, now (U2).
+        peers have to speak at least, now (U2). `belongs_to`: the node's cluster (M5).
         """
         self._me = me
         self._peers = peers
@@ -82,9 +93,12 @@ class PeerNetwork:
         self._budget = budget
         self._counters = counters
         self._lowest = lowest
+        self._belongs_to = belongs_to
         self._queues: dict[int, PeerLanes] = {}
         self._versions: dict[int, int] = {}
         """What is spoken on the connections to these peers, and those from them by `Incoming`."""
+        self._told: dict[int, ClusterEpoch] = {}
+        """M5: what each peer was told on the present connection; nothing: the first."""
         self._incoming: dict[int, Incoming] = {}
         self._tags = possible_tags()
         self._rare = {peer: RareLog(log) for peer in peers}
@@ -101,12 +115,21 @@ class PeerNetwork:
         )
 
     def send(self, to: int, message: PeerMessage) -> None:
-        lanes = self._queues.get(to)
-        if lanes is not None and SINCE_PROTOCOL.get(type(message), 0) > self._versions[to]:
+        if SINCE_PROTOCOL.get(type(message), 0) > self._versions.get(to, VERSION):
             # U1: who speaks an earlier version could not read it, and would hang up.
             return
-        sent = lanes is not None and lanes.send(message)
-        self._counters["network.sent" if sent else "network.dropped"] += 1
+        epoch = self._belongs_to()
+        if epoch != self._told.get(to, FIRST_CLUSTER) and self._queue(to, Belongs(*epoch)):
+            self._told[to] = epoch
+        told = epoch == self._told.get(to, FIRST_CLUSTER)
+        self._counters["network.sent" if told and self._queue(to, message) else "network.dropped"] += 1
+
+    def _queue(self, to: int, message: PeerMessage) -> bool:
+        """Whether there is a connection that such a message may take, and room in it."""
+        lanes = self._queues.get(to)
+        if lanes is None or SINCE_PROTOCOL.get(type(message), 0) > self._versions[to]:
+            return False
+        return lanes.send(message)
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Answer on `listeners`, none if there are no peers, and keep a connection to every peer."""
@@ -195,6 +218,7 @@ class PeerNetwork:
                     nursery.cancel_scope.cancel()
             finally:
                 del self._queues[peer]
+                self._told.pop(peer, None)
 
     # -- connections that peers opened ---------------------------------------------------------------------
 
@@ -207,7 +231,7 @@ class PeerNetwork:
         self._incoming[peer] = one
         one.version = session.version
         splitter = wire.FrameSplitter()
-        counted = 0
+        counted, epoch = 0, FIRST_CLUSTER
         opener, decode = FrameOpener(session.caller_key, session.tags), intake.peer_message
         try:
             socket = DirectSocket(one.stream, READ_BYTES)
@@ -225,7 +249,10 @@ class PeerNetwork:
                 counted = splitter.buffered
                 self._counters["network.received"] += len(messages)
                 for message in messages:
-                    self._take(Received(peer, message))
+                    if type(message) is Belongs:
+                        epoch = ClusterEpoch(message.number, message.name)
+                    else:
+                        self._take(Received(peer, message, epoch))
         finally:
             self._budget.give(counted)
             if self._incoming.get(peer) is one:

@@ -33,7 +33,7 @@ from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import GroupRunner
-from liftlog.types import ClientRef, LiftlogError, PartitionId
+from liftlog.types import ClientRef, ClusterEpoch, LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.server")
 
@@ -43,6 +43,11 @@ HANDOVER_S = 3.0
 
 class ServedNode(StepNode, Protocol):
     """A node that can say what nothing of its effects says."""
+
+    @property
+    def cluster_epoch(self) -> ClusterEpoch:
+        """Of which cluster it is (M5)."""
+        ...
 
     @property
     def handed_over(self) -> bool:
@@ -275,6 +280,7 @@ def assemble(
         secrets=secrets,
         limits=config.network,
         lowest=lambda: node.lowest_protocol,
+        belongs_to=lambda: node.cluster_epoch,
     )
     name = f"liftlog-{config.cluster}-{config.node}"
     bus = NatsBus(

@@ -14,6 +14,7 @@
         tail                         state file: the verdict on a cut (R14)
         damage                       state file: ranges of offsets that cannot be read (D2)
         clean                        state file: how far the log was compacted (C2)
+    recovered/snapshot               what a recovery has prepared, on its way to become raft/ (M5)
     quarantine/<n>-...               bad bytes that recovery cut off, for people to look at
     trash/<n>-<stream>-<index>/      logs of deleted streams and of disks that rejoined (I1)
 
@@ -36,6 +37,7 @@ CLEAN = "clean"
 ENCRYPTION = "encryption"
 RAFT = "raft"
 SNAPSHOT = "raft/snapshot"
+RECOVERED = "recovered"
 STREAMS = "streams"
 QUARANTINE = "quarantine"
 TRASH = "trash"

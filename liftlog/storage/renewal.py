@@ -25,6 +25,7 @@ from liftlog.storage.layout import (
     IDENTITY,
     QUARANTINE,
     RAFT,
+    RECOVERED,
     ROOT,
     VOTE,
     make_directory_durable,
@@ -48,6 +49,7 @@ def may_renew(disk: Disk) -> bool:
 
 def begin_renewal(disk: Disk, identity: Identity, vote_id: str) -> Identity:
     """From now on this disk votes under another id, and has promised nothing under it."""
+    drop_prepared(disk)
     renewed = msgspec.structs.replace(identity, vote_id=vote_id, renewing=True)
     write_state(disk, IDENTITY, _encode(renewed))
     return finish_renewal(disk, renewed)
@@ -59,17 +61,27 @@ def finish_renewal(disk: Disk, identity: Identity) -> Identity:
         # It says of logs that they need no look, and of the group's that it is there.
         disk.remove(CLEAN)
         disk.sync_directory(ROOT)
-    if disk.exists(RAFT):
+    if disk.exists(RAFT) and (disk.exists(RECOVERED) or not identity.recovering):
         # It may be of use to somebody yet: nothing is deleted because it could not be read.
         make_directory_durable(disk, QUARANTINE)
         disk.rename(RAFT, f"{QUARANTINE}/{next_number(disk, QUARANTINE):06d}-raft")
         disk.sync_directory(QUARANTINE)
         disk.sync_directory(ROOT)
+    if identity.recovering and disk.exists(RECOVERED):
+        disk.rename(RECOVERED, RAFT)
+        disk.sync_directory(ROOT)
     _forget_checkpoint(disk)
     write_state(disk, VOTE, _encode(HardState()))
-    renewed = msgspec.structs.replace(identity, renewing=False)
+    renewed = msgspec.structs.replace(identity, renewing=False, recovering=False)
     write_state(disk, IDENTITY, _encode(renewed))
     return renewed
+
+
+def drop_prepared(disk: Disk) -> None:
+    """What a recovery has prepared and did not come to use (M5)."""
+    if disk.exists(RECOVERED):
+        disk.remove_tree(RECOVERED)
+        disk.sync_directory(ROOT)
 
 
 def _forget_checkpoint(disk: Disk) -> None:

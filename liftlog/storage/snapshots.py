@@ -22,7 +22,7 @@ from liftlog.format import CorruptBatch, decode_values, encode_values, frame_byt
 from liftlog.messages import InstallSnapshot
 from liftlog.ports import Disk
 from liftlog.storage.checkpoints import HwCheckpoints
-from liftlog.storage.layout import RAFT, SNAPSHOT, TEMPORARY_SUFFIX
+from liftlog.storage.layout import SNAPSHOT, TEMPORARY_SUFFIX, parent
 from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.sectors import read_sturdily
@@ -32,7 +32,6 @@ from liftlog.types import EpochStart, LiftlogError, Number, PartitionId, Snapsho
 SNAPSHOT_LOG = PartitionId(0, 1)
 """Whose batches the file holds."""
 VERSION = 1
-_TEMPORARY = SNAPSHOT + TEMPORARY_SUFFIX
 
 
 class InstallationCut(Exception):
@@ -49,21 +48,23 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
 class SnapshotFile:
     """The file, and one that is about to take its place."""
 
-    __slots__ = ("_disk", "_sealer", "prepared")
+    __slots__ = ("_disk", "_path", "_sealer", "_temporary", "prepared")
 
-    def __init__(self, disk: Disk, sealer: Sealer | None) -> None:
+    def __init__(self, disk: Disk, sealer: Sealer | None, path: str = SNAPSHOT) -> None:
         self._disk = disk
         self._sealer = sealer
+        self._path = path
+        self._temporary = path + TEMPORARY_SUFFIX
         self.prepared = False
         """A snapshot lies in the temporary file, not yet synced: the write phase of a group is over."""
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Write the temporary file, over an earlier one. Raises DiskError."""
-        disk = self._disk
+        disk, temporary = self._disk, self._temporary
         self.prepared = False
-        if disk.exists(_TEMPORARY):
-            disk.remove(_TEMPORARY)
-        file = disk.open(_TEMPORARY, create=True)
+        if disk.exists(temporary):
+            disk.remove(temporary)
+        file = disk.open(temporary, create=True)
         try:
             file.append(_frames(self._sealer, snapshot))
         finally:
@@ -73,13 +74,13 @@ class SnapshotFile:
     def commit(self) -> None:
         """Sync it and put it in place, durably. Raises DiskError, SyncFailed."""
         self.prepared = False
-        file = self._disk.open(_TEMPORARY)
+        file = self._disk.open(self._temporary)
         try:
             file.sync()
         finally:
             file.close()
-        self._disk.rename(_TEMPORARY, SNAPSHOT)
-        self._disk.sync_directory(RAFT)
+        self._disk.rename(self._temporary, self._path)
+        self._disk.sync_directory(parent(self._path))
 
 
 def _frames(sealer: Sealer | None, snapshot: Snapshot) -> list[bytes | memoryview]:
@@ -91,9 +92,9 @@ def _frames(sealer: Sealer | None, snapshot: Snapshot) -> list[bytes | memoryvie
     return frames
 
 
-def write_snapshot(disk: Disk, sealer: Sealer | None, snapshot: Snapshot) -> None:
+def write_snapshot(disk: Disk, sealer: Sealer | None, snapshot: Snapshot, path: str = SNAPSHOT) -> None:
     """Put a snapshot in place of the one before, durably. Raises DiskError, SyncFailed."""
-    file = SnapshotFile(disk, sealer)
+    file = SnapshotFile(disk, sealer, path)
     file.prepare(snapshot)
     file.commit()
 

@@ -182,6 +182,9 @@ def test_M4_the_page_reads_the_state_files_and_names_every_file_there_is() -> No
             "incarnation": 0,
             "vote_id": "",
             "renewing": False,
+            "cluster_epoch": 0,
+            "recovery": "",
+            "recovering": False,
         },
         "vote": {
             "term": 3,

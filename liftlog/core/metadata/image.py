@@ -36,7 +36,17 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
-from liftlog.types import GroupMember, Level, Members, NodeId, Number, PartitionId, Word
+from liftlog.types import (
+    FIRST_CLUSTER,
+    ClusterEpoch,
+    GroupMember,
+    Level,
+    Members,
+    NodeId,
+    Number,
+    PartitionId,
+    Word,
+)
 
 VERSION = 3
 """1: without the disks of voters and learners. They are those of the cluster's birth. 2: without a feature
@@ -64,6 +74,13 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     """Of the voters and learners, those that are known (M2)."""
     level: Level = 1
     """The cluster's feature level. Version 2 knows none: its readers skip a 1 here."""
+    epoch: Number = FIRST_CLUSTER.number
+    recovery: Word = ""
+    """M5: the number and the name of the cluster's epoch."""
+
+    @property
+    def belongs_to(self) -> ClusterEpoch:
+        return ClusterEpoch(self.epoch, self.recovery)
 
 
 Known = tuple[RequestId, CommandResult]
@@ -116,6 +133,8 @@ class ImageWriter:
             results=len(known),
             disks=tuple((node, disk) for node, disk in (*members.voters, *members.learners) if disk),
             level=records.level,
+            epoch=records.epoch.number,
+            recovery=records.epoch.name,
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)

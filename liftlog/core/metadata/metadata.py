@@ -135,6 +135,7 @@ class Metadata(Records):
             partitions=image.partitions,
             loads=image.loads,
             level=levels.FIRST if self._mutants.level_forgotten_in_snapshot else head.level,
+            epoch=head.belongs_to,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results

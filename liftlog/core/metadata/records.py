@@ -27,7 +27,14 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.placement import Loads
-from liftlog.types import InvariantViolation, PartitionId, StreamConfig, invariant
+from liftlog.types import (
+    FIRST_CLUSTER,
+    ClusterEpoch,
+    InvariantViolation,
+    PartitionId,
+    StreamConfig,
+    invariant,
+)
 
 REGISTERED, LIVE, EXPIRED, LEFT = "registered", "live", "expired", "left"
 CONFIGURED, VOTES, DOES_NOT_VOTE, SPARE = "", "yes", "no", "spare"
@@ -245,6 +252,7 @@ class Records:
         "by_id",
         "changed",
         "deleted_at",
+        "epoch",
         "level",
         "loads",
         "nodes",
@@ -255,6 +263,8 @@ class Records:
 
     def __init__(self) -> None:
         self.applied = 0
+        self.epoch = FIRST_CLUSTER
+        """M5: of the cluster."""
         self.nodes: dict[int, NodeState] = {}
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
@@ -311,6 +321,7 @@ class Records:
         partitions: dict[PartitionId, PartitionState],
         loads: Loads,
         level: int = 1,
+        epoch: ClusterEpoch = FIRST_CLUSTER,
         backward: bool = False,
     ) -> None:
         """M1p: what all commands up to `applied` have made, in place of what those so far have."""
@@ -320,7 +331,7 @@ class Records:
         configs = {stream.id: stream.config for stream in self.streams.values()}
         altered = {stream.id for stream in streams.values() if configs.get(stream.id) != stream.config}
         moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
-        self.applied, self.deleted_at, self.level = applied, deleted_at, level
+        self.applied, self.deleted_at, self.level, self.epoch = applied, deleted_at, level, epoch
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
         self.unsettled = {}

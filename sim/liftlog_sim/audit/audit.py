@@ -50,7 +50,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "pauses": ("pause", "stutter", "slow_disk"),
     "refusing disks": ("sync_failure", "write_failure", "full_disk"),
     "damage": ("flip", "sector", "misdirect", "latent", "lost_sync", "index_decay"),
-    "lost disks": ("lost_folder", "wipe", "rollback", "lost_promises"),
+    "lost disks": ("lost_folder", "wipe", "rollback", "lost_promises", "total_loss"),
     "liars": ("stranger", "broken_peer", "wire_flips"),
 }
 """Kinds of faults that do the same to whoever is in the middle of something."""

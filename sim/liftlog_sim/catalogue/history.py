@@ -395,6 +395,12 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "append_below_answers_all": (0, "",
      "CCF (NSDI 2025) as a class; liftlog's model of snapshots",
      "what cannot be compared any more is equal up to the log's beginning, and no further"),
+    "recovery_keeps_epoch": (0, "",
+     "etcd, disaster recovery (a restored member gets a new cluster id); MongoDB, replica set id",
+     "who was left for dead may come back: a cluster that goes on without him must be another one"),
+    "M5.other-epoch": (0, "",
+     "Kafka KIP-595, cluster.id; etcd, a cluster id mismatch is refused",
+     "an epoch that nobody asks for protects nobody"),
 }
 # fmt: on
 

@@ -63,6 +63,7 @@ KINDS = (
     "broken_peer",
     "wire_flips",
     "index_decay",
+    "total_loss",
 )
 """Names for `--faults`; what each does stands at its method, or in `faults/damage.py`."""
 

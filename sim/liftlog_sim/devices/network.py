@@ -18,6 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from liftlog.messages import PeerMessage, Received, intake
+from liftlog.types import ClusterEpoch
 from liftlog_sim.chance.chances import ChanceLane, Chances, amount, below
 from liftlog_sim.chance.draws import SPREAD, Eight
 from liftlog_sim.kernel import SECOND, Kernel
@@ -32,6 +33,12 @@ PostToNode = Callable[[int, Received], None]
 Tamper = Callable[[int, int, PeerMessage, bytes, str], list[bytes]]
 """Called with sender, receiver, message, frame and the message's name. Frames that are lies are of a class of
 their own (`faults/liars.py`)."""
+
+
+class _OfEpoch(bytes):
+    """A frame in a cluster that was recovered."""
+
+    epoch: ClusterEpoch
 
 
 class NetworkOptions(msgspec.Struct, frozen=True):
@@ -54,6 +61,7 @@ class SimNetwork:
     __slots__ = (
         "_blocked",
         "_chances",
+        "_epoch_of",
         "_held",
         "_kernel",
         "_lanes",
@@ -78,6 +86,7 @@ class SimNetwork:
         self._slow: dict[int, int] = {}
         self._sent_to: dict[int, deque[tuple[int, bytes, ChanceLane, Place, int]]] = {}
         self._held: dict[tuple[int, int], tuple[type, int]] = {}
+        self._epoch_of: Callable[[int], ClusterEpoch] | None = None
         self.options = options
         """May be replaced at any time."""
         self.tamper: Tamper | None = None
@@ -133,6 +142,10 @@ class SimNetwork:
         """Whether no link is cut."""
         return not self._blocked
 
+    def tell_epochs(self, epoch_of: Callable[[int], ClusterEpoch]) -> None:
+        """The cluster was recovered: each message says from now on of which epoch its sender is (M5)."""
+        self._epoch_of = epoch_of
+
     # -- the port ------------------------------------------------------------------------------------------
 
     def send(self, sender: int, to: int, message: PeerMessage) -> None:
@@ -152,6 +165,9 @@ class SimNetwork:
             return
         options, kernel = self.options, self._kernel
         data = _encode(message)
+        if self._epoch_of is not None:
+            data = _OfEpoch(data)
+            data.epoch = self._epoch_of(sender)
         if options.echo or self._chances.fates is not None:
             sent = self._sent_to.setdefault(to, deque(maxlen=ECHOED))
             sent.append((sender, data, lane, lane.place, drawn[7]))
@@ -225,12 +241,14 @@ class SimNetwork:
         self.delivered += 1
         try:
             event = Received(link[0], intake.peer_message(data))
+            if type(data) is _OfEpoch:
+                event.epoch = data.epoch
         except intake.InputRefused as error:
             if self.on_refused is None:
                 raise
             self.on_refused(link, data, error)
             return
-        if type(data) is not bytes and self.on_lie is not None:
+        if type(data) not in (bytes, _OfEpoch) and self.on_lie is not None:
             self.on_lie(event)
         self._post(link[1], event)
 

@@ -27,6 +27,7 @@ FAULTS: dict[str, str] = {
     "sync_failure": "the next sync of {who} fails",
     "wipe": "{who} gets an empty disk",
     "lost_promises": "{who} dies, and what it has of the metadata group decays meanwhile",
+    "total_loss": "most disks are destroyed, and the cluster is recovered from those that are left",
     "lost_folder": "{who} dies, and finds a log's folder gone when it starts again",
     "kill_then_power": "the process of {who} is killed, and soon after its power goes",
     "stop_then_power": "{who} is asked to stop, and soon after its power goes",

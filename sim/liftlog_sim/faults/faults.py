@@ -31,6 +31,7 @@ from liftlog_sim.faults.atlas import WHOLE, Atlas, Harm, is_promise
 from liftlog_sim.faults.damage import DiskFaults
 from liftlog_sim.faults.liars import Liars
 from liftlog_sim.faults.strikes import Strikes
+from liftlog_sim.faults.totalloss import TotalLoss
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.account import Account
 
@@ -77,6 +78,7 @@ class Faults:
         self._snapshots: dict[int, tuple[int, dict[str, FileImage]]] = {}
         self._disks = DiskFaults(cluster.kernel, atlas, strikes, self.power_follows)
         self._lossy = any(stream.durability == "os" for stream in cluster.knobs.streams)
+        self.total_loss = TotalLoss(cluster, account, strikes, atlas, self._restart_later)
         self._storms = 0
         self._stopping: dict[int, Aftermath] = {}
         self._refused: dict[int, int] = {}
@@ -111,6 +113,7 @@ class Faults:
         """No more faults; everything is healed, everybody runs again."""
         self.strikes.active = False
         self.liars.end()
+        self.total_loss.end()
         for take_back in self._taken_back:
             take_back()
         cluster = self._cluster
@@ -259,6 +262,11 @@ class Faults:
         for machine in self._cluster.machines.values():
             machine.kill()
             self._restart_later(machine, draws.randrange(1, fault.duration_us + 1))
+
+    def _total_loss(self, fault: Fault, draws: Draws) -> None:
+        """Most voters' disks are destroyed, and the cluster is recovered from those that are left (M5)."""
+        self._snapshots.clear()
+        self.total_loss.strike(fault, draws)
 
     def _kill_then_power(self, fault: Fault, draws: Draws) -> None:
         """A kill; restarted or not, the machine loses power soon after."""

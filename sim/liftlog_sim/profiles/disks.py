@@ -251,3 +251,27 @@ def replacements(draws: Draws) -> Knobs:
         voters=3 if spares else 0,
         spare_ticks=draws.choice((20, 40)) if spares else 0,
     )
+
+
+def total_loss(draws: Draws) -> Knobs:
+    """Most voters' disks are destroyed at once, again and again, and the cluster is recovered from those that
+    are left; a disk that was taken for destroyed may come back (M5).
+    """
+    nodes = draws.choice((3, 3, 5, 5))
+    return base_knobs(
+        draws,
+        nodes=nodes,
+        streams=draw_streams(draws, nodes, draws.choice((1, 2))),
+        network=NetworkOptions(
+            *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.02)), draws.choice((0.0, 0.05))),
+            *(draws.choice((0.0, 0.05)), draws.choice((200, 1000)) * MILLISECOND),
+        ),
+        faults=(("total_loss", 4), ("kill", 2), ("isolate", 6), ("pause", 1), ("stop", 1), ("wipe", 1)),
+        tick_ms=draws.choice((50, 100)),
+        snapshot_entries=draws.choice((6, 20, 8192)),
+        proposal_span=draws.choice((40, 4096)),
+        fault_interval_us=draws.choice((3, 5)) * SECOND,
+        fault_duration_us=draws.choice((500, 2000, 6000)) * MILLISECOND,
+        publish_interval_us=draws.choice((250, 500)) * MILLISECOND,
+        admin_interval_us=draws.choice((0, 4)) * SECOND,
+    )

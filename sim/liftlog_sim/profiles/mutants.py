@@ -238,6 +238,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "what an earlier run of a node could counts for the present one"),
     ("level_forgotten_in_snapshot", "U2", "snapshots",
      "a node that starts from a snapshot is at the first feature level again"),
+    ("recovery_keeps_epoch", "M5", "total-loss",
+     "a recovered cluster is of the same epoch as before, and hears the disks that it was recovered without"),
 )
 
 _GUARDS: tuple[tuple[str, str], ...] = (
@@ -258,6 +260,7 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("N2.expiring", "kills mixed partitions"),
     ("M1.late-vote", "elections"),
     ("M1.late-reply", "terms elections reorder"),
+    ("M5.other-epoch", "total-loss"),
 )
 # fmt: on
 

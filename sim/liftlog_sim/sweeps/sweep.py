@@ -29,6 +29,7 @@ from liftlog_sim.sweeps.catching import Caught
 from liftlog_sim.truth.invariants import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
+    RECOVERY_INVARIANTS,
     SICK_INVARIANTS,
     SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
@@ -139,7 +140,10 @@ def run_sweep(
     failed: list[RunResult] = []
     counters: dict[str, int] = {}
     marks: dict[str, int] = {}
-    kinds = (STEP_INVARIANTS, COMPACTION_INVARIANTS, SNAPSHOT_INVARIANTS, SICK_INVARIANTS, FINAL_INVARIANTS)
+    kinds = (
+        *(STEP_INVARIANTS, COMPACTION_INVARIANTS, SNAPSHOT_INVARIANTS, RECOVERY_INVARIANTS),
+        *(SICK_INVARIANTS, FINAL_INVARIANTS),
+    )
     checks = dict.fromkeys((name for kind in kinds for name in kind), 0)
     profiles: dict[str, int] = {}
     refined: dict[str, int] = {}

@@ -168,6 +168,12 @@ class Authors:
             self._index = index
             self._judge(index, command, metadata)
 
+    def began_anew(self, metadata: Metadata) -> None:
+        """M5: a recovery has made this of the metadata, and nobody has asked for it."""
+        self._index = metadata.applied
+        before, self._picture = self._picture, picture_of(metadata)
+        self._note(before, self._picture)
+
     # -- judging -------------------------------------------------------------------------------------------
 
     def _judge(self, index: int, command: Command, metadata: Metadata) -> None:

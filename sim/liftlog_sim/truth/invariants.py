@@ -50,6 +50,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
     StateMachineSafety   no two nodes commit different entries at one index (M1)
     SnapshotOfCommitted  a snapshot ends with a committed entry, and no log begins behind its end (M1p)
     SnapshotState        who goes on from a snapshot has what the commands up to its end have made (M1p)
+    CommittedSurvives    a recovery goes on with all committed commands, if a disk that is left has them (M5)
+    OldMemberKept        a disk that a recovery left out takes part in nothing, and keeps what it holds (M5)
     Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
     SlowKeepsMinimum, ProbationServed
                          who is slow does not come and go, see `watching/paces.py` (R17, R18)
@@ -128,6 +130,8 @@ COMPACTION_INVARIANTS = (
 FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
 SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
 """Checked where the metadata group takes snapshots."""
+RECOVERY_INVARIANTS = ("CommittedSurvives", "OldMemberKept")
+"""Checked where clusters are recovered from a total loss."""
 SICK_INVARIANTS = ("SickIsAlone",)
 """Checked where nothing happens but that one node is sick."""
 OWN_CHECKS = ("NodeInvariant", "NodeError")
@@ -196,6 +200,7 @@ class Checks:
                 *STEP_INVARIANTS,
                 *COMPACTION_INVARIANTS,
                 *SNAPSHOT_INVARIANTS,
+                *RECOVERY_INVARIANTS,
                 *SICK_INVARIANTS,
                 *FINAL_INVARIANTS,
                 *OWN_CHECKS,

@@ -92,6 +92,15 @@ class MetadataTruth:
         """Snapshots are taken in this world: remember what each entry has made of the state."""
         self._states = {0: state_of(self._state)}
 
+    def began_anew(self, metadata: Metadata) -> None:
+        """M5: a recovery has made this of what is committed."""
+        index = metadata.applied
+        self._state = metadata
+        if self._states is not None:
+            self._states[index] = state_of(metadata)
+        self._note(index, list(metadata.partitions))
+        metadata.changed.clear()
+
     def unlike(self, metadata: Metadata) -> str:
         """How a node's state differs from what the commands up to its end have made; empty if it does not."""
         if self._states is None:
@@ -115,17 +124,22 @@ class MetadataTruth:
             self._states[entry.index] = state_of(state)
         if not state.changed:
             return
+        self._note(entry.index, list(state.changed))
+        state.changed.clear()
+
+    def _note(self, index: int, changed: list[PartitionId]) -> None:
+        """What is so from this index on."""
+        state = self._state
         for name in self._streams:
             if name not in state.streams:
-                self._streams[name].note(entry.index, 0)
+                self._streams[name].note(index, 0)
         for name, stream in state.streams.items():
-            self._streams.setdefault(name, _Versions()).note(entry.index, stream.id)
-        for partition in state.changed:
+            self._streams.setdefault(name, _Versions()).note(index, stream.id)
+        for partition in changed:
             record = state.partitions.get(partition)
             if record is not None:
                 versions = self._partitions.setdefault(partition, _Versions())
-                versions.note(entry.index, describe_partition(record))
-        state.changed.clear()
+                versions.note(index, describe_partition(record))
 
     def judge(self, name: str, answer: list[StreamInfo], asked_at: int) -> str:
         """What is wrong with an answer to "which streams are there" (`name` empty) or "what is this stream"

@@ -79,6 +79,13 @@ class RaftTruth:
                 f"where one of term {terms[base.index - 1]} is committed",
             )
 
+    def began_anew(self, index: int, term: int) -> None:
+        """M5: a recovery has made a snapshot that ends at `index` what is committed; nobody ever has the
+        entries between that and the last one so far.
+        """
+        self.committed_terms += [term] * (index - len(self.committed_terms))
+        self.committed_in[term] = index
+
     def elected(self, node: int, term: int, log: Sequence[Entry], base: LogBase = BEGINNING) -> None:
         """A node begins to lead: it must have every entry committed in earlier terms. LeaderCompleteness.
 

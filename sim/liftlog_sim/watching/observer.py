@@ -68,6 +68,7 @@ from liftlog_sim.watching.causes import Causes
 from liftlog_sim.watching.compacting import CompactedCopies
 from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.watching.paces import Paces
+from liftlog_sim.watching.recoveries import Recoveries, of_another_epoch
 from liftlog_sim.watching.retaining import Retaining
 from liftlog_sim.watching.sessions import WholeSessions
 from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, ProcessContact
@@ -126,6 +127,7 @@ class Observer:
         self.count, self.row = account.count, account.row
         self.truth, self.fail = account.truth, account.fail
         self.raft = RaftTruth(self.checks)
+        faults.total_loss.on_recovered = Recoveries(account, self.raft, self._end_refining).began_anew
         self.applied = 0
         self.incarnations: dict[int, int] = {}
         self.marks: dict[str, int] = {}
@@ -378,7 +380,8 @@ class Observer:
         """A message was refused, or a lie may have come; whether the step is one for the models."""
         refused = machine.running.ctx.refused
         did_refuse, view.refused = refused != view.refused, refused
-        self._liars.judge(machine, event, did_refuse)
+        of_another = did_refuse and of_another_epoch(machine.running, event)
+        self._liars.judge(machine, event, did_refuse and not of_another)
         if self._liars.any_taken:
             # What an honest peer could have said is acted on.
             self._end_refining()

@@ -1,0 +1,224 @@
+"""A total loss: most voters' disks are destroyed at once, and an operator forms a new quorum (M5).
+
+All processes are killed. Of the disks some are left: too few to decide anything, and enough that nothing that
+was promised lies on destroyed ones only, as far as we know, who know everything. Then the very code of
+`liftlog cluster recover` looks at the disks and changes them, and everybody starts again, some with empty
+disks. Where no such choice of disks exists, everybody starts as after a kill of all.
+
+Now and then a disk that was destroyed comes back later. It must be refused, and keep what it holds
+(OldMemberKept); after a while it is destroyed for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+from liftlog.commands.survivors import SurvivingDisk, examined, recovered, surveyed
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.image import ImageReader
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.total_loss.plan import RecoveryPlan, surviving
+from liftlog.core.total_loss.reports import Survivors
+from liftlog.storage.snapshots import read_snapshot
+from liftlog.types import NO_CLUSTER, ClusterEpoch, LiftlogError
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.chance.fault_plan import Fault
+from liftlog_sim.devices.cluster import Cluster
+from liftlog_sim.devices.disk import FileImage
+from liftlog_sim.devices.machine import Machine
+from liftlog_sim.faults.atlas import Atlas
+from liftlog_sim.faults.strikes import Strikes
+from liftlog_sim.kernel import MILLISECOND, SECOND
+from liftlog_sim.truth.account import Account
+from liftlog_sim.truth.invariants import Violation
+
+INDEX_GAP = 5_000
+"""Beyond what a world decides, and little enough for the truth to keep."""
+STAYS_US = 3 * SECOND
+"""How long a disk that has returned is tried."""
+
+
+class TotalLoss:
+    """Destroys disks and recovers the cluster. `restart` starts a machine after a delay."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        account: Account,
+        strikes: Strikes,
+        atlas: Atlas,
+        restart: Callable[[Machine, int], None],
+    ) -> None:
+        self._cluster = cluster
+        self._account = account
+        self._strikes = strikes
+        self._atlas = atlas
+        self._restart = restart
+        self._returned: dict[int, dict[str, FileImage]] = {}
+        """Machines that run on a disk which was taken for destroyed, with what it held."""
+        self.on_recovered: Callable[[Metadata, RecoveryPlan], None] = lambda metadata, plan: None
+
+    def strike(self, fault: Fault, draws: Draws) -> None:
+        machines = self._cluster.machines
+        self._put_away()
+        for machine in machines.values():
+            machine.kill()
+        disks = self._looked_at()
+        chosen = self._choice(disks, draws)
+        if chosen is None:
+            self._strikes.done(fault, "all nodes are killed")
+        else:
+            self._recover(fault, draws, disks, chosen)
+        for machine in machines.values():
+            self._restart(machine, draws.randrange(1, fault.duration_us + 1))
+
+    def end(self) -> None:
+        """The fault phase is over: no disk of an earlier epoch is left."""
+        self._put_away()
+
+    # -- the loss ------------------------------------------------------------------------------------------
+
+    def _looked_at(self) -> dict[int, SurvivingDisk]:
+        found: dict[int, SurvivingDisk] = {}
+        for number, machine in self._cluster.machines.items():
+            if self._atlas.harms(machine) or machine.damaged_run >= 0:
+                continue
+            try:
+                found[number] = examined(machine.disk, self._cluster.sealer)
+            except LiftlogError:
+                # Nothing was ever written there, or a renewal was cut short by the kill.
+                continue
+        return found
+
+    def _choice(self, disks: dict[int, SurvivingDisk], draws: Draws) -> tuple[int, ...] | None:
+        """Which disks are left: no quorum, and with all that is promised."""
+        choices = [
+            numbers
+            for count in range(1, len(self._cluster.machines))
+            for numbers in combinations(sorted(disks), count)
+            if self._is_enough([disks[number] for number in numbers])
+        ]
+        if choices and draws.random() < 0.5:
+            # Of many disks some lag behind.
+            choices = [numbers for numbers in choices if len(numbers) == len(choices[-1])]
+        return draws.choice(choices) if choices else None
+
+    def _is_enough(self, disks: list[SurvivingDisk]) -> bool:
+        try:
+            survivors = surveyed([one.report for one in disks])
+        except LiftlogError:
+            return False
+        here = next(one for one in disks if one.report is survivors.chosen)
+        if survivors.has_quorum or survivors.lacks or here.metadata is None:
+            return False
+        if here.metadata.applied < self._account.metadata.committed:
+            return False
+        for partition in here.metadata.partitions.values():
+            truth = self._account.truth(partition.id)
+            copies = surviving(partition.id, partition.replicas, survivors.disks)
+            ends = [
+                copy.end
+                for node, copy in copies.items()
+                if copy is not None and node in partition.isr and copy.state == "intact"
+            ]
+            if max(ends, default=-1) < truth.hw:
+                return False
+        return True
+
+    def _recover(
+        self, fault: Fault, draws: Draws, looked: dict[int, SurvivingDisk], left: tuple[int, ...]
+    ) -> None:
+        cluster, mutants = self._cluster, self._account.mutants
+        disks = [looked[number] for number in left]
+        gone = [number for number in cluster.machines if number not in left]
+        self._strikes.done(fault, f"all disks but those of nodes {list(left)} are destroyed")
+        back = gone[draws.randrange(len(gone))] if draws.random() < 0.6 else 0
+        if back not in looked or not looked[back].report.epoch.number:
+            # There is nothing on it that could be kept.
+            back = 0
+        held = cluster.machines[back].disk.image() if back else {}
+        for number in gone:
+            cluster.machines[number].disk.wipe()
+            self._atlas.note_disk(cluster.machines[number])
+        survivors = surveyed([one.report for one in disks])
+        self._judge(survivors)
+        missing = [node.node for node in survivors.missing]
+        plan = recovered(disks, survivors, missing, mutants, INDEX_GAP)
+        self._account.count("recoveries")
+        self.on_recovered(self._metadata_of(plan), plan)
+        cluster.network.tell_epochs(self._epoch_of)
+        if back:
+            after_us = draws.randrange(2 * SECOND, 8 * SECOND)
+            cluster.kernel.after(after_us, self._return, (cluster.machines[back], held))
+
+    def _judge(self, survivors: Survivors) -> None:
+        """CommittedSurvives: the disk that goes on has every command that was committed."""
+        self._account.checks.counts["CommittedSurvives"] += 1
+        committed = self._account.metadata.committed
+        if survivors.chosen.last_index < committed:
+            node, end = survivors.chosen.node, survivors.chosen.last_index
+            text = f"node {node} goes on from a log that ends with {end} of {committed} committed commands"
+            self._account.fail(Violation("CommittedSurvives", text))
+
+    def _metadata_of(self, plan: RecoveryPlan) -> Metadata:
+        """As a node finds them that starts on the chosen disk."""
+        machine = self._cluster.machines[plan.survivors.chosen.node]
+        snapshot = read_snapshot(machine.disk, self._cluster.sealer)
+        assert snapshot is not None
+        image = ImageReader()
+        for chunk in snapshot.chunks:
+            image.take(chunk)
+        metadata = Metadata(Guards(self._account.mutants))
+        metadata.adopt(image)
+        return metadata
+
+    def _epoch_of(self, number: int) -> ClusterEpoch:
+        node = self._cluster.machines[number].node
+        return NO_CLUSTER if node is None else node.cluster_epoch
+
+    # -- the return ----------------------------------------------------------------------------------------
+
+    def _return(self, who: tuple[Machine, dict[str, FileImage]], second: object) -> None:
+        """A disk that was taken for destroyed is back, where nobody needs the one that has replaced it."""
+        machine, held = who
+        if not self._strikes.active or machine.number in self._returned:
+            return
+        if not self._atlas.allows_wipe(machine):
+            return
+        self._account.count("old members")
+        self._account.row("return", f"node {machine.number} is back on a disk that was taken for destroyed")
+        machine.kill()
+        machine.disk.restore(held)
+        self._atlas.note_disk(machine)
+        self._returned[machine.number] = held
+        self._restart(machine, 100 * MILLISECOND)
+        self._cluster.kernel.after(STAYS_US, self._put_one_away, machine)
+
+    def _put_away(self) -> None:
+        for number in list(self._returned):
+            self._put_one_away(self._cluster.machines[number], None)
+
+    def _put_one_away(self, machine: Machine, second: object) -> None:
+        """Judge the disk, and destroy it. OldMemberKept."""
+        held = self._returned.pop(machine.number, None)
+        if held is None:
+            return
+        self._account.checks.counts["OldMemberKept"] += 1
+        joined = machine.node is not None and machine.node.incarnation
+        machine.kill()
+        kept = machine.disk.image()
+        lost = [
+            path
+            for path, image in sorted(held.items())
+            if path.startswith("streams/")
+            and path.endswith(".log")
+            and (path not in kept or not kept[path].content.startswith(image.content))
+        ]
+        if joined or lost:
+            what = f"has lost {lost[0]}" if lost else f"takes part as incarnation {joined}"
+            text = f"node {machine.number}, back on a disk of an earlier epoch, {what}"
+            self._account.fail(Violation("OldMemberKept", text))
+        machine.disk.wipe()
+        self._atlas.note_disk(machine)
+        self._restart(machine, 100 * MILLISECOND)
