@@ -30,6 +30,7 @@ from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.serving import range_refusal, refusal
 from liftlog.core.replica.state import OPENING
 from liftlog.core.requests import Requests
+from liftlog.core.roster import Roster
 from liftlog.core.session import Session
 from liftlog.core.snapshots import Snapshots, read_snapshot
 from liftlog.core.standing import Standing
@@ -52,6 +53,8 @@ from liftlog.messages import (
     Forward,
     Heartbeat,
     HeartbeatReply,
+    JoinQuery,
+    JoinReply,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -172,9 +175,11 @@ class Node:
         self.standing = Standing(self.ctx, self.raft, self.session)
         self.controller: Controller | None = None
         self.replicas: dict[PartitionId, Replica] = {}
-        self.requests = Requests(self.ctx, self.raft, self.replicas, self.proposals, self.standing)
+        self.roster = Roster(self.ctx, self.raft)
+        self.requests = Requests(
+            self.ctx, self.raft, self.replicas, self.proposals, self.standing, self.roster
+        )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
-        self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
         self._applied = applied
@@ -189,6 +194,8 @@ class Node:
             Forward: self._on_forward,
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self.session.on_reply,
+            JoinQuery: self.roster.on_query,
+            JoinReply: self.roster.on_reply,
         }
         """All others are Raft's."""
 
@@ -248,6 +255,7 @@ class Node:
         """What this run begins with: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
         self.ctx.see_clocks(now_ms)
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
+        self.roster.follow()
         self.raft.start(now_ms)
         self._apply_committed()
         return self._drain()
@@ -325,7 +333,7 @@ class Node:
 
     def _on_peer_lost(self, event: PeerLost) -> None:
         """A hint (N2, M1o)."""
-        if event.peer in self._peers and self.ctx.hints.lost(event.peer):
+        if event.peer in self.roster.other_nodes and self.ctx.hints.lost(event.peer):
             self.ctx.mark("N2.hint")
             self.raft.on_peer_lost(event.peer)
 
@@ -335,8 +343,8 @@ class Node:
     def _is_refused(self, sender: int, message: PeerMessage) -> bool:
         """V2, V3: whether no honest peer sends this. V5: commands are judged before they get into a log."""
         ctx = self.ctx
-        if sender not in self._peers:
-            ctx.refuse("V2", sender, message, "it is no node of this cluster's configuration")
+        if sender not in self.roster.other_nodes:
+            ctx.refuse("V2", sender, message, "it is no node of this cluster")
             return True
         reason = intake.names_another(sender, message)
         if reason:
@@ -374,6 +382,7 @@ class Node:
         self.raft.on_tick(ctx.now_ms)
         self._retry_metadata()
         self._after_raft()
+        self.roster.tick()
         self.session.tick()
         self.standing.tick()
         self.leaving.tick()
@@ -437,8 +446,16 @@ class Node:
             return
         for entry in entries:
             self._apply(entry)
+        self._follow_nodes()
         self._follow_metadata()
         self.requests.metadata_moved()
+
+    def _follow_nodes(self) -> None:
+        """I3: bring whom this node knows in line with the metadata; end it if it was removed."""
+        self.roster.follow()
+        if self.metadata.is_removed(self.config.node):
+            self.ctx.mark("I3.ended")
+            self.ctx.effects.append(StopNode("it was removed from the cluster: 'liftlog cluster remove'"))
 
     def _adopt(self, image: ImageReader) -> None:
         """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""

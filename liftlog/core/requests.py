@@ -14,9 +14,11 @@ from liftlog.core.context import Context
 from liftlog.core.describe import cluster_status, describe_stream, unknown_stream
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
+from liftlog.core.nodechanges import NodeChanges
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.replica import Replica
+from liftlog.core.roster import Roster
 from liftlog.core.standing import Standing
 from liftlog.core.waiting import Clients
 from liftlog.messages import (
@@ -25,6 +27,7 @@ from liftlog.messages import (
     ERR_NOT_FOUND,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
+    AddNodeRequest,
     AlterStreamRequest,
     ClientReply,
     ClientRequest,
@@ -38,6 +41,7 @@ from liftlog.messages import (
     PurgeRequest,
     ReadRequest,
     RebalanceRequest,
+    RemoveNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -49,7 +53,7 @@ from liftlog.types import ClientRef, PartitionId
 class Requests:
     """All client requests that this node has not answered yet."""
 
-    __slots__ = ("_barrier", "_changes", "_clients", "_ctx", "_raft", "_replicas", "_standing")
+    __slots__ = ("_barrier", "_changes", "_clients", "_ctx", "_nodes", "_raft", "_replicas", "_standing")
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Requests:
         replicas: Mapping[PartitionId, Replica],
         proposals: Proposals,
         standing: Standing,
+        roster: Roster,
     ) -> None:
         self._ctx = ctx
         self._raft = raft
@@ -65,12 +70,17 @@ class Requests:
         self._standing = standing
         self._clients = Clients(ctx.effects)
         self._barrier = Barrier(ctx, raft, self._clients)
-        self._changes = Changes(ctx, proposals, self._clients, self._barrier)
+        self._changes = Changes(ctx, proposals, self._clients, self._barrier, roster)
+        self._nodes = NodeChanges(ctx, raft, self._clients, self._barrier, roster, self._changes.propose)
 
     # -- what the node calls ----------------------------------------------------------------------
 
     def on_request(self, event: ClientRequest) -> None:
         client, request, ctx = event.client, event.request, self._ctx
+        if ctx.config.joins and not ctx.metadata.founders:
+            text = f"node {ctx.node} is none of the cluster yet: 'liftlog cluster add {ctx.node} HOST:PORT'"
+            self._clients.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
         match request:
             case ReadRequest():
                 replica = self._replicas.get(request.partition)
@@ -105,6 +115,10 @@ class Requests:
                 self._changes.rebalance(client)
             case SetVoterRequest():
                 self._changes.set_voter(client, request)
+            case AddNodeRequest():
+                self._nodes.add(client, request)
+            case RemoveNodeRequest():
+                self._nodes.remove(client, request)
             case TransferControllerRequest():
                 self._clients.reply(client, self._transfer(request))
 

@@ -167,6 +167,19 @@ class SetVoterRequest(Struct):
     votes: bool
 
 
+class AddNodeRequest(Struct):
+    """I3: admit a node, where the others call it; or say that it is called there from now on."""
+
+    node: NodeId
+    address: Line
+
+
+class RemoveNodeRequest(Struct):
+    """I3: a node is of the cluster no more, for good. It has to keep nothing, and is not to vote."""
+
+    node: NodeId
+
+
 class SlowReplica(Struct):
     """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
 
@@ -339,5 +352,7 @@ ClientMessage = (
     | RebalanceRequest
     | TransferControllerRequest
     | SetVoterRequest
+    | AddNodeRequest
+    | RemoveNodeRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

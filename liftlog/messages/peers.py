@@ -13,6 +13,7 @@ from liftlog.types import (
     CommandBytes,
     Entry,
     Handle,
+    Line,
     NodeId,
     Number,
     PartitionId,
@@ -276,6 +277,16 @@ class RangeReply(Struct):
         )
 
 
+class JoinQuery(Struct):
+    """I3: a node that joins asks a member who else there is."""
+
+
+class JoinReply(Struct):
+    """I3: whom there is, and where they are called."""
+
+    peers: Annotated[list[tuple[NodeId, Line]], Meta(max_length=64)]
+
+
 PeerMessage = (
     VoteRequest
     | VoteReply
@@ -296,4 +307,6 @@ PeerMessage = (
     | FetchReply
     | RangeFetch
     | RangeReply
+    | JoinQuery
+    | JoinReply
 )

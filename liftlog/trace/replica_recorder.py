@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.commands import (
+    AdmitNode,
     AlterStream,
     ChangeIsr,
     Command,
@@ -26,6 +27,7 @@ from liftlog.core.metadata.commands import (
     PromoteSpare,
     Rebalance,
     RegisterNode,
+    RemoveNode,
     ReplicaFailed,
     SetVoter,
 )
@@ -312,7 +314,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, AlterStream | PromoteSpare | SetVoter):
+        if isinstance(command, AdmitNode | AlterStream | PromoteSpare | RemoveNode | SetVoter):
             return []
         return [command.partition]
 

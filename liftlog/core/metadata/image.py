@@ -28,7 +28,9 @@ from liftlog.core.metadata.records import (
     LATE,
     OK,
     STALE,
+    Admission,
     CommandResult,
+    Founders,
     NodeState,
     PartitionState,
     Records,
@@ -37,8 +39,10 @@ from liftlog.core.metadata.records import (
 from liftlog.messages import intake
 from liftlog.types import GroupMember, Members, NodeId, Number, PartitionId, Word
 
-VERSION = 2
-"""1: without the disks of voters and learners. They are those of the cluster's birth."""
+VERSION = 3
+"""1: without the disks of voters and learners. They are those of the cluster's birth. 2: without admissions
+(I3); written as long as there are none, so that an older liftlog reads it.
+"""
 
 Certificate = tuple[tuple[NodeId, Word], ...]
 
@@ -60,6 +64,8 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     results: Number
     disks: Certificate = ()
     """Of the voters and learners, those that are known (M2)."""
+    founders: Founders = ()
+    admissions: tuple[Admission, ...] = ()
 
 
 Known = tuple[RequestId, CommandResult]
@@ -99,7 +105,7 @@ class ImageWriter:
         nodes, streams = list(records.nodes.values()), list(records.streams.values())
         partitions, known = list(records.partitions.values()), list(results.items())
         self._head: ImageHead | None = ImageHead(
-            version=VERSION,
+            version=VERSION if records.founders else VERSION - 1,
             index=self.index,
             term=term,
             voters=members.nodes,
@@ -111,6 +117,8 @@ class ImageWriter:
             partitions=len(partitions),
             results=len(known),
             disks=tuple((node, disk) for node, disk in (*members.voters, *members.learners) if disk),
+            founders=records.founders,
+            admissions=tuple(records.admissions.values()),
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)

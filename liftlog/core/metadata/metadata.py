@@ -17,6 +17,7 @@ from liftlog.core.guards import Guards
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
+    AdmitNode,
     AlterStream,
     ChangeIsr,
     Command,
@@ -32,6 +33,7 @@ from liftlog.core.metadata.commands import (
     PromoteSpare,
     Rebalance,
     RegisterNode,
+    RemoveNode,
     ReplicaFailed,
     ReportLeader,
     RequestId,
@@ -55,6 +57,7 @@ from liftlog.core.metadata.records import (
     SPARE,
     STALE,
     VOTES,
+    Admission,
     CommandResult,
     NodeState,
     PartitionState,
@@ -123,6 +126,8 @@ class Metadata(Records):
             streams=image.streams,
             partitions=image.partitions,
             loads=image.loads,
+            founders=head.founders,
+            admissions=head.admissions,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results
@@ -172,12 +177,18 @@ class Metadata(Records):
                 return self._set_voter(index, command)
             case PromoteSpare():
                 return self._promote_spare(index, command)
+            case AdmitNode():
+                return self._admit(index, command)
+            case RemoveNode():
+                return self._remove(command)
             case Rebalance():
                 return self._partitions.rebalance(command)
 
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 
     def _register(self, index: int, command: RegisterNode) -> CommandResult:
+        if not self._decides(("I3.removed", not self.is_removed(command.node))):
+            return STALE
         before = self.nodes.get(command.node)
         replaces = before.incarnation if before is not None else 0
         if not self._decides(("I2.stale-registration", command.replaces == replaces)):
@@ -213,9 +224,7 @@ class Metadata(Records):
         reports = {report.partition: report for report in command.tails}
         for partition in self.replicas_on(command.node):
             report = reports.get(partition.id)
-            self.put_partition(
-                self._partitions.registered(partition, command.node, report, reset, confirmed)
-            )
+            self.put_partition(self._partitions.registered(partition, command.node, report, reset, confirmed))
         return OK
 
     def _confirm(self, index: int, command: ConfirmNode) -> CommandResult:
@@ -228,6 +237,28 @@ class Metadata(Records):
         self.put_node(replaced(node, state=LIVE, since=index, confirmed=command.incarnation))
         for partition in self.replicas_on(command.node):
             self.put_partition(partition if partition.leader else self._partitions.elect(partition))
+        return OK
+
+    def _admit(self, index: int, command: AdmitNode) -> CommandResult:
+        if not self._decides(("I3.stale", command.version == self.admitted_at)):
+            return STALE
+        self.admit(Admission(command.node, command.address, index), tuple(command.founders))
+        self._count("I3.admit")
+        return OK
+
+    def _remove(self, command: RemoveNode) -> CommandResult:
+        """I3: what holds is judged here, since copies and votes may have come since an operator looked."""
+        node = self.nodes.get(command.node)
+        founders = self.founders or tuple(command.founders)
+        idle = node is None or not node.is_to_vote([founder for founder, _ in founders])
+        if not self._decides(
+            ("I3.stale", command.version == self.admitted_at),
+            ("I3.keeps", not self.replicas_on(command.node)),
+            ("I3.votes", idle),
+        ):
+            return STALE
+        self.remove_node(command.node, founders)
+        self._count("I3.remove")
         return OK
 
     def _set_voter(self, index: int, command: SetVoter) -> CommandResult:

@@ -486,6 +486,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "commands": _commands,
     "snapshots": _snapshots,
     "replacements": disks.replacements,
+    "growing": disks.growing,
     "rejoins": disks.rejoins,
     "failures": disks.failures,
     "sick": sick,
@@ -497,7 +498,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
 APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
-    ("replacements", 0.05),
+    *(("replacements", 0.05), ("growing", 0.03)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (
