@@ -3,9 +3,10 @@
 At first those of the configuration. From the first word of an operator on (`AdmitNode`, `RemoveNode`) the
 metadata say it: the founders, whom that command has named, and who was admitted, without who was removed.
 
-A node that joins knows some members only, by its configuration. It asks them on each tick until it hears a
-leader: they tell it whom there is, since it must be able to answer whoever leads before it can be sent any
-metadata. Who is not admitted is not answered: to the others it is a stranger.
+The metadata come from whoever leads, and a node lets in, and answers, those whom it knows. One that joins
+knows some members only, by its configuration; one that was away, or has just started, may not know who was
+admitted meanwhile and leads now. So a node that hears no leader asks those whom it knows, and believes what
+is newer than what it has. Who is not admitted is not answered: to the others it is a stranger.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from liftlog.core.context import Context
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import JoinQuery, JoinReply, KnowPeers, Send
 
+ASK_AFTER = 3
+"""A node of the cluster asks after so many election timeouts without a leader."""
+ASK_EVERY = 5
+"""Ticks."""
+
 
 class Roster:
     """See the module."""
 
-    __slots__ = ("_admitted_at", "_ctx", "_known", "_raft", "other_nodes")
+    __slots__ = ("_admitted_at", "_ctx", "_known", "_raft", "_silent_ticks", "_told_at", "other_nodes")
 
     def __init__(self, ctx: Context, raft: Raft) -> None:
         self._ctx = ctx
@@ -26,6 +32,10 @@ class Roster:
         self._known = dict(ctx.config.peers)
         """Where nodes are called."""
         self._admitted_at = 0
+        """Index of the last word of an operator that was applied here."""
+        self._told_at = 0
+        """The same, of what others have told."""
+        self._silent_ticks = 0
         self.other_nodes = frozenset((*ctx.config.voters, *ctx.config.learners)) - {ctx.node}
         """The other nodes of the cluster."""
 
@@ -52,11 +62,13 @@ class Roster:
         self._admitted_at = metadata.admitted_at
         if ctx.config.joins:
             self._raft.told_founders([node for node, _ in metadata.founders])
+        if metadata.admitted_at < self._told_at:
+            # Others have told more than what was applied here so far.
+            return
         known = {**self._known, **dict(metadata.founders)}
         nodes = {*ctx.config.learners, *(node for node, _ in metadata.founders)}
         for admission in metadata.admissions.values():
             if admission.removed:
-                known.pop(admission.node, None)
                 nodes.discard(admission.node)
             else:
                 known[admission.node] = admission.address
@@ -71,28 +83,33 @@ class Roster:
             KnowPeers({node: at for node, at in known.items() if node != self._ctx.node})
         )
 
-    # -- a node that joins --------------------------------------------------------------------------------
+    # -- a node that hears no leader ----------------------------------------------------------------------
 
     def tick(self) -> None:
-        ctx = self._ctx
-        if ctx.config.joins and not self._raft.leader:
+        """Without a leader, ask those who are known: at once if this node has to join, else after a while."""
+        ctx, raft = self._ctx, self._raft
+        self._silent_ticks = 0 if raft.leader else self._silent_ticks + 1
+        patience = 0 if ctx.config.joins else ASK_AFTER * raft.election_max_ticks
+        if self._silent_ticks > patience and self._silent_ticks % ASK_EVERY == 1:
             for node in sorted(self.other_nodes):
                 ctx.effects.append(Send(node, JoinQuery()))
 
     def on_query(self, sender: int, query: JoinQuery) -> None:
-        """A member, as this node knows: who else there is."""
-        if self._ctx.metadata.founders:
+        """A node of the cluster, as this one knows: who else there is."""
+        at = max(self._admitted_at, self._told_at)
+        if at:
             told = [(node, address) for node, address in sorted(self._known.items()) if node != sender]
-            self._ctx.effects.append(Send(sender, JoinReply(told)))
+            self._ctx.effects.append(Send(sender, JoinReply(told, at)))
 
     def on_reply(self, sender: int, reply: JoinReply) -> None:
-        """Believed by a node that joins, for as long as it has no metadata that say it."""
+        """Believed while no leader is heard, if it is newer than what this node knows: the metadata, which
+        say it for good, come from whoever leads, and it may be one that this node does not know yet.
+        """
         ctx = self._ctx
-        if not ctx.config.joins:
-            ctx.refuse("V3", sender, reply, "nobody has asked who there is")
-            return
-        told = dict(reply.peers)
-        if ctx.metadata.founders or all(self._known.get(node) == at for node, at in told.items()):
+        if self._raft.leader or reply.at <= max(self._admitted_at, self._told_at):
             return
         ctx.mark("I3.told")
-        self._go_by(set(self.other_nodes | told.keys()), {**self._known, **told})
+        self._told_at = reply.at
+        told = dict(reply.peers)
+        mine = {ctx.node: self._known[ctx.node]} if ctx.node in self._known else {}
+        self._go_by({*told, sender, *ctx.config.learners}, {sender: self.address(sender), **told, **mine})

@@ -278,13 +278,14 @@ class RangeReply(Struct):
 
 
 class JoinQuery(Struct):
-    """I3: a node that joins asks a member who else there is."""
+    """I3: a node that hears no leader asks another one who else there is."""
 
 
 class JoinReply(Struct):
-    """I3: whom there is, and where they are called."""
+    """I3: whom there is but for the one who asks, and where they are called, as said at index `at`."""
 
     peers: Annotated[list[tuple[NodeId, Line]], Meta(max_length=64)]
+    at: Number
 
 
 PeerMessage = (
