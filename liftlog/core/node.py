@@ -471,6 +471,8 @@ class Node:
         if not entry.data or is_change(entry.data):
             # A configuration is Raft's own (M2).
             self.metadata.apply(entry.index, None)
+            if entry.data:
+                self.metadata.grouped(decode_members(entry.data))
             return
         try:
             command = decode_command(entry.data)

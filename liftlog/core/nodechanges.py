@@ -123,7 +123,7 @@ class NodeChanges:
             return (
                 f"node {node} keeps {copies} ({listed}); move {'it' if one else 'them'} to other nodes first"
             )
-        if (record is not None and record.is_to_vote(ctx.founders)) or node in members.nodes:
+        if (record is not None and record.is_to_vote(ctx.founders)) or members.member(node) is not None:
             only = "; promote another one before that" if members.nodes == (node,) else ""
             return (
                 f"node {node} has a vote: take it with 'liftlog cluster demote {node}'{only}, and ask again "

@@ -67,7 +67,7 @@ from liftlog.core.metadata.records import (
 )
 from liftlog.core.metadata.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
-from liftlog.types import PartitionId
+from liftlog.types import Members, PartitionId
 
 STREAMS_MAX = 10_000
 MUTANT_MEMORY = 8
@@ -85,6 +85,8 @@ class Metadata(Records):
         self.counts = guards.marks
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
+        self._members: Members | None = None
+        """M2: of the metadata group, by what was applied; None: those of its birth."""
         self.results: dict[RequestId, CommandResult] = {}
         """M3: of every command that was applied and whose bound has not passed."""
         self._ends: dict[int, list[RequestId]] = {}
@@ -118,6 +120,8 @@ class Metadata(Records):
         """M1p: become what a whole snapshot says, which is what all commands up to its end have made."""
         head = image.head
         assert head is not None
+        if image.members is not None:
+            self.grouped(image.members)
         backward = self._mutants.install_of_older
         self.take_over(
             head.index,
@@ -134,6 +138,12 @@ class Metadata(Records):
         self._ends = {}
         for request in self.results:
             self._ends.setdefault(request.until, []).append(request)
+
+    def grouped(self, members: Members) -> None:
+        """M2: these are the group's members from the last entry on. They are Raft's own; here they say who
+        cannot be removed, since the group may not be able to decide anything without him.
+        """
+        self._members = members
 
     def _remember(self, request: RequestId, result: CommandResult) -> None:
         """Until the index passes the command's bound: from then on that refuses it."""
@@ -250,7 +260,10 @@ class Metadata(Records):
         """I3: what holds is judged here, since copies and votes may have come since an operator looked."""
         node = self.nodes.get(command.node)
         founders = self.founders or tuple(command.founders)
-        idle = node is None or not node.is_to_vote([founder for founder, _ in founders])
+        numbers = [founder for founder, _ in founders]
+        votes = command.node in (self._members.nodes if self._members is not None else numbers)
+        votes = votes or (self._members is not None and self._members.member(command.node) is not None)
+        idle = not votes and (node is None or not node.is_to_vote(numbers))
         if not self._decides(
             ("I3.stale", command.version == self.admitted_at),
             ("I3.keeps", not self.replicas_on(command.node)),

@@ -264,12 +264,14 @@ def _without_vote(world: World) -> str:
     if leader.member not in leader.members.voters:
         return f"node {leader.node} leads the group, whose members are {leader.members.text}"
     newest = world.newest_metadata()
+    told = newest.founders if newest is not None else ()
+    founders = [node for node, _ in told] or leader.config.voters
     for raft in rafts:
         record = newest.nodes.get(raft.node) if newest is not None else None
         if record is None:
             continue
         votes = raft.may_vote and raft.member in leader.members.voters
-        if votes != record.is_to_vote(leader.config.voters):
+        if votes != record.is_to_vote(founders):
             wish = "is not to vote" if votes else "is to vote"
             return f"node {raft.node} {wish}, the group has {leader.members.text}"
     return ""
