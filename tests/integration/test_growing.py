@@ -85,7 +85,8 @@ def test_I3_nodes_are_added_serve_vote_and_are_removed_while_messages_come(tmp_p
             await client.delete_stream("wide")
             code, said, error = await asyncio.to_thread(liftlog, "cluster", "remove", "5", *server)
             assert code == 0, error
-            assert "node 5 is removed; its number is not used again" in said
+            # The one who was asked may be the one who ends: then another says that it was done.
+            assert "node 5 is removed; its number is not used again" in said or "removed already" in said
             ended = await asyncio.to_thread(cluster.nodes[5].wait)
             assert ended is not None
             assert "it was removed from the cluster" in cluster.nodes[5].log_path.read_text()
