@@ -8,6 +8,7 @@
     listen = "0.0.0.0:4701"          # for clients
     address = "10.0.0.1:4701"        # what clients are told; the default is `listen`
     peer_listen = "0.0.0.0:4801"     # for the other nodes; the default is this node's line in [peers]
+    join = false                     # true: a node that was admitted at run time, see docs/operating.md
     trace = "/tmp/node-1.jsonl"      # optional: the protocol trace, see liftlog/trace/file.py
     log_format = "text"              # or "json": one object a line, see docs/operating.md
 
@@ -139,7 +140,7 @@ NATS_FILES = NatsLogin.__struct_fields__
 
 KEYS: dict[str, dict[str, type]] = {
     "": {"cluster": str},
-    "node": {"id": int}
+    "node": {"id": int, "join": bool}
     | dict.fromkeys(("data", "listen", "address", "peer_listen", "trace", "log_format"), str),
     "nats": dict.fromkeys(("url", *NATS_FILES), str),
     "security": {"secret_file": str, "client_secret_file": str, "insecure": bool},
@@ -188,6 +189,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     trace: Path | None = None
     log_format: str = "text"
     nats_login: NatsLogin = NO_LOGIN
+    join: bool = False
+    """The node joins a cluster that is there; `peers` names members that it asks, and itself."""
     peer_listen: str = ""
     """Empty: there are no peers."""
     secret_file: Path | None = None
@@ -214,7 +217,9 @@ class ServerConfig(msgspec.Struct, frozen=True):
 
     def node_config(self) -> NodeConfig:
         """The core's part."""
-        config = NodeConfig(node=self.node, voters=tuple(sorted(self.peers)), address=self.address)
+        voters = tuple(sorted(node for node in self.peers if not self.join or node != self.node))
+        peers = tuple(sorted(self.peers.items()))
+        config = NodeConfig(node=self.node, voters=voters, peers=peers, joins=self.join, address=self.address)
         return msgspec.structs.replace(config, **self.protocol)
 
     def to_toml(self) -> str:
@@ -222,6 +227,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
         lines = [f"cluster = {_quote(self.cluster)}", "", "[node]", f"id = {self.node}"]
         lines += [f"data = {_quote(str(self.data))}", f"listen = {_quote(self.listen)}"]
         lines += [f"address = {_quote(self.address)}"]
+        if self.join:
+            lines += ["join = true"]
         if self.peer_listen:
             lines += [f"peer_listen = {_quote(self.peer_listen)}"]
         if self.trace is not None:
@@ -376,6 +383,12 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         raise LiftlogError(f"{source}: [peers] lacks this node ({node}); list every voter, this node too")
     if len(peers) > 9:
         raise LiftlogError(f"{source}: [peers] has {len(peers)} voters; accepted: 1 to 9")
+    join = settings.get(("node", "join"), False)
+    if join and len(peers) == 1:
+        raise LiftlogError(
+            f"{source}: [node] join = true, but [peers] names no member to ask; list one or more "
+            f"of the cluster's nodes beside this one ({node})"
+        )
     address = settings.get(("node", "address"), listen)
     peer_listen = _peer_listen(settings, peers, node, source)
     metrics_listen = settings.get(("metrics", "listen"), "")
@@ -403,6 +416,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
         trace=_path_or_none(settings.get(("node", "trace"))),
         log_format=log_format,
         nats_login=NatsLogin(**{key: _path_or_none(settings.get(("nats", key))) for key in NATS_FILES}),
+        join=join,
         peer_listen=peer_listen,
         secret_file=_path_or_none(settings.get(("security", "secret_file"))),
         client_secret_file=_path_or_none(settings.get(("security", "client_secret_file"))),
@@ -417,9 +431,7 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
     return config
 
 
-def _peer_listen(
-    settings: dict[tuple[str, str], Any], peers: dict[int, str], node: int, source: str
-) -> str:
+def _peer_listen(settings: dict[tuple[str, str], Any], peers: dict[int, str], node: int, source: str) -> str:
     """Where the other nodes call this one; empty if there are none."""
     said: str | None = settings.get(("node", "peer_listen"))
     if len(peers) > 1:

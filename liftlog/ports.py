@@ -8,7 +8,7 @@ All ports are callback-style and non-blocking except `Disk`, which only the stor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from liftlog.messages import (
@@ -132,6 +132,10 @@ class Network(Protocol):
     """Node to node. Best effort: may lose, delay, duplicate and reorder; never blocks; queues are bounded."""
 
     def send(self, to: int, message: PeerMessage) -> None: ...
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        """I3: these are the other nodes, and where they are called; nobody else is let in."""
+        ...
 
 
 class Bus(Protocol):

@@ -455,6 +455,10 @@ class NodeConfig(msgspec.Struct, frozen=True):
     node: int
     voters: tuple[int, ...]
     learners: tuple[int, ...] = ()
+    peers: tuple[tuple[int, str], ...] = ()
+    """I3: where nodes call each other, as far as the configuration says."""
+    joins: bool = False
+    """I3: this node was admitted to a cluster that is there; `voters` are members whom it asks."""
     address: str = ""
     """host:port where clients and peers reach this node's TCP port."""
     tick_ms: int = 50

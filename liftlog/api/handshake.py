@@ -82,7 +82,7 @@ REASONS = {
     REFUSED_VERSION: "it speaks none of our protocol versions: upgrade liftlog on the older side",
     REFUSED_DOOR: "this port is for others; nodes call what [peers] names, clients what [node] listen names",
     REFUSED_PROOF: "the secret or the name of the cluster is another one there",
-    REFUSED_NODE: "its [peers] does not name this node",
+    REFUSED_NODE: "this node is none of its cluster; to make it one: 'liftlog cluster add NODE HOST:PORT'",
     REFUSED_FULL: "it has as many connections as it may have; try again later",
 }
 """What the caller's side says about a refusal."""
@@ -333,7 +333,8 @@ class Answerer:
         if found is None:
             raise HandshakeError(f"{self._claims} did not prove that it knows our secret", REFUSED_PROOF)
         if self._role == PEER and (self._caller == self._me.node or not self._may_call(self._caller)):
-            raise HandshakeError(f"node {self._caller} is not one of our [peers]", REFUSED_NODE)
+            text = f"node {self._caller} is none of this cluster; to make it one: 'liftlog cluster add"
+            raise HandshakeError(f"{text} {self._caller} HOST:PORT'", REFUSED_NODE)
         self.session = found.session(self._caller, self._chosen, self._version)
         return _WELCOME.pack(_WELCOME_KIND, found.answerer_proof())
 

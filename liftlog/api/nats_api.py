@@ -32,6 +32,7 @@ from liftlog.api.plain import from_plain, to_plain
 from liftlog.api.wire import request_problem
 from liftlog.messages import (
     ERR_INVALID,
+    AddNodeRequest,
     AlterStreamRequest,
     ClientMessage,
     ClientRequest,
@@ -45,6 +46,7 @@ from liftlog.messages import (
     PurgeRequest,
     RaiseLevelRequest,
     RebalanceRequest,
+    RemoveNodeRequest,
     SetVoterRequest,
     StreamChanges,
     StreamInfoRequest,
@@ -128,6 +130,8 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "CONTROLLER.TRANSFER": _plainly(TransferControllerRequest),
     "CONTROLLER.VOTER": _plainly(SetVoterRequest),
     "CONTROLLER.LEVEL": _plainly(RaiseLevelRequest),
+    "NODE.ADD": _plainly(AddNodeRequest),
+    "NODE.REMOVE": _plainly(RemoveNodeRequest),
 }
 
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}

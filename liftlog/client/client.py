@@ -322,6 +322,19 @@ class Client:
 
         return await self._insist(attempt, timeout_ms)
 
+    async def add_node(self, node: int, address: str, timeout_ms: int = 0) -> str:
+        """Admit a node to the cluster, which the others call at `address` (I3). Raises RequestFailed, with
+        code "invalid" if the number or the address cannot be used.
+        """
+        body = {"node": node, "address": address}
+        return (await self._request("NODE.ADD", body, DoneReply, timeout_ms)).detail
+
+    async def remove_node(self, node: int, timeout_ms: int = 0) -> str:
+        """Remove a node from the cluster for good (I3). Raises RequestFailed, with code "invalid" and what is
+        left to do, if it still keeps copies or has a vote.
+        """
+        return (await self._request("NODE.REMOVE", {"node": node}, DoneReply, timeout_ms)).detail
+
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
         return await self.nodes.call(node, address, request, timeout_s)

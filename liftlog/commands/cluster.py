@@ -71,9 +71,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_client_options(level)
     level.set_defaults(run=lambda args: run(_level(args)))
     add_recover(actions)
+    _add_node_parsers(actions)
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))
+
+
+def _add_node_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add = actions.add_parser(
+        "add", help="admit a node, or tell where it is called from now on"
+    )
+    add.add_argument("node", metavar="NODE", type=positive_count, help="a number that no node has had")
+    add.add_argument("address", metavar="HOST:PORT", help="where the other nodes call it: its peer_listen")
+    add_client_options(add)
+    add.set_defaults(run=lambda args: run(_add_node(args)))
+    remove = actions.add_parser("remove", help="remove a node that keeps nothing and has no vote, for good")
+    remove.add_argument("node", metavar="NODE", type=positive_count)
+    add_client_options(remove)
+    remove.set_defaults(run=lambda args: run(_remove_node(args)))
 
 
 async def _status(args: argparse.Namespace) -> int:
@@ -257,6 +272,21 @@ async def _level(args: argparse.Namespace) -> int:
     for info in view.nodes():
         what = f"liftlog {view.release(info)}, can level {view.can(info)}" if view.can(info) else "no answer"
         print(f"  node {info.node}: {what}")
+    return 0
+
+
+async def _add_node(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        detail = await client.add_node(args.node, args.address)
+    done = f"node {args.node} is of the cluster, at {args.address}"
+    _say(args, detail or f"{done}; if it is new, start it with [node] join = true")
+    return 0
+
+
+async def _remove_node(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        detail = await client.remove_node(args.node)
+    _say(args, detail or f"node {args.node} is removed; its number is not used again")
     return 0
 
 

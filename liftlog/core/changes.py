@@ -17,6 +17,7 @@ from liftlog.core.describe import describe_stream, refused_creation, unknown_str
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem
 from liftlog.core.metadata.commands import (
+    AdmitNode,
     AlterStream,
     Command,
     CreateStream,
@@ -24,6 +25,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     MoveReplicas,
     Rebalance,
+    RemoveNode,
     RequestId,
     SetVoter,
 )
@@ -32,6 +34,7 @@ from liftlog.core.metadata.moves import assignment_problem
 from liftlog.core.metadata.records import LATE, STALE, CommandResult, PartitionState, Records, StreamState
 from liftlog.core.metadata.subjects import config_problem
 from liftlog.core.proposals import Proposals
+from liftlog.core.roster import Roster
 from liftlog.core.waiting import Clients, Waiting
 from liftlog.messages import (
     ERR_INVALID,
@@ -98,11 +101,15 @@ class Changes:
         "_ctx",
         "_early",
         "_proposals",
+        "_roster",
         "_sent",
     )
 
-    def __init__(self, ctx: Context, proposals: Proposals, clients: Clients, barrier: Barrier) -> None:
+    def __init__(
+        self, ctx: Context, proposals: Proposals, clients: Clients, barrier: Barrier, roster: Roster
+    ) -> None:
         self._ctx = ctx
+        self._roster = roster
         self._proposals = proposals
         self._clients = clients
         self._barrier = barrier
@@ -120,8 +127,7 @@ class Changes:
 
     def create(self, client: ClientRef, request: CreateStreamRequest) -> None:
         """Refuse what can never work; wait for nodes of a cluster that is still starting."""
-        config = self._ctx.config
-        members = len(config.voters) + len(config.learners)
+        members = self._roster.count
         # By the cluster's size, not by who has registered: 0 must not come to mean less while nodes start.
         request = CreateStreamRequest(with_defaults(request.config, members))
         wanted = request.config.replication_factor
@@ -138,13 +144,13 @@ class Changes:
         if ctx.mutants.delete_by_name:
             waiting = self._clients.enter(client, self, ctx.ticks_of(ctx.config.request_timeout_ms))
             if waiting is not None:
-                self._propose(waiting, DeleteStream(ctx.new_request(), 0, request.name))
+                self.propose(waiting, DeleteStream(ctx.new_request(), 0, request.name))
             return
 
         def act(waiting: Waiting) -> None:
             stream = self._resolve(waiting, request.name, request.id)
             if stream is not None:
-                self._propose(waiting, DeleteStream(ctx.new_request(), stream.id, request.name))
+                self.propose(waiting, DeleteStream(ctx.new_request(), stream.id, request.name))
 
         self._by_name(client, act)
 
@@ -167,7 +173,7 @@ class Changes:
 
     def _alter(self, waiting: Waiting, stream: StreamState, changes: StreamChanges) -> None:
         new, name = self._ctx.new_request(), stream.config.name
-        self._propose(waiting, AlterStream(new, stream.id, name, stream.revision, changes))
+        self.propose(waiting, AlterStream(new, stream.id, name, stream.revision, changes))
 
     def elect(self, client: ClientRef, request: ElectLeaderRequest) -> None:
         def act(waiting: Waiting) -> None:
@@ -178,7 +184,7 @@ class Changes:
             if record is not None:
                 version = request.version or record.version
                 new = self._ctx.new_request()
-                self._propose(waiting, ElectLeader(new, record.id, version, request.node, request.unclean))
+                self.propose(waiting, ElectLeader(new, record.id, version, request.node, request.unclean))
 
         self._by_name(client, act)
 
@@ -206,7 +212,7 @@ class Changes:
                 self._clients.answer(waiting, DoneReply(detail))
             else:
                 new = self._ctx.new_request()
-                self._propose(waiting, MoveReplicas(new, record.id, record.assignment, list(wanted)))
+                self.propose(waiting, MoveReplicas(new, record.id, record.assignment, list(wanted)))
 
         self._by_name(client, act)
 
@@ -214,14 +220,14 @@ class Changes:
         ctx = self._ctx
         self._barrier.after(
             client,
-            lambda waiting: self._propose(waiting, Rebalance(ctx.new_request(), ctx.metadata.applied)),
+            lambda waiting: self.propose(waiting, Rebalance(ctx.new_request(), ctx.metadata.applied)),
         )
 
     def set_voter(self, client: ClientRef, request: SetVoterRequest) -> None:
         ctx = self._ctx
 
         def act(waiting: Waiting) -> None:
-            nodes, founders = ctx.metadata.nodes, ctx.config.voters
+            nodes, founders = ctx.metadata.nodes, ctx.founders
             node = nodes.get(request.node)
             voters = [other.node for other in nodes.values() if other.is_to_vote(founders)]
             if node is None:
@@ -234,13 +240,13 @@ class Changes:
                 self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
             else:
                 command = SetVoter(ctx.new_request(), node.node, request.votes, ctx.metadata.voters_at)
-                self._propose(waiting, command)
+                self.propose(waiting, command)
 
         self._barrier.after(client, act)
 
     def _too_many_or_none(self, node: int, votes: bool, voters: list[int]) -> str:
         """Why the group cannot have, or lose, this voter."""
-        most = max(self._ctx.config.max_voters, len(self._ctx.config.voters))
+        most = max(self._ctx.config.max_voters, len(self._ctx.founders))
         if votes and len(voters) >= most:
             listed = ", ".join(map(str, sorted(voters)))
             return f"nodes {listed} are to vote, which is all that may ({most}); demote one of them first"
@@ -282,13 +288,14 @@ class Changes:
         metadata = self._ctx.metadata
         waiting.go_on(self)
         if request.config.replication_factor <= len(metadata.nodes):
-            self._propose(waiting, CreateStream(self._ctx.new_request(), request.config, metadata.applied))
+            self.propose(waiting, CreateStream(self._ctx.new_request(), request.config, metadata.applied))
         else:
             self._early[waiting] = request
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def _propose(self, waiting: Waiting, command: Command) -> None:
+    def propose(self, waiting: Waiting, command: Command) -> None:
+        """For a client, until it is applied or nobody waits any more."""
         waiting.go_on(self)
         level = self._ctx.metadata.level
         if levels.is_above(command, level):
@@ -335,7 +342,7 @@ class Changes:
     def _again(self, waiting: Waiting, command: Command) -> None:
         """The command's bound has passed, so that it was not carried out and will not be: once more."""
         self._ctx.mark("M3.again")
-        self._propose(waiting, msgspec.structs.replace(command, request=self._ctx.new_request()))
+        self.propose(waiting, msgspec.structs.replace(command, request=self._ctx.new_request()))
 
     def _stale(self, waiting: Waiting, command: Command) -> None:
         """What the command presupposes held when it was proposed, but no more when it was applied."""
@@ -351,6 +358,10 @@ class Changes:
                 self._clients.answer(waiting, unknown_stream(command.name))
             else:
                 self._alter(waiting, stream, command.changes)
+            return
+        if isinstance(command, AdmitNode | RemoveNode):
+            text = "the cluster's nodes have changed since they were looked at; see 'liftlog cluster status'"
+            self._clients.answer(waiting, ErrorReply(ERR_STALE, f"{text}, and ask again", False))
             return
         text = "the partition has changed since it was looked at; see 'liftlog stream info', and ask again"
         self._clients.answer(waiting, ErrorReply(ERR_STALE, text, False))

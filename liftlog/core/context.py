@@ -8,7 +8,7 @@ request ids are numbered here. What one part alone decides is that part's own an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from liftlog.core.diskreads import DiskReads
 from liftlog.core.guards import Guards
@@ -69,6 +69,12 @@ class Context(Status):
     def propose_by(self, want: Callable[[Command], RequestId | None]) -> None:
         """Who takes what this node wants of the group; until then nothing is wanted."""
         self._want = want
+
+    @property
+    def founders(self) -> Collection[int]:
+        """I3: the voters of the configuration; by the metadata, if they say it."""
+        told = self.metadata.founders
+        return [node for node, _ in told] if told else self.config.voters
 
     def want(self, command: Command) -> RequestId | None:
         """What this node itself wants of the group, to be said on every tick; None while there is no room."""

@@ -25,6 +25,10 @@ GUARDS: dict[str, str] = {
     "I2.other-incarnation": "a fetch of an earlier run counts",
     "I2.vote-withheld": "a disk that has forgotten its votes votes",
     "I2.uncounted-ack": "a disk that has forgotten its votes helps to commit",
+    "I3.removed": "a node that was removed registers again",
+    "I3.stale": "an operator's word about a node overrules a later one that he has not seen",
+    "I3.keeps": "a node is removed with copies that nobody else has",
+    "I3.votes": "a node is removed that is to vote",
     "I2.stale-heartbeat": "a heartbeat of an earlier run renews a session",
     "R1.other-incarnation": "a restarted node goes on in the epoch of its earlier run",
     "R1.barred": "a leader whose log failed leads the same epoch again",
@@ -163,6 +167,10 @@ GUARDS: dict[str, str] = {
 """By name, in the order of the rules: what happens without it."""
 
 REMOVABLE: tuple[str, ...] = (
+    "I3.removed",
+    "I3.stale",
+    "I3.keeps",
+    "I3.votes",
     "I2.stale-registration",
     "I2.two-disks",
     "I2.other-disk",

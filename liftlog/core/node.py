@@ -26,7 +26,7 @@ from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import LIVE, CommandResult
 from liftlog.core.proposals import Proposals
-from liftlog.core.raft.members import is_change
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.raft.raft import Raft
 from liftlog.core.raising import Raising
 from liftlog.core.replacing import Replacing
@@ -35,6 +35,7 @@ from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.serving import range_refusal, refusal
 from liftlog.core.replica.state import OPENING
 from liftlog.core.requests import Requests
+from liftlog.core.roster import Roster
 from liftlog.core.session import Session
 from liftlog.core.slices import Slices
 from liftlog.core.snapshots import Snapshots, read_snapshot
@@ -58,6 +59,8 @@ from liftlog.messages import (
     Forward,
     Heartbeat,
     HeartbeatReply,
+    JoinQuery,
+    JoinReply,
     LevelReport,
     LogOpened,
     LogRead,
@@ -167,11 +170,11 @@ class Node:
         self.raising = Raising(self.ctx, self.raft)
         if image is not None:
             self.raising.adopted()
+        self.roster = Roster(self.ctx, self.raft)
         self.requests = Requests(
-            self.ctx, self.raft, self.replicas, self.proposals, self.standing, self.raising
+            self.ctx, self.raft, self.replicas, self.proposals, self.standing, self.raising, self.roster
         )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
-        self._peers = frozenset((*config.voters, *config.learners)) - {config.node}
         self.replacing = Replacing(self.ctx, self.raft)
         self.dropping = Dropping(self.ctx)
         self.lineage = Lineage(self.ctx, recovered)
@@ -190,6 +193,8 @@ class Node:
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self.session.on_reply,
             LevelReport: self.raising.on_report,
+            JoinQuery: self.roster.on_query,
+            JoinReply: self.roster.on_reply,
         }
         """All others are Raft's."""
 
@@ -259,6 +264,7 @@ class Node:
         """What this run begins with: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
         self.ctx.see_clocks(now_ms)
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
+        self.roster.follow()
         self.raft.start(now_ms)
         self._apply_committed()
         return self._drain()
@@ -340,7 +346,7 @@ class Node:
 
     def _on_peer_lost(self, event: PeerLost) -> None:
         """A hint (N2, M1o)."""
-        if event.peer in self._peers and self.ctx.hints.lost(event.peer):
+        if event.peer in self.roster.other_nodes and self.ctx.hints.lost(event.peer):
             self.ctx.mark("N2.hint")
             self.raft.on_peer_lost(event.peer)
 
@@ -350,8 +356,8 @@ class Node:
     def _is_refused(self, sender: int, message: PeerMessage) -> bool:
         """V2, V3: whether no honest peer sends this. V5: commands are judged before they get into a log."""
         ctx = self.ctx
-        if sender not in self._peers:
-            ctx.refuse("V2", sender, message, "it is no node of this cluster's configuration")
+        if sender not in self.roster.other_nodes:
+            ctx.refuse("V2", sender, message, "it is no node of this cluster")
             return True
         reason = intake.names_another(sender, message)
         if reason:
@@ -396,6 +402,7 @@ class Node:
         self.raft.on_tick(ctx.now_ms)
         self._retry_metadata()
         self._after_raft()
+        self.roster.tick()
         self.session.tick()
         self.standing.tick()
         self.leaving.tick()
@@ -487,9 +494,18 @@ class Node:
                 break
             self._apply(entry)
         moved = image is not None or self.metadata.applied != applied
+        if moved:
+            self._follow_nodes()
         changed = self._follow_metadata() if moved or self.slices.is_following else []
         if moved:
             self.requests.metadata_moved(changed)
+
+    def _follow_nodes(self) -> None:
+        """I3: bring whom this node knows in line with the metadata; end it if it was removed."""
+        self.roster.follow()
+        if self.metadata.is_removed(self.config.node):
+            self.ctx.mark("I3.ended")
+            self.ctx.effects.append(StopNode("it was removed from the cluster: 'liftlog cluster remove'"))
 
     def _adopt(self, image: ImageReader) -> None:
         """M1q: go on from what others have applied. What this node would have seen on the way it looks up."""
@@ -509,6 +525,8 @@ class Node:
         if not entry.data or is_change(entry.data):
             # A configuration is Raft's own (M2).
             self.metadata.apply(entry.index, None)
+            if entry.data:
+                self.metadata.grouped(decode_members(entry.data))
             return
         try:
             command = known_command(entry.data, self.config.can_level)

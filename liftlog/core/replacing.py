@@ -48,7 +48,7 @@ class Replacing:
 
     def _want_spare(self) -> None:
         ctx = self._ctx
-        nodes, founders = ctx.metadata.nodes, ctx.config.voters
+        nodes, founders = ctx.metadata.nodes, ctx.founders
         limit = ctx.ticks_of(ctx.config.spare_after_ms) if ctx.config.spare_after_ms else 0
         gone = [node for node in nodes.values() if node.state in GONE and node.is_to_vote(founders)]
         before = self._absences
@@ -66,7 +66,7 @@ class Replacing:
         is not to vote any more stays until others do, who may have to be there for the group to go on.
         """
         members, nodes = self._raft.members, self._ctx.metadata.nodes
-        founders = self._ctx.config.voters
+        founders = self._ctx.founders
         replaced: list[tuple[str, GroupMember]] = []
         coming: list[tuple[str, GroupMember]] = []
         for number in sorted(nodes):
@@ -82,7 +82,8 @@ class Replacing:
         leaving = [
             (REMOVE, member)
             for member in (*members.voters, *members.learners)
-            if member.node in nodes and not nodes[member.node].is_to_vote(founders)
+            if self._ctx.metadata.is_removed(member.node)
+            or (member.node in nodes and not nodes[member.node].is_to_vote(founders))
         ]
         return replaced + coming + leaving
 
@@ -90,7 +91,7 @@ class Replacing:
     def _most(self) -> int:
         """How many may vote."""
         config = self._ctx.config
-        return max(config.max_voters, len(config.voters))
+        return max(config.max_voters, len(self._ctx.founders))
 
     def _live(self, number: int) -> NodeState | None:
         """The node, if it is in a session: the one before it is over then, whatever its disk was."""

@@ -14,10 +14,12 @@ from liftlog.core.context import Context
 from liftlog.core.describe import cluster_status, describe_stream, unknown_stream
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
+from liftlog.core.nodechanges import NodeChanges
 from liftlog.core.proposals import Proposals
 from liftlog.core.raft.raft import Raft
 from liftlog.core.raising import Raising
 from liftlog.core.replica.replica import Replica
+from liftlog.core.roster import Roster
 from liftlog.core.standing import Standing
 from liftlog.core.waiting import Clients
 from liftlog.messages import (
@@ -26,6 +28,7 @@ from liftlog.messages import (
     ERR_NOT_FOUND,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
+    AddNodeRequest,
     AlterStreamRequest,
     ClientReply,
     ClientRequest,
@@ -41,6 +44,7 @@ from liftlog.messages import (
     RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
+    RemoveNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -52,7 +56,17 @@ from liftlog.types import ClientRef, PartitionId
 class Requests:
     """All client requests that this node has not answered yet."""
 
-    __slots__ = ("_barrier", "_changes", "_clients", "_ctx", "_raft", "_raising", "_replicas", "_standing")
+    __slots__ = (
+        "_barrier",
+        "_changes",
+        "_clients",
+        "_ctx",
+        "_nodes",
+        "_raft",
+        "_raising",
+        "_replicas",
+        "_standing",
+    )
 
     def __init__(
         self,
@@ -62,6 +76,7 @@ class Requests:
         proposals: Proposals,
         standing: Standing,
         raising: Raising,
+        roster: Roster,
     ) -> None:
         self._ctx = ctx
         self._raft = raft
@@ -70,12 +85,17 @@ class Requests:
         self._raising = raising
         self._clients = Clients(ctx.effects)
         self._barrier = Barrier(ctx, raft, self._clients)
-        self._changes = Changes(ctx, proposals, self._clients, self._barrier)
+        self._changes = Changes(ctx, proposals, self._clients, self._barrier, roster)
+        self._nodes = NodeChanges(ctx, raft, self._clients, self._barrier, roster, self._changes.propose)
 
     # -- what the node calls ----------------------------------------------------------------------
 
     def on_request(self, event: ClientRequest) -> None:
         client, request, ctx = event.client, event.request, self._ctx
+        if ctx.config.joins and not ctx.metadata.founders:
+            text = f"node {ctx.node} is none of the cluster yet: 'liftlog cluster add {ctx.node} HOST:PORT'"
+            self._clients.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
         match request:
             case ReadRequest():
                 replica = self._replicas.get(request.partition)
@@ -114,6 +134,10 @@ class Requests:
                 self._changes.set_voter(client, request)
             case RaiseLevelRequest():
                 self._clients.reply(client, self._raising.ask())
+            case AddNodeRequest():
+                self._nodes.add(client, request)
+            case RemoveNodeRequest():
+                self._nodes.remove(client, request)
             case TransferControllerRequest():
                 self._clients.reply(client, self._transfer(request))
 

@@ -90,6 +90,9 @@ class Snapshots:
         ctx = self._ctx
         if self._saving is not None or ctx.stalled or self._raft.installing.under_way is not None:
             return False
+        if ctx.config.joins and not ctx.metadata.founders:
+            # I3: whom the log goes on from, which a snapshot has to say, is not known here yet.
+            return False
         behind = ctx.metadata.applied - self.index
         return behind >= ctx.config.raft_snapshot_entries or (behind > 0 and self._bytes >= BYTES_MAX)
 

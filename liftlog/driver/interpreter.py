@@ -36,6 +36,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    KnowPeers,
     Outcome,
     RefusePublishes,
     ReplyClient,
@@ -134,6 +135,7 @@ class Interpreter:
             AckPublishes: bus.acknowledge,
             RefusePublishes: bus.refuse,
             ReplyClient: lambda effect: clients.reply(effect.client, effect.reply),
+            KnowPeers: lambda effect: ports.network.know(effect.peers),
             StopNode: self._stop,
         }
 

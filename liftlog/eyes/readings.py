@@ -126,7 +126,7 @@ class Readings:
         yield _one(names.CONTROLLER_ELECTIONS, node.marks.get("M1.election", 0))
         yield _one(names.RAFT_TERM, raft.term)
         record = node.metadata.nodes.get(raft.node)
-        excused = record is not None and not record.is_to_vote(raft.config.voters)
+        excused = record is not None and not record.is_to_vote(node.ctx.founders)
         yield _one(names.VOTE_COUNTS, contact.vote == "born" or excused)
         yield _one(names.METADATA_LAST, raft.raft_log.last_index)
         yield _one(names.METADATA_APPLIED, node.metadata.applied)

@@ -184,6 +184,19 @@ class RaiseLevelRequest(Struct):
     """U2: the controller is to raise the cluster's feature level as far as it knows any."""
 
 
+class AddNodeRequest(Struct):
+    """I3: admit a node, where the others call it; or say that it is called there from now on."""
+
+    node: NodeId
+    address: Line
+
+
+class RemoveNodeRequest(Struct):
+    """I3: a node is of the cluster no more, for good. It has to keep nothing, and is not to vote."""
+
+    node: NodeId
+
+
 class SlowReplica(Struct):
     """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
 
@@ -364,5 +377,7 @@ ClientMessage = (
     | TransferControllerRequest
     | SetVoterRequest
     | RaiseLevelRequest
+    | AddNodeRequest
+    | RemoveNodeRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

@@ -343,6 +343,14 @@ class ReplyClient(Effect):
     reply: ClientReply | SpannedRead
 
 
+class KnowPeers(Effect):
+    """I3: these are the other nodes of the cluster, and where they are called: call them, let them in, and
+    nobody else.
+    """
+
+    peers: dict[int, str]
+
+
 class StopNode(Effect):
     """The node cannot go on (its Raft state cannot be stored, say): end the process with this text."""
 

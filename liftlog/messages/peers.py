@@ -14,6 +14,7 @@ from liftlog.types import (
     Entry,
     Handle,
     Level,
+    Line,
     NodeId,
     Number,
     PartitionId,
@@ -293,6 +294,17 @@ class RangeReply(Struct):
         )
 
 
+class JoinQuery(Struct):
+    """I3: a node that hears no leader asks another one who else there is."""
+
+
+class JoinReply(Struct):
+    """I3: whom there is but for the one who asks, and where they are called, as said at index `at`."""
+
+    peers: Annotated[list[tuple[NodeId, Line]], Meta(max_length=64)]
+    at: Number
+
+
 PeerMessage = (
     VoteRequest
     | VoteReply
@@ -315,8 +327,10 @@ PeerMessage = (
     | FetchReply
     | RangeFetch
     | RangeReply
+    | JoinQuery
+    | JoinReply
 )
 
-SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3, Belongs: 3}
+SINCE_PROTOCOL: dict[type, int] = {LevelReport: 3, Belongs: 3, JoinQuery: 3, JoinReply: 3}
 """U1: messages that are of a later version of the protocol than the first released one, by kind. To a peer
 that speaks an earlier one they are not sent."""

@@ -105,6 +105,9 @@ class TcpNetwork:
     def send(self, to: int, message: PeerMessage) -> None:
         self._peers.send(to, message)
 
+    def know(self, peers: Mapping[int, str]) -> None:
+        self._peers.know({peer: split_address(address) for peer, address in peers.items()})
+
     def flush(self) -> None:
         """What was sent to peers since the last time leaves now."""
         self._peers.flush()

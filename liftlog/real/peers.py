@@ -61,6 +61,8 @@ REFUSED_BACKOFF_S = 3.0
 """Another secret does not become the right one by asking again at once."""
 KEEP_ALIVE_S = 4.0
 """Who has nothing to say to a peer says that."""
+LAST_WORDS_S = 1.0
+"""For so long a peer that was removed is still sent what told it so."""
 QUIET_SWEEPS_MAX = 16
 """A connection from a peer on which nothing came for so many seconds, keep-alives included, is half open."""
 
@@ -86,7 +88,10 @@ class PeerNetwork:
         peers have to speak at least, now (U2). `belongs_to`: the node's cluster (M5).
         """
         self._me = me
-        self._peers = peers
+        self._peers = dict(peers)
+        self._calls: dict[int, trio.CancelScope] = {}
+        """Of each peer that is called, or is about to be."""
+        self._nursery: trio.Nursery | None = None
         self._take = take
         self._reading = reading
         self._limits = limits
@@ -101,11 +106,11 @@ class PeerNetwork:
         """M5: what each peer was told on the present connection; nothing: the first."""
         self._incoming: dict[int, Incoming] = {}
         self._tags = possible_tags()
-        self._rare = {peer: RareLog(log) for peer in peers}
+        self._rare: dict[int, RareLog] = {}
         self._reception = Reception(
             me,
             PEER,
-            may_call=peers.__contains__,
+            may_call=lambda peer: peer in self._peers,
             admit=lambda session: None,
             serve=self._serve_incoming,
             limits=limits,
@@ -134,10 +139,33 @@ class PeerNetwork:
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Answer on `listeners`, none if there are no peers, and keep a connection to every peer."""
         async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             for peer in self._peers:
-                nursery.start_soon(self._keep_connected, peer)
+                self._call(peer)
             if listeners:
                 nursery.start_soon(self._reception.run, listeners)
+
+    def know(self, peers: Mapping[int, tuple[str, int]]) -> None:
+        """I3: these are the peers now. Who is one no more hears what was sent to it, and is hung up on."""
+        before, self._peers = self._peers, dict(peers)
+        if self._nursery is None:
+            return
+        for peer in before:
+            if before[peer] != peers.get(peer):
+                scope = self._calls.pop(peer)
+                scope.deadline = trio.current_time() + (0 if peer in peers else LAST_WORDS_S)
+        for peer, one in self._incoming.items():
+            if peer not in peers:
+                one.cut(f"node {peer} is none of this cluster any more")
+        for peer in peers:
+            if peer not in self._calls:
+                self._call(peer)
+
+    def _call(self, peer: int) -> None:
+        assert self._nursery is not None
+        self._calls[peer] = scope = trio.CancelScope()
+        self._rare.setdefault(peer, RareLog(log))
+        self._nursery.start_soon(self._keep_connected, peer, self._peers[peer], scope)
 
     def flush(self) -> None:
         """What was sent since the last time leaves now."""
@@ -163,8 +191,11 @@ class PeerNetwork:
 
     # -- connections that we opened ------------------------------------------------------------------------
 
-    async def _keep_connected(self, peer: int) -> None:
-        host, port = self._peers[peer]
+    async def _keep_connected(self, peer: int, at: tuple[str, int], scope: trio.CancelScope) -> None:
+        with scope:
+            await self._connect_forever(peer, *at)
+
+    async def _connect_forever(self, peer: int, host: str, port: int) -> None:
         backoff_s = BACKOFF_MIN_S
         while True:
             try:
@@ -217,8 +248,10 @@ class PeerNetwork:
                     await stream.receive_some(1)
                     nursery.cancel_scope.cancel()
             finally:
-                del self._queues[peer]
-                self._told.pop(peer, None)
+                # Called at another address meanwhile, it may have another queue.
+                if self._queues.get(peer) is lanes:
+                    del self._queues[peer]
+                    self._told.pop(peer, None)
 
     # -- connections that peers opened ---------------------------------------------------------------------
 

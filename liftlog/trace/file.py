@@ -31,7 +31,9 @@ log = logging.getLogger("liftlog.trace")
 
 
 class TraceHeader(msgspec.Struct, frozen=True, tag="trace", tag_field="type"):
-    """The first line of a process. `start`: its nonce, which its lines repeat. `at_us`: wall clock."""
+    """The first line of a process. `start`: its nonce, which its lines repeat. `voters`: none if the node
+    was admitted later and does not know the first (I3). `at_us`: wall clock.
+    """
 
     version: int
     cluster: str
@@ -104,7 +106,7 @@ class TraceWriter:
             cluster=cluster,
             node=node.config.node,
             start=node.ctx.nonce,
-            voters=node.config.voters,
+            voters=() if node.config.joins else node.config.voters,
             at_us=now_us(),
         )
         file.add([header])

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.commands import (
+    AdmitNode,
     AlterStream,
     ChangeIsr,
     Command,
@@ -27,6 +28,7 @@ from liftlog.core.metadata.commands import (
     RaiseLevel,
     Rebalance,
     RegisterNode,
+    RemoveNode,
     ReplicaFailed,
     SetVoter,
 )
@@ -313,7 +315,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, AlterStream | PromoteSpare | RaiseLevel | SetVoter):
+        if isinstance(command, AdmitNode | AlterStream | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
             return []
         return [command.partition]
 

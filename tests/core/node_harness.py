@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -111,6 +111,9 @@ class NodePorts:
         world = self.world
         if not world.drop(self.node, to, message):
             world.post(to, Received(self.node, message), NETWORK_S)
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: StorageJob) -> None:
         self.world._store(self.node, job)

@@ -186,9 +186,19 @@ def test_every_network_setting_has_a_range_that_holds_its_default() -> None:
         assert low <= getattr(config.NetworkLimits(), name) <= high
 
 
+def test_I3_a_node_that_joins_names_members_and_is_no_voter(tmp_path: Path) -> None:
+    joins = GOOD.replace("id = 2", "id = 2\njoin = true")
+    node = load(tmp_path, joins).node_config()
+    assert (node.joins, node.voters) == (True, (1,))
+    assert node.peers == ((1, "127.0.0.1:4801"), (2, "127.0.0.1:4802"))
+    assert load(tmp_path, load(tmp_path, joins).to_toml()) == load(tmp_path, joins)
+    with pytest.raises(LiftlogError, match=r"join = true, but \[peers\] names no member to ask"):
+        load(tmp_path, joins.replace('1 = "127.0.0.1:4801"\n', ""))
+
+
 def test_every_protocol_setting_has_a_range_that_holds_its_default() -> None:
     defaults = NodeConfig(node=1, voters=(1,))
-    other = {"node", "voters", "learners", "address", "can_level"}
+    other = {"node", "voters", "learners", "peers", "joins", "address", "can_level"}
     assert set(config.PROTOCOL_RANGES) == set(NodeConfig.__struct_fields__) - other
     for name, (low, high) in config.PROTOCOL_RANGES.items():
         assert low <= getattr(defaults, name) <= high

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import trio
 import trio.testing
@@ -48,6 +50,9 @@ class World:
 
     def send(self, to: int, message: PeerMessage) -> None:
         self.calls.append(("send", to, message))
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: StorageJob) -> None:
         self.calls.append(job)

@@ -9,7 +9,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from liftlog.core.metadata.commands import ChangeIsr, RegisterNode, Resign, encode_command
+from liftlog.core.guards import Guards
+from liftlog.core.metadata.commands import (
+    AdmitNode,
+    ChangeIsr,
+    RegisterNode,
+    RemoveNode,
+    Resign,
+    SetVoter,
+    encode_command,
+)
+from liftlog.core.metadata.image import ImageReader, ImageWriter
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.records import OK, STALE
 from liftlog.messages import (
     FETCH_BELOW_START,
     FETCH_DIVERGED,
@@ -19,7 +31,7 @@ from liftlog.messages import (
     StopNode,
     VoteReply,
 )
-from liftlog.types import Entry, OffsetRange
+from liftlog.types import NO_MUTANTS, Entry, GroupMember, Members, OffsetRange
 from tests.core.metadata_harness import Cluster
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_replication import others, ready
@@ -46,6 +58,77 @@ def test_I2_two_disks_of_one_node_the_newer_waits_for_the_end_of_the_session() -
     cluster.register(2, disk="another")
     assert cluster.metadata.nodes[2].disk_id == "another"
     assert cluster.metadata.counts["I2.two-disks"] == 1
+
+
+FOUNDERS = [(1, "h1:2"), (2, "h2:2"), (3, "h3:2")]
+
+
+def test_I3_a_node_that_was_removed_is_refused_for_ever_whatever_its_disk() -> None:
+    """`I3.removed`: also when its process knows nothing of that."""
+    cluster = Cluster(4)
+    assert cluster.apply(RemoveNode(cluster.request(), 4, 0, FOUNDERS)) is OK
+    assert 4 not in cluster.metadata.nodes and cluster.metadata.is_removed(4)
+    registration = RegisterNode(cluster.request(), 4, 0, "another", 0, 5, "h4:1", [])
+    assert cluster.apply(registration) is STALE and 4 not in cluster.metadata.nodes
+    assert cluster.metadata.counts["I3.removed"] == 1
+
+
+def test_I3_of_two_words_about_nodes_the_later_one_has_to_know_the_earlier_one() -> None:
+    """`I3.stale`: compare-and-set on the index of the last."""
+    cluster = Cluster()
+    assert cluster.apply(AdmitNode(cluster.request(), 4, "h4:2", 0, FOUNDERS)) is OK
+    first = cluster.metadata.admitted_at
+    assert cluster.apply(AdmitNode(cluster.request(), 4, "h5:2", 0, FOUNDERS)) is STALE
+    assert cluster.metadata.admissions[4].address == "h4:2"
+    assert cluster.apply(AdmitNode(cluster.request(), 4, "h5:2", first, FOUNDERS)) is OK
+    assert cluster.metadata.admissions[4].address == "h5:2" and cluster.metadata.counts["I3.stale"] == 1
+
+
+def test_I3_a_node_with_a_copy_is_not_removed() -> None:
+    """`I3.keeps`: judged when the command is applied, for a copy may have come meanwhile."""
+    cluster = Cluster(4)
+    cluster.create(replicas=4)
+    assert cluster.apply(RemoveNode(cluster.request(), 4, 0, FOUNDERS)) is STALE
+    assert 4 in cluster.metadata.nodes and cluster.metadata.counts["I3.keeps"] == 1
+
+
+def test_I3_a_node_that_is_to_vote_is_not_removed() -> None:
+    """`I3.votes`: by configuration or by an operator's word."""
+    cluster = Cluster(4)
+    assert cluster.apply(RemoveNode(cluster.request(), 3, 0, FOUNDERS)) is STALE
+    assert 3 in cluster.metadata.nodes and cluster.metadata.counts["I3.votes"] == 1
+    assert cluster.apply(SetVoter(cluster.request(), 3, False, 0)) is OK
+    # Without it the group may not be able to decide anything: it has to have left it.
+    assert cluster.apply(RemoveNode(cluster.request(), 3, 0, FOUNDERS)) is STALE
+    cluster.metadata.grouped(Members((GroupMember(1, "disk-1"),)))
+    assert cluster.apply(RemoveNode(cluster.request(), 3, 0, FOUNDERS)) is OK
+
+
+def test_I3_a_snapshot_says_which_nodes_there_are() -> None:
+    """M1p: and one of a cluster in which nobody was added can be read by an older liftlog."""
+    cluster = Cluster(4)
+    head = read_back(cluster).head
+    assert head is not None and head.version == 2
+    cluster.apply(AdmitNode(cluster.request(), 5, "h5:2", 0, FOUNDERS))
+    cluster.apply(RemoveNode(cluster.request(), 4, cluster.metadata.admitted_at, FOUNDERS))
+    image = read_back(cluster)
+    other = Metadata(Guards(NO_MUTANTS))
+    other.adopt(image)
+    assert image.head is not None and image.head.version == 3
+    assert other.admissions == cluster.metadata.admissions
+    assert other.founders == tuple(FOUNDERS) and other.is_removed(4) and not other.is_removed(5)
+
+
+def read_back(cluster: Cluster) -> ImageReader:
+    """What a snapshot of this metadata holds."""
+    members = Members((GroupMember(1, "disk-1"),))
+    writer = ImageWriter(cluster.metadata, cluster.metadata.results, 1, members, (), 3)
+    while not writer.go_on():
+        pass
+    reader = ImageReader()
+    for chunk in writer.chunks:
+        reader.take(chunk)
+    return reader
 
 
 def test_I2_superseded_of_two_processes_of_one_node_the_earlier_one_stops() -> None:

@@ -24,6 +24,7 @@ class Office:
         ctx: Any = SimpleNamespace(
             metadata=cluster.metadata,
             config=config,
+            founders=config.voters,
             ticks_of=lambda ms: ms // config.tick_ms,
             want=self.wanted.append,
         )

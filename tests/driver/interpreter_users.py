@@ -7,7 +7,7 @@ and the ports behind its interpreter are exchanged. `Expected` says without an i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -109,6 +109,9 @@ class Scripted:
 
     def send(self, to: int, message: Any) -> None:
         self._call("send", to, message)
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: Any) -> None:
         self._call("submit", job)

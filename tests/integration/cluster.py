@@ -10,7 +10,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -128,12 +128,12 @@ class Harness:
         self.cluster = cluster
         self.client = client
 
-    async def all_live(self) -> None:
-        """Wait until every node has a session with a controller."""
+    async def all_live(self, count: int = 0) -> None:
+        """Wait until every node, or so many, have a session with a controller."""
 
         async def reached() -> bool:
             status = await self.client.status(timeout_ms=1000)
-            return sum(info.live for info in status.nodes) == len(self.cluster.nodes)
+            return sum(info.live for info in status.nodes) == (count or len(self.cluster.nodes))
 
         await until(reached, "a session for every node")
 
@@ -209,12 +209,14 @@ def with_cluster(
     story: Callable[[Harness], Awaitable[None]],
     prepare: Callable[[LocalCluster], None] | None = None,
     refined: bool = True,
+    begin_with: Sequence[int] = (),
 ) -> LocalCluster:
     """Start a cluster in `folder`, run `story` on it, stop everything, whatever happens. What the nodes did
     is held against the specification then.
 
-    `prepare` may change the nodes' configurations before they start. Without `refined` there are no traces: a
-    disk that an operator's tool has changed goes on from what no step has made. Returns the stopped cluster.
+    `begin_with`: the nodes that are of the cluster from the beginning; none = all. `prepare` may change
+    the nodes' configurations before they start. Without `refined` there are no traces: a disk that an
+    operator's tool has changed goes on from what no step has made. Returns the stopped cluster.
     """
     stopped = LocalCluster(folder, nodes, traces=folder / "traces" if refined else None)
     if prepare is not None:
@@ -224,7 +226,7 @@ def with_cluster(
         async def run() -> None:
             async with await Client.connect(cluster.nats_url) as client:
                 harness = Harness(cluster, client)
-                await harness.all_live()
+                await harness.all_live(len(begin_with))
                 await story(harness)
 
         try:

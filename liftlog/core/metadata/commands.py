@@ -318,6 +318,35 @@ class RaiseLevel(Struct):
     nodes: Annotated[list[NodeLevel], Meta(max_length=1 << 16)]
 
 
+Addresses = Annotated[list[tuple[NodeId, Line]], Meta(min_length=1, max_length=64)]
+"""Nodes, and where the others call them."""
+
+
+class AdmitNode(Struct):
+    """I3: an operator says that a node is of the cluster, and where the others call it; also of one that is
+    there, which is called at another address from then on. `version`: the index of the last command that has
+    said which nodes there are, as its author had read it. `founders`: the voters of the configuration, and
+    where they are called: a node that joins has no other way to know them for good.
+    """
+
+    request: RequestId
+    node: NodeId
+    address: Line
+    version: Number
+    founders: Addresses
+
+
+class RemoveNode(Struct):
+    """I3: an operator says that a node is of the cluster no more: it keeps nothing and is not to vote.
+    `version`, `founders`: as of `AdmitNode`.
+    """
+
+    request: RequestId
+    node: NodeId
+    version: Number
+    founders: Addresses
+
+
 Command = (
     RegisterNode
     | ConfirmNode
@@ -341,6 +370,8 @@ Command = (
     | FinishMove
     | CopyDropped
     | RaiseLevel
+    | AdmitNode
+    | RemoveNode
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -29,7 +29,9 @@ from liftlog.core.metadata.records import (
     LATE,
     OK,
     STALE,
+    Admission,
     CommandResult,
+    Founders,
     NodeState,
     PartitionState,
     Records,
@@ -50,7 +52,9 @@ from liftlog.types import (
 
 VERSION = 3
 """1: without the disks of voters and learners. They are those of the cluster's birth. 2: without a feature
-level above 1 (release 0.1.0). What is written is what all nodes can read: the level says it (U2)."""
+level above 1, an epoch and admissions (release 0.1.0). What is written is what all nodes can read: the level
+says it (U2).
+"""
 
 Certificate = tuple[tuple[NodeId, Word], ...]
 
@@ -77,6 +81,8 @@ class ImageHead(msgspec.Struct, frozen=True, array_like=True):
     epoch: Number = FIRST_CLUSTER.number
     recovery: Word = ""
     """M5: the number and the name of the cluster's epoch."""
+    founders: Founders = ()
+    admissions: tuple[Admission, ...] = ()
 
     @property
     def belongs_to(self) -> ClusterEpoch:
@@ -135,6 +141,8 @@ class ImageWriter:
             level=records.level,
             epoch=records.epoch.number,
             recovery=records.epoch.name,
+            founders=records.founders,
+            admissions=tuple(records.admissions.values()),
         )
         self._rest: Iterator[tuple[int, object]] = chain(
             _numbered(0, nodes), _numbered(1, streams), _numbered(2, partitions), _numbered(3, known)

@@ -12,7 +12,15 @@ door, in words that its own release has (U1). `IMAGE` says in which format snaps
 
 from __future__ import annotations
 
-from liftlog.core.metadata.commands import Command, CopyDropped, FinishMove, MoveReplicas, RaiseLevel
+from liftlog.core.metadata.commands import (
+    AdmitNode,
+    Command,
+    CopyDropped,
+    FinishMove,
+    MoveReplicas,
+    RaiseLevel,
+    RemoveNode,
+)
 
 FIRST, NEWEST = 1, 2
 """Levels of release 0.1.0, and of this liftlog."""
@@ -22,6 +30,8 @@ SINCE: dict[type, int] = {
     MoveReplicas: 2,
     FinishMove: 2,
     CopyDropped: 2,
+    AdmitNode: 2,
+    RemoveNode: 2,
 }
 """By kind of command: the first level of which a node knows it; all others are of level 1."""
 

@@ -18,6 +18,7 @@ from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
+    AdmitNode,
     AlterStream,
     ChangeIsr,
     Command,
@@ -37,6 +38,7 @@ from liftlog.core.metadata.commands import (
     RaiseLevel,
     Rebalance,
     RegisterNode,
+    RemoveNode,
     ReplicaFailed,
     ReportLeader,
     RequestId,
@@ -61,6 +63,7 @@ from liftlog.core.metadata.records import (
     SPARE,
     STALE,
     VOTES,
+    Admission,
     CommandResult,
     NodeState,
     PartitionState,
@@ -70,7 +73,7 @@ from liftlog.core.metadata.records import (
 )
 from liftlog.core.metadata.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
-from liftlog.types import PartitionId
+from liftlog.types import Members, PartitionId
 
 STREAMS_MAX = 10_000
 MUTANT_MEMORY = 8
@@ -89,6 +92,8 @@ class Metadata(Records):
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
         self._moves = MoveCommands(self, guards, self._partitions.lead_on)
+        self._members: Members | None = None
+        """M2: of the metadata group, by what was applied; None: those of its birth."""
         self.results: dict[RequestId, CommandResult] = {}
         """M3: of every command that was applied and whose bound has not passed."""
         self._ends: dict[int, list[RequestId]] = {}
@@ -126,6 +131,8 @@ class Metadata(Records):
         """M1p: become what a whole snapshot says, which is what all commands up to its end have made."""
         head = image.head
         assert head is not None
+        if image.members is not None:
+            self.grouped(image.members)
         backward = self._mutants.install_of_older
         self.take_over(
             head.index,
@@ -136,12 +143,20 @@ class Metadata(Records):
             loads=image.loads,
             level=levels.FIRST if self._mutants.level_forgotten_in_snapshot else head.level,
             epoch=head.belongs_to,
+            founders=head.founders,
+            admissions=head.admissions,
             backward=backward,
         )
         self.results = {} if self._mutants.snapshot_without_results else image.results
         self._ends = {}
         for request in self.results:
             self._ends.setdefault(request.until, []).append(request)
+
+    def grouped(self, members: Members) -> None:
+        """M2: these are the group's members from the last entry on. They are Raft's own; here they say who
+        cannot be removed, since the group may not be able to decide anything without him.
+        """
+        self._members = members
 
     def _remember(self, request: RequestId, result: CommandResult) -> None:
         """Until the index passes the command's bound: from then on that refuses it."""
@@ -185,6 +200,10 @@ class Metadata(Records):
                 return self._set_voter(index, command)
             case PromoteSpare():
                 return self._promote_spare(index, command)
+            case AdmitNode():
+                return self._admit(index, command)
+            case RemoveNode():
+                return self._remove(command)
             case Rebalance():
                 return self._partitions.rebalance(command)
             case MoveReplicas():
@@ -217,6 +236,8 @@ class Metadata(Records):
     # -- nodes (I2, R15) --------------------------------------------------------------------------
 
     def _register(self, index: int, command: RegisterNode) -> CommandResult:
+        if not self._decides(("I3.removed", not self.is_removed(command.node))):
+            return STALE
         before = self.nodes.get(command.node)
         replaces = before.incarnation if before is not None else 0
         if not self._decides(("I2.stale-registration", command.replaces == replaces)):
@@ -254,9 +275,7 @@ class Metadata(Records):
         reports = {report.partition: report for report in command.tails}
         for partition in self.replicas_on(command.node):
             report = reports.get(partition.id)
-            self.put_partition(
-                self._partitions.registered(partition, command.node, report, reset, confirmed)
-            )
+            self.put_partition(self._partitions.registered(partition, command.node, report, reset, confirmed))
         return OK
 
     def _confirm(self, index: int, command: ConfirmNode) -> CommandResult:
@@ -269,6 +288,31 @@ class Metadata(Records):
         self.put_node(replaced(node, state=LIVE, since=index, confirmed=command.incarnation))
         for partition in self.replicas_on(command.node):
             self.put_partition(partition if partition.leader else self._partitions.elect(partition))
+        return OK
+
+    def _admit(self, index: int, command: AdmitNode) -> CommandResult:
+        if not self._decides(("I3.stale", command.version == self.admitted_at)):
+            return STALE
+        self.admit(Admission(command.node, command.address, index), tuple(command.founders))
+        self._count("I3.admit")
+        return OK
+
+    def _remove(self, command: RemoveNode) -> CommandResult:
+        """I3: what holds is judged here, since copies and votes may have come since an operator looked."""
+        node = self.nodes.get(command.node)
+        founders = self.founders or tuple(command.founders)
+        numbers = [founder for founder, _ in founders]
+        votes = command.node in (self._members.nodes if self._members is not None else numbers)
+        votes = votes or (self._members is not None and self._members.member(command.node) is not None)
+        idle = not votes and (node is None or not node.is_to_vote(numbers))
+        if not self._decides(
+            ("I3.stale", command.version == self.admitted_at),
+            ("I3.keeps", not self.replicas_on(command.node)),
+            ("I3.votes", idle),
+        ):
+            return STALE
+        self.remove_node(command.node, founders)
+        self._count("I3.remove")
         return OK
 
     def _set_voter(self, index: int, command: SetVoter) -> CommandResult:

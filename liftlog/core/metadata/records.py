@@ -86,6 +86,20 @@ class NodeState(msgspec.Struct, frozen=True):
         return idle and self.state == LIVE and not self.forgot
 
 
+class Admission(msgspec.Struct, frozen=True):
+    """I3: what an operator has said of a node last: it is called at `address`, or it was removed."""
+
+    node: int
+    address: str
+    at: int
+    """Index of the command that has said so."""
+    removed: bool = False
+
+
+Founders = tuple[tuple[int, str], ...]
+"""I3: the voters of the configuration, and where they are called by it."""
+
+
 class LastKnown(msgspec.Struct, frozen=True):
     """R14: what a replica that may have lost its tail still had when it last reported."""
 
@@ -248,11 +262,13 @@ class Records:
     """All records, and up to which index of the Raft log commands have made them what they are."""
 
     __slots__ = (
+        "admissions",
         "applied",
         "by_id",
         "changed",
         "deleted_at",
         "epoch",
+        "founders",
         "level",
         "loads",
         "nodes",
@@ -266,6 +282,9 @@ class Records:
         self.epoch = FIRST_CLUSTER
         """M5: of the cluster."""
         self.nodes: dict[int, NodeState] = {}
+        self.admissions: dict[int, Admission] = {}
+        self.founders: Founders = ()
+        """I3: empty as long as no operator has admitted a node: all know them by their configuration."""
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
         self.partitions: dict[PartitionId, PartitionState] = {}
@@ -290,7 +309,7 @@ class Records:
             return ""
         return partition.refused.get(partition.leader, "")
 
-    def replicas_on(self, node: int) -> Iterable[PartitionState]:
+    def replicas_on(self, node: int) -> list[PartitionState]:
         """The partitions of which a node keeps a replica, as they are now."""
         return [partition for partition in self.partitions.values() if node in partition.replicas]
 
@@ -322,6 +341,8 @@ class Records:
         loads: Loads,
         level: int = 1,
         epoch: ClusterEpoch = FIRST_CLUSTER,
+        founders: Founders = (),
+        admissions: Iterable[Admission] = (),
         backward: bool = False,
     ) -> None:
         """M1p: what all commands up to `applied` have made, in place of what those so far have."""
@@ -332,6 +353,8 @@ class Records:
         altered = {stream.id for stream in streams.values() if configs.get(stream.id) != stream.config}
         moved = [number for number, node in nodes.items() if self.nodes.get(number) != node]
         self.applied, self.deleted_at, self.level, self.epoch = applied, deleted_at, level, epoch
+        self.founders = founders
+        self.admissions = {admission.node: admission for admission in admissions}
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
         self.unsettled = {}
@@ -355,6 +378,31 @@ class Records:
         """U2: it never goes down."""
         invariant(level > self.level, f"feature level {self.level}, then {level}")
         self.level = level
+
+    @property
+    def admitted_at(self) -> int:
+        """Index of the last command that has said which nodes there are (I3)."""
+        return max((admission.at for admission in self.admissions.values()), default=0)
+
+    def is_removed(self, node: int) -> bool:
+        """I3: whether the group has removed a node, and nobody has admitted it since."""
+        admission = self.admissions.get(node)
+        return admission is not None and admission.removed
+
+    def admit(self, admission: Admission, founders: Founders) -> None:
+        """I3: a node is of the cluster. Who has founded it is said once."""
+        invariant(admission.at == self.applied and not admission.removed, "a node is not admitted now")
+        self.founders = self.founders or founders
+        self.admissions[admission.node] = admission
+
+    def remove_node(self, node: int, founders: Founders) -> None:
+        """I3: a node that keeps nothing is of the cluster no more; no record names it any longer."""
+        self.founders = self.founders or founders
+        invariant(not self.replicas_on(node), f"node {node} is removed with its copies")
+        for partition in self.to_be_dropped_by(node):
+            self.put_partition(partition.without_dropping(node))
+        self.nodes.pop(node, None)
+        self.admissions[node] = Admission(node, "", self.applied, removed=True)
 
     def put_node(self, node: NodeState) -> None:
         before = self.nodes.get(node.node)

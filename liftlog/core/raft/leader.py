@@ -75,7 +75,7 @@ class LeaderTerm:
         self._followed = members
         voters = {voter.node: voter.disk for voter in members.voters}
         learners = {learner.node: learner.disk for learner in members.learners}
-        for node in sorted({*voters, *learners, *self._config.voters, *self._config.learners}):
+        for node in sorted({*voters, *learners, *state.nodes}):
             if node == state.node:
                 continue
             if node not in self.progress:
@@ -88,6 +88,14 @@ class LeaderTerm:
         self._voters = [progress for node, progress in self.progress.items() if node in counting]
         self._counted = state.is_voter or state.mutants.removed_leader_counts
         self._needed = state.quorum
+
+    def follow_nodes(self) -> None:
+        """I3: the cluster has other nodes now."""
+        members = self._state.members
+        for node in list(self.progress):
+            if node not in self._state.nodes and members.member(node) is None:
+                del self.progress[node]
+        self._follow_members()
 
     def _reached(self, own: T, others: Iterable[T]) -> T:
         """The most that a quorum has reached: as many others as are needed, and this node if it counts."""

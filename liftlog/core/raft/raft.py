@@ -375,6 +375,12 @@ class Raft(VoterMemory):
         leadership = self.leadership
         return leadership.change(kind, member) if leadership is not None else "this node does not lead"
 
+    def follow_nodes(self, nodes: list[int]) -> None:
+        """I3: these get the log, whether they are members or not."""
+        self.go_by_nodes(nodes)
+        if self.leadership is not None:
+            self.leadership.follow_nodes()
+
     def transfer(self, to: int) -> bool:
         """Hand leadership to voter `to` (M1k). False if this node does not lead or `to` cannot take over."""
         leadership = self.leadership

@@ -110,6 +110,8 @@ class RaftState:
         self.commit = snapshot.index if snapshot is not None else 0
         known = base.index <= self.commit <= self.raft_log.last_index
         invariant(known, f"a snapshot of {self.commit} and a log of {base} to {self.raft_log.last_index}")
+        self.nodes: list[int] = sorted({*config.voters, *config.learners})
+        """Who gets the log (M1m, I3)."""
         self.membership = Configurations(members or founders(config.voters, ()), entries)
         self.members = self.membership.now
         """What this node goes by (M2b)."""
@@ -207,6 +209,10 @@ class RaftState:
         """I2: the birth has told which disks are the first voters."""
         self.membership.founded(first)
         self._go_by_members()
+
+    def go_by_nodes(self, nodes: list[int]) -> None:
+        """I3: these are the nodes of the cluster."""
+        self.nodes = nodes
 
     def saved(self) -> None:
         """Term and vote have been handed to storage."""

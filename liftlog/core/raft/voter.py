@@ -7,7 +7,7 @@ as they are now are durable.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from liftlog.core.guards import Guards
 from liftlog.core.hints import Hints
@@ -63,7 +63,7 @@ class VoterMemory(RaftState):
         )
         self._new_ticket = new_ticket
         self._state_ticket = NO_TICKET
-        self._is_founder = config.node in config.voters
+        self._is_founder = config.node in config.voters and not config.joins
         """Whether this node takes part in the cluster's birth (I2)."""
         self._birth = Birth(config.node, identity.votes_as, config.voters, hard_state)
         if self.raft_log.last_index or identity.vote_id:
@@ -116,6 +116,11 @@ class VoterMemory(RaftState):
             if not self.membership.first_is_known:
                 self.founded(founders(self.config.voters, self._birth.certificate))
             self.be_born()
+
+    def told_founders(self, nodes: Sequence[int]) -> None:
+        """I3: who the first voters were, for a node that joins. Their disks are not known here."""
+        if not self.membership.first_is_known:
+            self.founded(founders(nodes, ()))
 
     def _come_late(self) -> None:
         """There is a cluster: this disk is not one of its first if it has not signed yet."""

@@ -8,7 +8,7 @@ caller decides what arrives, what is durable, and what a power loss leaves.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.records import CommandResult
@@ -165,6 +165,9 @@ class ManualNode:
 
     def send(self, to: int, message: PeerMessage) -> None:
         self._spoken(self.number, to, message)
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: StorageJob) -> None:
         """Checkpoints of the HW are left out: a start then finds the oldest that there can be."""

@@ -6,7 +6,7 @@ it wants to store waits in `jobs` until somebody stores it. The order is the int
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from liftlog.core.guards import Guards
@@ -172,6 +172,9 @@ class RaftProcess:
 
     def send(self, to: int, message: PeerMessage) -> None:
         self._sent(self._node, to, message)
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: StorageJob) -> None:
         self.jobs.append(job)

@@ -6,6 +6,8 @@ microseconds of simulated time unless the name says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from liftlog.messages import CompactLog, StorageJob
@@ -107,6 +109,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often an operator moves copies of a partition (R20); 0 = never."""
     move_bytes_per_s: int = 0
     """R20: how much a node sends to copies that moves have begun; 0 = as it can."""
+    joiners: int = 0
+    """How many of the nodes, those with the highest numbers, have to be added before they are any (I3)."""
+    node_share: float = 0.0
+    """How much of what the operator asks for is that one of these be added, moved or removed."""
     voter_share: float = 0.0
     """How much of what the operator asks for is that a node shall vote, or not (M2)."""
     """Share of administrative requests that go to a node which believes to be controller."""
@@ -183,13 +189,25 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(job, policy=policy, max_bytes=most)
         return job
 
+    def peer_address(self, node: int) -> str:
+        """Where the others call a node."""
+        return f"10.0.0.{node}:8000"
+
     def node_config(self, node: int) -> NodeConfig:
         """Limits and times of one node."""
-        tick = self.tick_ms
+        tick, founders = self.tick_ms, self.nodes - self.joiners
+        voters, learners = range(1, (self.voters or founders) + 1), range(self.voters + 1, founders + 1)
+        named: Iterable[int] = range(1, founders + 1)
+        if node > founders:
+            # It knows one member.
+            voters = range(node % founders + 1, node % founders + 2)
+            named = (*voters, node)
         return NodeConfig(
             node=node,
-            voters=tuple(range(1, (self.voters or self.nodes) + 1)),
-            learners=tuple(range((self.voters or self.nodes) + 1, self.nodes + 1)),
+            voters=tuple(voters),
+            learners=tuple(learners) if self.voters and node <= founders else (),
+            peers=tuple((each, self.peer_address(each)) for each in named) if self.joiners else (),
+            joins=node > founders,
             spare_after_ms=self.spare_ticks * tick,
             address=f"10.0.0.{node}:7000",
             tick_ms=tick,

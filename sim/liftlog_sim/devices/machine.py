@@ -297,6 +297,8 @@ class Machine:
             hooks.rejected(self, error)
             return
         self.network = NetworkPort(around.network, self.number)
+        if knobs.joiners:
+            self.network.know(dict(config.peers))
         self.clients = ClientPort(hooks.reply, self._died_inside)
         self.bus = BusConnection(around.bus, self.kernel, self.number, self.clock, self.post)
         self.storage = SimStorageRunner(

@@ -13,7 +13,7 @@ What befalls a message is drawn by its name, or stated by a plan (`chance/chance
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -69,6 +69,7 @@ class SimNetwork:
         "_sent_to",
         "_slow",
         "delivered",
+        "doors",
         "dropped",
         "duplicated",
         "on_lie",
@@ -89,6 +90,8 @@ class SimNetwork:
         self._epoch_of: Callable[[int], ClusterEpoch] | None = None
         self.options = options
         """May be replaced at any time."""
+        self.doors: dict[int, frozenset[int]] = {}
+        """I3: whom a node lets in, of those that have said so."""
         self.tamper: Tamper | None = None
         """What a broken sender, or the wire, makes of a message: the frames that are carried in its place."""
         self.on_refused: Callable[[tuple[int, int], bytes, intake.InputRefused], None] | None = None
@@ -238,6 +241,9 @@ class SimNetwork:
         if self._blocked and link in self._blocked:
             self.dropped += 1
             return
+        if self.doors and link[0] not in self.doors.get(link[1], link):
+            self.dropped += 1
+            return
         self.delivered += 1
         try:
             event = Received(link[0], intake.peer_message(data))
@@ -268,6 +274,11 @@ class NetworkPort:
     def send(self, to: int, message: PeerMessage) -> None:
         if self._attached:
             self._network.send(self._node, to, message)
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        """Nobody else is let in any more; who is called elsewhere is found there."""
+        if self._attached:
+            self._network.doors[self._node] = frozenset(peers)
 
     def detach(self) -> None:
         self._attached = False

@@ -10,7 +10,7 @@ remembers stays bounded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -371,6 +371,9 @@ class Episode(StillWorld):
 
     def send(self, to: int, message: PeerMessage) -> None:
         self.sent.append((to, message))
+
+    def know(self, peers: Mapping[int, str]) -> None:
+        pass
 
     def submit(self, job: StorageJob) -> None:
         self._jobs.append(job)

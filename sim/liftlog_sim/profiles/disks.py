@@ -217,6 +217,32 @@ def failures(draws: Draws) -> Knobs:
     )
 
 
+def growing(draws: Draws) -> Knobs:
+    """Nodes that were not there are added, get copies and votes, and are removed again, while processes die,
+    disks are lost and the network falls apart (I3, M2).
+    """
+    joiners = draws.choice((1, 2))
+    return base_knobs(
+        draws,
+        nodes=3 + joiners,
+        joiners=joiners,
+        streams=draw_streams(draws, 3, 1),
+        network=NetworkOptions(
+            *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.05)), draws.choice((0.0, 0.1))),
+            *(draws.choice((0.0, 0.1)), draws.choice((200, 1000)) * MILLISECOND),
+        ),
+        faults=(("isolate", 3), ("link", 2), ("pause", 2), ("kill", 4), ("power", 2), ("stop", 2)),
+        tick_ms=draws.choice((50, 100)),
+        fault_interval_us=draws.choice((1, 2)) * SECOND,
+        fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,
+        publish_interval_us=SECOND,
+        hunt_controller=draws.choice((0.0, 0.0, 0.3)),
+        admin_interval_us=draws.choice((300, 1000)) * MILLISECOND,
+        node_share=draws.choice((0.3, 0.6)),
+        voter_share=draws.choice((0.0, 0.3)),
+    )
+
+
 def replacements(draws: Draws) -> Knobs:
     """Disk after disk is lost, each as soon as the last one's node votes again, while whoever has to see to
     that is struck: the group's members change all the time (M2).

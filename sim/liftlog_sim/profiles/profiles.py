@@ -523,6 +523,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "snapshots": _snapshots,
     "replacements": disks.replacements,
     "moves": _moves,
+    "growing": disks.growing,
     "rejoins": disks.rejoins,
     "total-loss": disks.total_loss,
     "failures": disks.failures,
@@ -536,7 +537,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
     *(("replacements", 0.05), ("moves", 0.05)),
-    ("total-loss", 0.02),
+    *(("total-loss", 0.02), ("growing", 0.03)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

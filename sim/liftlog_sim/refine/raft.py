@@ -89,10 +89,12 @@ class RaftRefining:
         self._disks[machine.number] = struck
         return struck != before
 
-    def created(self, number: int, config: NodeConfig, struck: bool) -> None:
+    def created(self, machine: Machine, config: NodeConfig, struck: bool) -> None:
         """A process has its node, which is not started yet."""
+        number, knobs = machine.number, machine.knobs
         if self.checker is None:
-            self.checker = RaftChecker(config.voters, config.learners)
+            later = tuple(range(knobs.nodes - knobs.joiners + 1, knobs.nodes + 1))
+            self.checker = RaftChecker(config.voters, (*config.learners, *later))
         if struck:
             self.checker.struck(number, "set back or damaged")
 

@@ -124,7 +124,7 @@ class Refining:
             # What the disk held counts for the process that starts now, not for the one before.
             self.check()
         assert machine.node is not None
-        self.raft.created(machine.number, machine.node.config, struck)
+        self.raft.created(machine, machine.node.config, struck)
         former = self._processes.get(machine.number)
         if former is not None:
             self._replica_steps += former.replica_steps

@@ -210,7 +210,10 @@ def _operate(world: World) -> None:
     lose nothing, since the atlas has left enough copies; `PartitionTruth.elected` sees to it.
     """
     newest = world.newest_metadata()
-    if newest is None or any(m.node is None or not m.node.incarnation for m in world.machines.values()):
+    if newest is None or any(
+        (m.node is None or not m.node.incarnation) and not is_outside(world, m.number)
+        for m in world.machines.values()
+    ):
         return
     for stream in newest.streams.values():
         for partition in stream.partitions:
@@ -261,15 +264,25 @@ def _without_vote(world: World) -> str:
     if leader.member not in leader.members.voters:
         return f"node {leader.node} leads the group, whose members are {leader.members.text}"
     newest = world.newest_metadata()
+    told = newest.founders if newest is not None else ()
+    founders = [node for node, _ in told] or leader.config.voters
     for raft in rafts:
         record = newest.nodes.get(raft.node) if newest is not None else None
         if record is None:
             continue
         votes = raft.may_vote and raft.member in leader.members.voters
-        if votes != record.is_to_vote(raft.config.voters):
+        if votes != record.is_to_vote(founders):
             wish = "is not to vote" if votes else "is to vote"
             return f"node {raft.node} {wish}, the group has {leader.members.text}"
     return ""
+
+
+def is_outside(world: World, number: int) -> bool:
+    """I3: whether a machine's node was never added, or was removed."""
+    newest = world.newest_metadata()
+    if newest is None or number <= world.knobs.nodes - world.knobs.joiners:
+        return False
+    return number not in newest.admissions or newest.is_removed(number)
 
 
 def unhealed(world: World) -> str:
@@ -277,6 +290,8 @@ def unhealed(world: World) -> str:
     applied = set()
     for machine in world.machines.values():
         node = machine.node
+        if is_outside(world, machine.number):
+            continue
         if node is None:
             return f"node {machine.number} does not run"
         if not node.incarnation:

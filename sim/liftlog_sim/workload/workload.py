@@ -15,6 +15,7 @@ from liftlog.core.metadata.subjects import partition_subject
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,
+    AddNodeRequest,
     ClientMessage,
     CreateStreamRequest,
     DeleteStreamRequest,
@@ -25,6 +26,7 @@ from liftlog.messages import (
     RaiseLevelRequest,
     RebalanceRequest,
     RefusePublishes,
+    RemoveNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -490,9 +492,15 @@ class Admin:
 
     def _draw(self, turn: Turn) -> ClientMessage:
         draw = turn.draws
-        share = self._cluster.knobs.voter_share
-        if draw.random() < (RAISE_SHARE):
+        knobs = self._cluster.knobs
+        if draw.random() < RAISE_SHARE:
             return RaiseLevelRequest()
+        if knobs.node_share and draw.random() < knobs.node_share:
+            node = knobs.nodes - draw.randrange(knobs.joiners)
+            if draw.random() < 0.2:
+                return RemoveNodeRequest(node)
+            return AddNodeRequest(node, knobs.peer_address(node))
+        share = knobs.voter_share
         if share and draw.random() < share:
             return SetVoterRequest(self._shared.any_node(draw), draw.random() < 0.6)
         choice = draw.randrange(8)

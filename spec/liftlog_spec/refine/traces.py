@@ -87,12 +87,15 @@ class TracedNodes(NamedTuple):
 
 def check_headers(headers: Iterable[TraceHeader], files: dict[int, Path]) -> TracedNodes:
     """The nodes, if the processes are of one cluster and none of its voters is missing. Raises SpecError."""
-    first: TraceHeader | None = None
+    headers = list(headers)
+    # Who was admitted later does not know the first voters (I3).
+    first = next((header for header in headers if header.voters), None)
     nodes: dict[int, None] = {}
     for header in headers:
-        first = first or header
         nodes[header.node] = None
-        if (header.cluster, header.voters) != (first.cluster, first.voters):
+        if first is None:
+            break
+        if (header.cluster, header.voters or first.voters) != (first.cluster, first.voters):
             raise SpecError(
                 f"{files.get(header.node, 'a trace')} is of cluster {header.cluster!r} with voters "
                 f"{list(header.voters)}, another of {first.cluster!r} with {list(first.voters)}; give the "

@@ -1,0 +1,132 @@
+"""Which nodes there are, as operators say it: added, called at another address, removed for good (I3).
+
+What is asked for is judged twice: here, where the answer can say what is left to do and how, and when the
+command is applied, since copies and votes may have come meanwhile. The number of a node that was removed is
+never used again: who lags behind, and reads of the removal late, must not take another node for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.core.barrier import Barrier
+from liftlog.core.context import Context
+from liftlog.core.metadata.commands import AdmitNode, Command, RemoveNode
+from liftlog.core.raft.raft import Raft
+from liftlog.core.roster import Roster
+from liftlog.core.waiting import Clients, Waiting
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_NOT_FOUND,
+    AddNodeRequest,
+    DoneReply,
+    ErrorReply,
+    RemoveNodeRequest,
+)
+from liftlog.types import ClientRef
+
+NODES_MAX = 64
+"""So many nodes a cluster may have."""
+
+
+class NodeChanges:
+    """See the module."""
+
+    __slots__ = ("_barrier", "_clients", "_ctx", "_propose", "_raft", "_roster")
+
+    def __init__(
+        self,
+        ctx: Context,
+        raft: Raft,
+        clients: Clients,
+        barrier: Barrier,
+        roster: Roster,
+        propose: Callable[[Waiting, Command], None],
+    ) -> None:
+        self._ctx = ctx
+        self._raft = raft
+        self._clients = clients
+        self._barrier = barrier
+        self._roster = roster
+        self._propose = propose
+
+    def add(self, client: ClientRef, request: AddNodeRequest) -> None:
+        node, address = request.node, request.address
+
+        def act(waiting: Waiting) -> None:
+            problem = self._cannot_add(node, address)
+            if problem:
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            elif node in self._nodes and self._roster.address(node) == address:
+                detail = f"node {node} is of the cluster already, at {address}"
+                self._clients.answer(waiting, DoneReply(detail))
+            else:
+                ctx = self._ctx
+                known = ctx.metadata.admitted_at, self._roster.founders
+                self._propose(waiting, AdmitNode(ctx.new_request(), node, address, *known))
+
+        self._barrier.after(client, act)
+
+    @property
+    def _nodes(self) -> list[int]:
+        return sorted(self._roster.other_nodes | {self._ctx.node})
+
+    def _cannot_add(self, node: int, address: str) -> str:
+        host, colon, port = address.rpartition(":")
+        if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+            return f"bad address {address!r}; use host:port as the other nodes reach node {node}"
+        if self._ctx.metadata.is_removed(node):
+            return f"node {node} was removed, and its number is not used again; choose another number"
+        if len(self._roster.founders) == 1 and not self._roster.other_nodes:
+            return (
+                "this cluster was begun with one node, which no other can call; nodes can be added where "
+                "[peers] names several"
+            )
+        if any(not where for _, where in self._roster.founders):
+            return "this node does not know where the voters call each other; list them in its [peers]"
+        for other in self._nodes:
+            if other != node and self._roster.address(other) == address:
+                return f"node {other} is called at {address}; each node has an address of its own"
+        if node not in self._nodes and len(self._nodes) >= NODES_MAX:
+            return f"the cluster has {NODES_MAX} nodes, which is all it can have; remove one first"
+        return ""
+
+    def remove(self, client: ClientRef, request: RemoveNodeRequest) -> None:
+        node = request.node
+
+        def act(waiting: Waiting) -> None:
+            ctx = self._ctx
+            if ctx.metadata.is_removed(node):
+                self._clients.answer(waiting, DoneReply(f"node {node} was removed already"))
+            elif node not in self._nodes:
+                listed = ", ".join(map(str, self._nodes))
+                text = f"there is no node {node}; the cluster's nodes are {listed}"
+                self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            elif problem := self._left(node):
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            else:
+                known = ctx.metadata.admitted_at, self._roster.founders
+                self._propose(waiting, RemoveNode(ctx.new_request(), node, *known))
+
+        self._barrier.after(client, act)
+
+    def _left(self, node: int) -> str:
+        """What a node still has that is to be removed, and the remedy; empty: nothing."""
+        ctx, members = self._ctx, self._raft.members
+        record = ctx.metadata.nodes.get(node)
+        kept = ctx.metadata.replicas_on(node)
+        if kept:
+            names = sorted({ctx.metadata.by_id[partition.id.stream].config.name for partition in kept})
+            listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            one = len(kept) == 1
+            copies = "a copy of a partition" if one else f"copies of {len(kept)} partitions"
+            return (
+                f"node {node} keeps {copies} ({listed}); move {'it' if one else 'them'} to other nodes first"
+            )
+        if (record is not None and record.is_to_vote(ctx.founders)) or members.member(node) is not None:
+            only = "; promote another one before that" if members.nodes == (node,) else ""
+            return (
+                f"node {node} has a vote: take it with 'liftlog cluster demote {node}'{only}, and ask again "
+                "when 'liftlog cluster status' shows none"
+            )
+        return ""

@@ -1,0 +1,115 @@
+"""Which nodes there are, and where the others call them (I3).
+
+At first those of the configuration. From the first word of an operator on (`AdmitNode`, `RemoveNode`) the
+metadata say it: the founders, whom that command has named, and who was admitted, without who was removed.
+
+The metadata come from whoever leads, and a node lets in, and answers, those whom it knows. One that joins
+knows some members only, by its configuration; one that was away, or has just started, may not know who was
+admitted meanwhile and leads now. So a node that hears no leader asks those whom it knows, and believes what
+is newer than what it has. Who is not admitted is not answered: to the others it is a stranger.
+"""
+
+from __future__ import annotations
+
+from liftlog.core.context import Context
+from liftlog.core.raft.raft import Raft
+from liftlog.messages import JoinQuery, JoinReply, KnowPeers, Send
+
+ASK_AFTER = 3
+"""A node of the cluster asks after so many election timeouts without a leader."""
+ASK_EVERY = 5
+"""Ticks."""
+
+
+class Roster:
+    """See the module."""
+
+    __slots__ = ("_admitted_at", "_ctx", "_known", "_raft", "_silent_ticks", "_told_at", "other_nodes")
+
+    def __init__(self, ctx: Context, raft: Raft) -> None:
+        self._ctx = ctx
+        self._raft = raft
+        self._known = dict(ctx.config.peers)
+        """Where nodes are called."""
+        self._admitted_at = 0
+        """Index of the last word of an operator that was applied here."""
+        self._told_at = 0
+        """The same, of what others have told."""
+        self._silent_ticks = 0
+        self.other_nodes = frozenset((*ctx.config.voters, *ctx.config.learners)) - {ctx.node}
+        """The other nodes of the cluster."""
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are, this one included."""
+        return len(self.other_nodes) + 1
+
+    @property
+    def founders(self) -> list[tuple[int, str]]:
+        """The voters of the configuration, and where they are called by it."""
+        told = self._ctx.metadata.founders
+        return list(told) or [(node, self._known.get(node, "")) for node in sorted(self._ctx.config.voters)]
+
+    def address(self, node: int) -> str:
+        """Where a node is called, as far as this one knows; empty: nowhere."""
+        return self._known.get(node, "")
+
+    def follow(self) -> None:
+        """Commands were applied, or a snapshot was installed."""
+        ctx, metadata = self._ctx, self._ctx.metadata
+        if metadata.admitted_at == self._admitted_at:
+            return
+        self._admitted_at = metadata.admitted_at
+        if ctx.config.joins:
+            self._raft.told_founders([node for node, _ in metadata.founders])
+        if metadata.admitted_at < self._told_at:
+            # Others have told more than what was applied here so far.
+            return
+        known = {**self._known, **dict(metadata.founders)}
+        nodes = {*ctx.config.learners, *(node for node, _ in metadata.founders)}
+        for admission in metadata.admissions.values():
+            if admission.removed:
+                nodes.discard(admission.node)
+            else:
+                known[admission.node] = admission.address
+                nodes.add(admission.node)
+        self._go_by(nodes, {node: known[node] for node in sorted(nodes) if node in known})
+
+    def _go_by(self, nodes: set[int], known: dict[int, str]) -> None:
+        self.other_nodes = frozenset(nodes) - {self._ctx.node}
+        self._known = known
+        self._raft.follow_nodes(sorted(nodes))
+        self._ctx.effects.append(
+            KnowPeers({node: at for node, at in known.items() if node != self._ctx.node})
+        )
+
+    # -- a node that hears no leader ----------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Without a leader, ask those who are known: at once if this node has to join, else after a while."""
+        ctx, raft = self._ctx, self._raft
+        self._silent_ticks = 0 if raft.leader else self._silent_ticks + 1
+        patience = 0 if ctx.config.joins else ASK_AFTER * raft.election_max_ticks
+        if self._silent_ticks > patience and self._silent_ticks % ASK_EVERY == 1:
+            for node in sorted(self.other_nodes):
+                ctx.effects.append(Send(node, JoinQuery()))
+
+    def on_query(self, sender: int, query: JoinQuery) -> None:
+        """A node of the cluster, as this one knows: who else there is."""
+        at = max(self._admitted_at, self._told_at)
+        if at:
+            told = [(node, address) for node, address in sorted(self._known.items()) if node != sender]
+            self._ctx.effects.append(Send(sender, JoinReply(told, at)))
+
+    def on_reply(self, sender: int, reply: JoinReply) -> None:
+        """Believed while no leader is heard, if it is newer than what this node knows: the metadata, which
+        say it for good, come from whoever leads, and it may be one that this node does not know yet.
+        """
+        ctx = self._ctx
+        if self._raft.leader or reply.at <= max(self._admitted_at, self._told_at):
+            return
+        ctx.mark("I3.told")
+        self._told_at = reply.at
+        told = dict(reply.peers)
+        mine = {ctx.node: self._known[ctx.node]} if ctx.node in self._known else {}
+        self._go_by({*told, sender, *ctx.config.learners}, {sender: self.address(sender), **told, **mine})
