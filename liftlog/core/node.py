@@ -30,10 +30,9 @@ from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.raft.raft import Raft
 from liftlog.core.raising import Raising
 from liftlog.core.replacing import Replacing
-from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.replica import Replica
-from liftlog.core.replica.serving import range_refusal, refusal
 from liftlog.core.replica.state import OPENING
+from liftlog.core.replica_events import ReplicaEvents
 from liftlog.core.requests import Requests
 from liftlog.core.roster import Roster
 from liftlog.core.session import Session
@@ -41,7 +40,6 @@ from liftlog.core.slices import Slices
 from liftlog.core.snapshots import Snapshots, read_snapshot
 from liftlog.core.standing import Standing
 from liftlog.messages import (
-    FETCH_UNKNOWN,
     TIMER_ELECTION,
     TIMER_REST,
     TIMER_TICK,
@@ -172,7 +170,13 @@ class Node:
             self.raising.adopted()
         self.roster = Roster(self.ctx, self.raft)
         self.requests = Requests(
-            self.ctx, self.raft, self.replicas, self.proposals, self.standing, self.raising, self.roster
+            self.ctx,
+            self.raft,
+            self.replicas,
+            self.proposals,
+            standing=self.standing,
+            raising=self.raising,
+            roster=self.roster,
         )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self.replacing = Replacing(self.ctx, self.raft)
@@ -182,13 +186,14 @@ class Node:
         self.slices = Slices()
         self._applied = applied
         self._installed = installed
-        self._handlers = self._table()
+        events = ReplicaEvents(self.ctx, self.replicas, self._after_raft)
+        self._handlers = self._table(events)
         self._from_peers: dict[type, Callable[[int, Any], None]] = {
-            Fetch: self._on_fetch,
-            FetchProgress: self._on_progress,
-            FetchReply: self._on_fetch_reply,
-            RangeFetch: self._on_range_fetch,
-            RangeReply: self._on_range_reply,
+            Fetch: events.on_fetch,
+            FetchProgress: events.on_progress,
+            FetchReply: events.on_fetch_reply,
+            RangeFetch: events.on_range_fetch,
+            RangeReply: events.on_range_reply,
             Forward: self._on_forward,
             Heartbeat: self._on_heartbeat,
             HeartbeatReply: self.session.on_reply,
@@ -198,7 +203,7 @@ class Node:
         }
         """All others are Raft's."""
 
-    def _table(self) -> dict[type, Callable[[Any], None]]:
+    def _table(self, events: ReplicaEvents) -> dict[type, Callable[[Any], None]]:
         """Who takes in which event."""
         return {
             Received: self._on_received,
@@ -207,21 +212,21 @@ class Node:
             StorageFailed: self._on_storage_failed,
             MetadataStalled: self._on_metadata_stalled,
             SnapshotRefused: self._on_snapshot_refused,
-            LogOpened: self._on_log_opened,
-            LogRead: self._on_log_read,
-            TimeFound: self._on_time_found,
-            LogStartMoved: self._on_upkeep,
-            Compacted: self._on_upkeep,
-            Scrubbed: self._on_upkeep,
-            LogRepaired: self._on_upkeep,
+            LogOpened: events.on_log_opened,
+            LogRead: events.on_log_read,
+            TimeFound: events.on_time_found,
+            LogStartMoved: events.on_upkeep,
+            Compacted: events.on_upkeep,
+            Scrubbed: events.on_upkeep,
+            LogRepaired: events.on_upkeep,
             PeerLost: self._on_peer_lost,
             PeerBack: self._on_peer_back,
-            BusUp: self._on_bus_up,
-            BusDown: self._on_bus_down,
-            Subscribed: self._on_subscribed,
-            SubscriptionRefused: self._on_subscription_refused,
-            Drained: self._on_drained,
-            Published: self._on_published,
+            BusUp: events.on_bus_up,
+            BusDown: events.on_bus_down,
+            Subscribed: events.on_subscribed,
+            SubscriptionRefused: events.on_subscription_refused,
+            Drained: events.on_drained,
+            Published: events.on_published,
             ClientRequest: self._on_client_request,
             ClientGone: self._on_client_gone,
             StopRequested: self._on_stop,
@@ -306,36 +311,6 @@ class Node:
             self.raft.on_message(sender, message)
             self._after_raft()
 
-    def _on_fetch(self, sender: int, message: Fetch) -> None:
-        replica = self._ready_replica(message.partition)
-        if replica is not None:
-            replica.on_fetch(sender, message)
-        else:
-            # Not heard of, or not open yet: the follower asks again at its next tick.
-            self.ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
-
-    def _on_progress(self, sender: int, message: FetchProgress) -> None:
-        replica = self._ready_replica(message.partition)
-        if replica is not None:
-            replica.on_progress(sender, message)
-
-    def _on_fetch_reply(self, sender: int, message: FetchReply) -> None:
-        replica = self._ready_replica(message.partition)
-        if replica is not None:
-            replica.on_reply(sender, message)
-
-    def _on_range_fetch(self, sender: int, message: RangeFetch) -> None:
-        replica = self._ready_replica(message.partition)
-        if replica is not None:
-            replica.on_range_fetch(sender, message)
-        else:
-            self.ctx.effects.append(range_refusal(sender, message, FETCH_UNKNOWN))
-
-    def _on_range_reply(self, sender: int, message: RangeReply) -> None:
-        replica = self._ready_replica(message.partition)
-        if replica is not None:
-            replica.on_range_reply(sender, message)
-
     def _on_forward(self, sender: int, message: Forward) -> None:
         self.proposals.on_forward(message.command)
         self._after_raft()
@@ -377,10 +352,6 @@ class Node:
         if reason:
             ctx.refuse("V3", sender, message, reason)
         return bool(reason)
-
-    def _ready_replica(self, partition: PartitionId) -> Replica | None:
-        replica = self.replicas.get(partition)
-        return replica if replica is not None and replica.state != OPENING else None
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -639,69 +610,6 @@ class Node:
             self.ctx.effects.append(RetryMetadata())
             if self.raft.is_leader:
                 self.raft.step_down()
-
-    def _on_log_opened(self, event: LogOpened) -> None:
-        replica = self.replicas.get(event.summary.log)
-        if replica is not None:
-            replica.opened(event.summary)
-
-    def _on_log_read(self, event: LogRead) -> None:
-        self.ctx.reads.done(event.request)
-        replica = self.replicas.get(event.log)
-        if replica is not None:
-            replica.on_read(event)
-
-    def _on_time_found(self, event: TimeFound) -> None:
-        self.ctx.reads.done(event.request)
-        replica = self.replicas.get(event.log)
-        if replica is not None:
-            replica.on_time(event)
-
-    def _on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
-        replica = self.replicas.get(event.log)
-        if replica is not None:
-            replica.on_upkeep(event)
-
-    # -- NATS -------------------------------------------------------------------------------------
-
-    def _leader_of(self, partition: PartitionId, epoch: int) -> Leader | None:
-        replica = self.replicas.get(partition)
-        return replica.leader_of(epoch) if replica is not None else None
-
-    def _on_bus_up(self, event: BusUp) -> None:
-        self.ctx.see_bus(True)
-        for replica in self.replicas.values():
-            if replica.roles is not None:
-                replica.roles.leader.bus_lost()
-                replica.roles.leader.subscribe()
-
-    def _on_bus_down(self, event: BusDown) -> None:
-        self.ctx.see_bus(False)
-        for replica in self.replicas.values():
-            if replica.roles is not None:
-                replica.roles.leader.bus_lost()
-
-    def _on_subscribed(self, event: Subscribed) -> None:
-        leader = self._leader_of(event.partition, event.epoch)
-        if leader is not None:
-            leader.on_subscribed()
-            self._after_raft()
-
-    def _on_drained(self, event: Drained) -> None:
-        leader = self._leader_of(event.partition, event.epoch)
-        if leader is not None:
-            leader.drained()
-
-    def _on_subscription_refused(self, event: SubscriptionRefused) -> None:
-        leader = self._leader_of(event.partition, event.epoch)
-        if leader is not None:
-            leader.on_refused(event.reason)
-            self._after_raft()
-
-    def _on_published(self, event: Published) -> None:
-        replica = self.replicas.get(event.partition)
-        if replica is not None:
-            replica.publish(event)
 
     # -- clients ----------------------------------------------------------------------------------
 

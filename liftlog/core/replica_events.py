@@ -1,0 +1,152 @@
+"""Events that are for replicas: messages of replication, what storage has done for a log, what NATS says.
+
+A node hands them here; what they mean is the replica's to know. For one that is not there, or not open yet, an
+answer says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from liftlog.core.context import Context
+from liftlog.core.replica.leader import Leader
+from liftlog.core.replica.replica import Replica
+from liftlog.core.replica.serving import range_refusal, refusal
+from liftlog.core.replica.state import OPENING
+from liftlog.messages import (
+    FETCH_UNKNOWN,
+    BusDown,
+    BusUp,
+    Compacted,
+    Drained,
+    Fetch,
+    FetchProgress,
+    FetchReply,
+    LogOpened,
+    LogRead,
+    LogRepaired,
+    LogStartMoved,
+    Published,
+    RangeFetch,
+    RangeReply,
+    Scrubbed,
+    Subscribed,
+    SubscriptionRefused,
+    TimeFound,
+)
+from liftlog.types import PartitionId
+
+
+class ReplicaEvents:
+    """Of one node. `after`: what follows when a leader may have said something to the metadata group."""
+
+    __slots__ = ("_after", "_ctx", "_replicas")
+
+    def __init__(
+        self, ctx: Context, replicas: Mapping[PartitionId, Replica], after: Callable[[], None]
+    ) -> None:
+        self._ctx = ctx
+        self._replicas = replicas
+        self._after = after
+
+
+    # -- peers ------------------------------------------------------------------------------------
+
+    def on_fetch(self, sender: int, message: Fetch) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_fetch(sender, message)
+        else:
+            # Not heard of, or not open yet: the follower asks again at its next tick.
+            self._ctx.effects.append(refusal(sender, message, FETCH_UNKNOWN))
+
+    def on_progress(self, sender: int, message: FetchProgress) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_progress(sender, message)
+
+    def on_fetch_reply(self, sender: int, message: FetchReply) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_reply(sender, message)
+
+    def on_range_fetch(self, sender: int, message: RangeFetch) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_range_fetch(sender, message)
+        else:
+            self._ctx.effects.append(range_refusal(sender, message, FETCH_UNKNOWN))
+
+    def on_range_reply(self, sender: int, message: RangeReply) -> None:
+        replica = self._ready_replica(message.partition)
+        if replica is not None:
+            replica.on_range_reply(sender, message)
+
+    def _ready_replica(self, partition: PartitionId) -> Replica | None:
+        replica = self._replicas.get(partition)
+        return replica if replica is not None and replica.state != OPENING else None
+
+    # -- storage ----------------------------------------------------------------------------------
+
+    def on_log_opened(self, event: LogOpened) -> None:
+        replica = self._replicas.get(event.summary.log)
+        if replica is not None:
+            replica.opened(event.summary)
+
+    def on_log_read(self, event: LogRead) -> None:
+        self._ctx.reads.done(event.request)
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            replica.on_read(event)
+
+    def on_time_found(self, event: TimeFound) -> None:
+        self._ctx.reads.done(event.request)
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            replica.on_time(event)
+
+    def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            replica.on_upkeep(event)
+
+    # -- NATS -------------------------------------------------------------------------------------
+
+    def _leader_of(self, partition: PartitionId, epoch: int) -> Leader | None:
+        replica = self._replicas.get(partition)
+        return replica.leader_of(epoch) if replica is not None else None
+
+    def on_bus_up(self, event: BusUp) -> None:
+        self._ctx.see_bus(True)
+        for replica in self._replicas.values():
+            if replica.roles is not None:
+                replica.roles.leader.bus_lost()
+                replica.roles.leader.subscribe()
+
+    def on_bus_down(self, event: BusDown) -> None:
+        self._ctx.see_bus(False)
+        for replica in self._replicas.values():
+            if replica.roles is not None:
+                replica.roles.leader.bus_lost()
+
+    def on_subscribed(self, event: Subscribed) -> None:
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.on_subscribed()
+            self._after()
+
+    def on_drained(self, event: Drained) -> None:
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.drained()
+
+    def on_subscription_refused(self, event: SubscriptionRefused) -> None:
+        leader = self._leader_of(event.partition, event.epoch)
+        if leader is not None:
+            leader.on_refused(event.reason)
+            self._after()
+
+    def on_published(self, event: Published) -> None:
+        replica = self._replicas.get(event.partition)
+        if replica is not None:
+            replica.publish(event)
