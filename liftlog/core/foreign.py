@@ -6,7 +6,7 @@ from liftlog.core.metadata import levels
 from liftlog.core.metadata.commands import CONTROLLERS, Command, author, decode_command
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import AppendRequest, Forward, PeerMessage, intake
-from liftlog.types import NO_NODE
+from liftlog.types import NO_NODE, Entry
 
 CARRY_COMMANDS = frozenset((Forward, AppendRequest))
 
@@ -21,6 +21,18 @@ def known_command(data: bytes, can: int) -> Command:
     if levels.since(command) > can:
         raise TooNew(f"not a command: an {type(command).__name__} is of a later feature level")
     return command
+
+
+def command_in(entry: Entry) -> Command | None:
+    """What an entry of the own log asks for; None if that is no command, or cannot be read: who applies it says
+    so.
+    """
+    if not entry.data or is_change(entry.data):
+        return None
+    try:
+        return decode_command(entry.data)
+    except intake.InputRefused:
+        return None
 
 
 def foreign_command(sender: int, message: PeerMessage, can: int) -> str:

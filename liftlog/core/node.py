@@ -269,7 +269,7 @@ class Node:
         """What this run begins with: timers, and whatever Raft has to say. `now_ms`: the monotonic clock."""
         self.ctx.see_clocks(now_ms)
         self.ctx.effects.append(SetTimer(TIMER_TICK, self.config.tick_ms, self.config.tick_ms))
-        self.roster.follow()
+        self.roster.recall(self.raft.raft_log.entries)
         self.raft.start(now_ms)
         self._apply_committed()
         return self._drain()

@@ -1,7 +1,7 @@
 """Events that are for replicas: messages of replication, what storage has done for a log, what NATS says.
 
-A node hands them here; what they mean is the replica's to know. For one that is not there, or not open yet, an
-answer says so.
+A node hands them here; what they mean is the replica's to know. For one that is not there, or not open yet,
+an answer says so.
 """
 
 from __future__ import annotations

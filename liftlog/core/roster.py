@@ -7,13 +7,22 @@ The metadata come from whoever leads, and a node lets in, and answers, those who
 knows some members only, by its configuration; one that was away, or has just started, may not know who was
 admitted meanwhile and leads now. So a node that hears no leader asks those whom it knows, and believes what
 is newer than what it has. Who is not admitted is not answered: to the others it is a stranger.
+
+A node that starts does not know yet what of its log is committed, and finding out takes a leader; to elect
+one may take nodes that only the log names. So it goes by admissions in its log, too, until it has applied
+them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from liftlog.core.context import Context
+from liftlog.core.foreign import command_in
+from liftlog.core.metadata.commands import AdmitNode
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import JoinQuery, JoinReply, KnowPeers, Send
+from liftlog.types import Entry
 
 ASK_AFTER = 3
 """A node of the cluster asks after so many election timeouts without a leader."""
@@ -24,7 +33,16 @@ ASK_EVERY = 5
 class Roster:
     """See the module."""
 
-    __slots__ = ("_admitted_at", "_ctx", "_known", "_raft", "_silent_ticks", "_told_at", "other_nodes")
+    __slots__ = (
+        "_admitted_at",
+        "_ctx",
+        "_known",
+        "_raft",
+        "_recalled",
+        "_silent_ticks",
+        "_told_at",
+        "other_nodes",
+    )
 
     def __init__(self, ctx: Context, raft: Raft) -> None:
         self._ctx = ctx
@@ -35,6 +53,8 @@ class Roster:
         """Index of the last word of an operator that was applied here."""
         self._told_at = 0
         """The same, of what others have told."""
+        self._recalled: list[tuple[int, AdmitNode]] = []
+        """Admissions that were in the log at the start, by index."""
         self._silent_ticks = 0
         self.other_nodes = frozenset((*ctx.config.voters, *ctx.config.learners)) - {ctx.node}
         """The other nodes of the cluster."""
@@ -54,25 +74,40 @@ class Roster:
         """Where a node is called, as far as this one knows; empty: nowhere."""
         return self._known.get(node, "")
 
+    def recall(self, entries: Iterable[Entry]) -> None:
+        """What a start has found in its snapshot and in its log, committed or not. To be told once."""
+        for entry in entries if not self._ctx.mutants.log_names_nobody else ():
+            command = command_in(entry)
+            if isinstance(command, AdmitNode):
+                self._recalled.append((entry.index, command))
+        if self._recalled or self._ctx.metadata.admitted_at:
+            self._follow()
+
     def follow(self) -> None:
         """Commands were applied, or a snapshot was installed."""
+        if self._ctx.metadata.admitted_at != self._admitted_at:
+            self._follow()
+
+    def _follow(self) -> None:
         ctx, metadata = self._ctx, self._ctx.metadata
-        if metadata.admitted_at == self._admitted_at:
-            return
         self._admitted_at = metadata.admitted_at
-        if ctx.config.joins:
+        if ctx.config.joins and metadata.founders:
             self._raft.told_founders([node for node, _ in metadata.founders])
         if metadata.admitted_at < self._told_at:
             # Others have told more than what was applied here so far.
             return
         known = {**self._known, **dict(metadata.founders)}
-        nodes = {*ctx.config.learners, *(node for node, _ in metadata.founders)}
+        nodes = {*ctx.config.learners, *(node for node, _ in self.founders)}
         for admission in metadata.admissions.values():
             if admission.removed:
                 nodes.discard(admission.node)
             else:
                 known[admission.node] = admission.address
                 nodes.add(admission.node)
+        for index, command in self._recalled:
+            if index > metadata.applied:
+                known = {**dict(command.founders), **known, command.node: command.address}
+                nodes |= {command.node, *(node for node, _ in command.founders)}
         self._go_by(nodes, {node: known[node] for node in sorted(nodes) if node in known})
 
     def _go_by(self, nodes: set[int], known: dict[int, str]) -> None:

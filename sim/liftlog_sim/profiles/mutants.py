@@ -232,6 +232,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "disks that came later found a second cluster, once every first disk is gone"),
     ("renewed_under_old_id", "M4", "replacements",
      "a disk that has lost its promises goes on voting under its old id"),
+    ("log_names_nobody", "I3", "growing",
+     "a node that starts knows no nodes but those of its configuration until it has applied more"),
     ("level_raised_too_early", "U2", "kills mixed power",
      "a node that has not said what it can counts as one that can all"),
     ("level_of_earlier_run", "U2", "kills mixed power",
