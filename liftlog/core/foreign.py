@@ -24,7 +24,7 @@ def known_command(data: bytes, can: int) -> Command:
 
 
 def command_in(entry: Entry) -> Command | None:
-    """What an entry of the own log asks for; None if that is no command, or cannot be read: who applies it says
+    """What an entry of the own log asks for; None if it is no command, or cannot be read: who applies it says
     so.
     """
     if not entry.data or is_change(entry.data):
