@@ -635,6 +635,7 @@ class Mutants(msgspec.Struct, frozen=True):
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4
     log_names_nobody: bool = False  # I3
+    drained_until_restart: bool = False  # R20
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2

@@ -39,6 +39,7 @@ from liftlog.messages import (
     ClusterStatusRequest,
     CreateStreamRequest,
     DeleteStreamRequest,
+    DrainNodeRequest,
     ElectLeaderRequest,
     ErrorReply,
     Event,
@@ -131,6 +132,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "CONTROLLER.VOTER": _plainly(SetVoterRequest),
     "CONTROLLER.LEVEL": _plainly(RaiseLevelRequest),
     "NODE.ADD": _plainly(AddNodeRequest),
+    "NODE.DRAIN": _plainly(DrainNodeRequest),
     "NODE.REMOVE": _plainly(RemoveNodeRequest),
 }
 

@@ -329,6 +329,13 @@ class Client:
         body = {"node": node, "address": address}
         return (await self._request("NODE.ADD", body, DoneReply, timeout_ms)).detail
 
+    async def drain_node(self, node: int, drains: bool, timeout_ms: int = 0) -> str:
+        """Have a node keep no copy that another one can have, or let it keep some again (R20). Returns when
+        that is decided. Raises RequestFailed.
+        """
+        body = {"node": node, "drains": drains}
+        return (await self._request("NODE.DRAIN", body, DoneReply, timeout_ms)).detail
+
     async def remove_node(self, node: int, timeout_ms: int = 0) -> str:
         """Remove a node from the cluster for good (I3). Raises RequestFailed, with code "invalid" and what is
         left to do, if it still keeps copies or has a vote.

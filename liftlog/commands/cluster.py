@@ -85,6 +85,11 @@ def _add_node_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParse
     add.add_argument("address", metavar="HOST:PORT", help="where the other nodes call it: its peer_listen")
     add_client_options(add)
     add.set_defaults(run=lambda args: run(_add_node(args)))
+    drain = actions.add_parser("drain", help="move what a node keeps and leads to other nodes")
+    drain.add_argument("node", metavar="NODE", type=positive_count)
+    drain.add_argument("--cancel", action="store_true", help="let it keep copies; what has left stays away")
+    add_client_options(drain)
+    drain.set_defaults(run=lambda args: run(_drain_node(args)))
     remove = actions.add_parser("remove", help="remove a node that keeps nothing and has no vote, for good")
     remove.add_argument("node", metavar="NODE", type=positive_count)
     add_client_options(remove)
@@ -280,6 +285,16 @@ async def _add_node(args: argparse.Namespace) -> int:
         detail = await client.add_node(args.node, args.address)
     done = f"node {args.node} is of the cluster, at {args.address}"
     _say(args, detail or f"{done}; if it is new, start it with [node] join = true")
+    return 0
+
+
+async def _drain_node(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        detail = await client.drain_node(args.node, not args.cancel)
+    done = f"node {args.node} is being drained: 'liftlog stream moves' tells how far that is"
+    if args.cancel:
+        done = f"node {args.node} may keep copies again"
+    _say(args, detail or done)
     return 0
 
 

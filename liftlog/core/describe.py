@@ -99,7 +99,12 @@ def cluster_status(
         applied=ctx.metadata.applied,
         nodes=nodes,
         replicas=copies,
-        counters={**ctx.marks, "level.cluster": ctx.metadata.level, "level.can": ctx.config.can_level},
+        counters={
+            **ctx.marks,
+            "level.cluster": ctx.metadata.level,
+            "level.can": ctx.config.can_level,
+            "drains": sum(node.drains for node in ctx.metadata.nodes.values() if node.node == ctx.node),
+        },
         contact=contact,
         snapshot=raft.snapshot.index if raft.snapshot is not None else 0,
         log_start=raft.raft_log.start,

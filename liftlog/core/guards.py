@@ -131,6 +131,7 @@ GUARDS: dict[str, str] = {
     "M2.removed-leader": "a leader that is no member any more goes on",
     "R19.stale": "an operator's alteration of a stream overrules a later one that he has not seen",
     "R20.stale-move": "an operator's word about who has copies overrules a later one that he has not seen",
+    "R20.stale-drain": "an operator's word about draining a node overrules a later one that he has not seen",
     "R20.in-sync": "copies are given up although one that is to be kept may lack committed records",
     "M3.repeat": "a command that was sent again takes effect again",
     "M3.late": "a command takes effect after its bound",
@@ -216,6 +217,7 @@ REMOVABLE: tuple[str, ...] = (
     "R19.stale",
     "R20.stale-move",
     "R20.in-sync",
+    "R20.stale-drain",
     "M5.other-epoch",
     "C3.purge-above-hw",
 )

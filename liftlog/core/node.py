@@ -15,6 +15,7 @@ from typing import Any
 
 from liftlog.core.context import Context
 from liftlog.core.controller import Controller
+from liftlog.core.draining import Draining
 from liftlog.core.dropping import Dropping
 from liftlog.core.foreign import CARRY_COMMANDS, TooNew, foreign_command, known_command
 from liftlog.core.guards import Guards
@@ -180,6 +181,7 @@ class Node:
         )
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self.replacing = Replacing(self.ctx, self.raft)
+        self.draining = Draining(self.ctx)
         self.dropping = Dropping(self.ctx)
         self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
@@ -381,6 +383,7 @@ class Node:
             self.controller.tick()
             self.replacing.tick()
             self.raising.tick()
+            self.draining.tick()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         self.slices.tick(self.replicas)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from liftlog.core.barrier import Barrier
 from liftlog.core.context import Context
-from liftlog.core.metadata.commands import AdmitNode, Command, RemoveNode
+from liftlog.core.metadata.commands import AdmitNode, Command, DrainNode, RemoveNode
 from liftlog.core.raft.raft import Raft
 from liftlog.core.roster import Roster
 from liftlog.core.waiting import Clients, Waiting
@@ -20,6 +20,7 @@ from liftlog.messages import (
     ERR_NOT_FOUND,
     AddNodeRequest,
     DoneReply,
+    DrainNodeRequest,
     ErrorReply,
     RemoveNodeRequest,
 )
@@ -91,6 +92,21 @@ class NodeChanges:
             return f"the cluster has {NODES_MAX} nodes, which is all it can have; remove one first"
         return ""
 
+    def drain(self, client: ClientRef, request: DrainNodeRequest) -> None:
+        def act(waiting: Waiting) -> None:
+            ctx, node = self._ctx, self._ctx.metadata.nodes.get(request.node)
+            if node is None:
+                text = f"there is no node {request.node}: none with that number has ever registered"
+                self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            elif node.drains == request.drains:
+                how = "being drained already" if node.drains else "not being drained"
+                self._clients.answer(waiting, DoneReply(f"node {node.node} is {how}"))
+            else:
+                new = ctx.new_request()
+                self._propose(waiting, DrainNode(new, node.node, request.drains, node.drains_at))
+
+        self._barrier.after(client, act)
+
     def remove(self, client: ClientRef, request: RemoveNodeRequest) -> None:
         node = request.node
 
@@ -118,10 +134,10 @@ class NodeChanges:
         if kept:
             names = sorted({ctx.metadata.by_id[partition.id.stream].config.name for partition in kept})
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            one = len(kept) == 1
-            copies = "a copy of a partition" if one else f"copies of {len(kept)} partitions"
+            copies = "a copy of a partition" if len(kept) == 1 else f"copies of {len(kept)} partitions"
             return (
-                f"node {node} keeps {copies} ({listed}); move {'it' if one else 'them'} to other nodes first"
+                f"node {node} keeps {copies} ({listed}): have it drained with 'liftlog cluster drain {node}', "
+                "and ask again when 'liftlog stream moves' says that nothing is being moved"
             )
         if (record is not None and record.is_to_vote(ctx.founders)) or members.member(node) is not None:
             only = "; promote another one before that" if members.nodes == (node,) else ""

@@ -36,6 +36,7 @@ from liftlog.messages import (
     CreateStreamRequest,
     DeleteStreamRequest,
     DoneReply,
+    DrainNodeRequest,
     ElectLeaderRequest,
     ErrorReply,
     MoveReplicasRequest,
@@ -136,6 +137,8 @@ class Requests:
                 self._clients.reply(client, self._raising.ask())
             case AddNodeRequest():
                 self._nodes.add(client, request)
+            case DrainNodeRequest():
+                self._nodes.drain(client, request)
             case RemoveNodeRequest():
                 self._nodes.remove(client, request)
             case TransferControllerRequest():

@@ -197,6 +197,13 @@ class RemoveNodeRequest(Struct):
     node: NodeId
 
 
+class DrainNodeRequest(Struct):
+    """R20: a node is to keep no copy that another one can have, or may keep some again."""
+
+    node: NodeId
+    drains: bool
+
+
 class SlowReplica(Struct):
     """R17: for this one the others had to wait. `removals`: how often it left the ISR for that."""
 
@@ -379,5 +386,6 @@ ClientMessage = (
     | RaiseLevelRequest
     | AddNodeRequest
     | RemoveNodeRequest
+    | DrainNodeRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

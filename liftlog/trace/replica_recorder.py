@@ -21,6 +21,7 @@ from liftlog.core.metadata.commands import (
     ConfirmNode,
     CreateStream,
     DeleteStream,
+    DrainNode,
     ElectLeader,
     ExpireNode,
     LeaveNode,
@@ -306,7 +307,7 @@ class Recorder:
 
     def _candidates(self, command: Command, metadata: Metadata, result: CommandResult) -> list[PartitionId]:
         """The partitions that a command may have touched."""
-        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode):
+        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode | DrainNode):
             return [p.id for p in metadata.partitions.values() if command.node in p.replicas]
         if isinstance(command, CreateStream):
             stream = metadata.by_id.get(result.stream)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.metadata import levels
-from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
+from liftlog.core.metadata.commands import CopyDropped, DrainNode, FinishMove, MoveReplicas
 from liftlog.core.metadata.image import ImageReader, ImageWriter
 from liftlog.core.metadata.records import CommandResult
-from liftlog.messages import DoneReply, ErrorReply, MoveReplicasRequest
+from liftlog.messages import DoneReply, DrainNodeRequest, ErrorReply, MoveReplicasRequest
 from liftlog.types import NO_MUTANTS, Members, Mutants
 from tests.core.metadata_harness import Cluster, Present
 from tests.core.node_harness import World
@@ -169,6 +169,24 @@ def test_r20_a_snapshot_holds_what_is_moved() -> None:
     assert behind.loads.replicas == metadata.loads.replicas
 
 
+def test_r20_a_drained_node_gives_its_offices_away_and_gets_no_others() -> None:
+    moved = Moved()
+    leader, cluster = moved.partition.leader, moved.cluster
+    drain = DrainNode(cluster.request(), leader, True, 0)
+    assert cluster.apply(drain).code == ""
+    assert moved.partition.leader not in (0, leader)
+    assert leader not in cluster.create("other").replicas
+    assert cluster.apply(DrainNode(cluster.request(), leader, False, 0)).code == "stale"
+    cluster.expire(leader)
+    cluster.register(leader)
+    assert cluster.metadata.nodes[leader].drains, "its process does not decide that"
+    for node in moved.partition.isr:
+        if node != leader:
+            cluster.expire(node)
+    cluster.confirm(leader)
+    assert cluster.create("where-else", replicas=5).replicas != ()
+
+
 # -- whole nodes -------------------------------------------------------------------------------------------
 
 
@@ -215,6 +233,22 @@ def test_r20_a_node_that_was_down_drops_its_copy_when_it_is_back() -> None:
     world.restart(gone)
     assert world.run_until(lambda: record().dropping == ())
     assert partition not in world.disks[gone].logs
+
+
+def test_r20_a_node_is_drained_while_its_controllers_change() -> None:
+    world = World(5)
+    partitions = [world.create(f"s{number}") for number in range(6)]
+    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
+    records = lambda: world.nodes[1].ctx.metadata.partitions  # noqa: E731
+    node = max(range(2, 6), key=lambda n: sum(n in records()[p].replicas for p in partitions))
+    assert world.answer(1, DrainNodeRequest(node, True)) == DoneReply("")
+    other = next(n for n in world.nodes if n not in (1, node))
+    world.kill(other)
+    assert "already" in world.answer(1, DrainNodeRequest(node, True)).detail
+    world.restart(other)
+    assert world.run_until(lambda: all(node not in records()[p].replicas for p in partitions), 60.0)
+    assert world.run_until(lambda: not world.nodes[1].ctx.metadata.unsettled, 60.0)
+    assert not world.nodes[node].replicas
 
 
 @pytest.mark.parametrize(

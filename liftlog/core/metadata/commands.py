@@ -300,6 +300,17 @@ class PromoteSpare(Struct):
     version: Number
 
 
+class DrainNode(Struct):
+    """R20: a node is to keep no copy that another one can have, or may keep some again. `version`: the index
+    of the last such command about it that its author had read.
+    """
+
+    request: RequestId
+    node: NodeId
+    drains: bool
+    version: Number
+
+
 class NodeLevel(NamedTuple):
     """What one run of a node can."""
 
@@ -369,6 +380,7 @@ Command = (
     | MoveReplicas
     | FinishMove
     | CopyDropped
+    | DrainNode
     | RaiseLevel
     | AdmitNode
     | RemoveNode

@@ -16,6 +16,7 @@ from liftlog.core.metadata.commands import (
     AdmitNode,
     Command,
     CopyDropped,
+    DrainNode,
     FinishMove,
     MoveReplicas,
     RaiseLevel,
@@ -30,6 +31,7 @@ SINCE: dict[type, int] = {
     MoveReplicas: 2,
     FinishMove: 2,
     CopyDropped: 2,
+    DrainNode: 2,
     AdmitNode: 2,
     RemoveNode: 2,
 }

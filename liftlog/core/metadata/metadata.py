@@ -26,6 +26,7 @@ from liftlog.core.metadata.commands import (
     CopyDropped,
     CreateStream,
     DeleteStream,
+    DrainNode,
     ElectLeader,
     ExpireNode,
     ExpireReports,
@@ -91,7 +92,7 @@ class Metadata(Records):
         self.counts = guards.marks
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
-        self._moves = MoveCommands(self, guards, self._partitions.lead_on)
+        self._moves = MoveCommands(self, guards, self._partitions)
         self._members: Members | None = None
         """M2: of the metadata group, by what was applied; None: those of its birth."""
         self.results: dict[RequestId, CommandResult] = {}
@@ -212,6 +213,8 @@ class Metadata(Records):
                 return self._moves.finish(command)
             case CopyDropped():
                 return self._moves.dropped(command)
+            case DrainNode():
+                return self._moves.drain(index, command)
             case RaiseLevel():
                 return self._raise_level(command)
 
@@ -266,6 +269,8 @@ class Metadata(Records):
                 vote_id=command.vote_id,
                 voter=before.voter if before is not None else CONFIGURED,
                 voter_at=before.voter_at if before is not None else 0,
+                drains=before is not None and before.drains and not self._mutants.drained_until_restart,
+                drains_at=before.drains_at if before is not None else 0,
             )
         )
         if reset:
@@ -384,7 +389,9 @@ class Metadata(Records):
         identities = tuple(PartitionId(index, number) for number in range(config.partitions))
         self.put_stream(StreamState(index, config, identities))
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
-        nodes = sorted(self.nodes)
+        nodes = sorted(node.node for node in self.nodes.values() if not node.drains)
+        if len(nodes) < config.replication_factor:
+            nodes = sorted(self.nodes)
         for identity in identities:
             replicas = choose_replicas(config.replication_factor, nodes, live, self.loads)
             # R12: the first ISR is the live ones of the chosen replicas; if none is live yet, all of them,

@@ -15,14 +15,13 @@ taken back, and it waits for the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from liftlog.core.guards import Guards
-from liftlog.core.metadata.commands import CopyDropped, FinishMove, MoveReplicas
+from liftlog.core.metadata.commands import CopyDropped, DrainNode, FinishMove, MoveReplicas
+from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.records import OK, STALE, CommandResult, PartitionState, Records, replaced
 from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
-
-Elect = Callable[[PartitionState], PartitionState]
 
 
 def assignment_problem(records: Records, partition: PartitionState, replicas: Sequence[int]) -> str:
@@ -51,13 +50,13 @@ def _listed(replicas: Sequence[int]) -> str:
 
 
 class MoveCommands:
-    """Holds no state of its own. `elect`: who leads next, in a new epoch (R16)."""
+    """Holds no state of its own. `partitions`: who knows who leads next (R16)."""
 
-    __slots__ = ("_decides", "_elect", "_mark", "_mutants", "_records")
+    __slots__ = ("_decides", "_mark", "_mutants", "_partitions", "_records")
 
-    def __init__(self, records: Records, guards: Guards, elect: Elect) -> None:
+    def __init__(self, records: Records, guards: Guards, partitions: PartitionCommands) -> None:
         self._records = records
-        self._elect = elect
+        self._partitions = partitions
         self._mutants = guards.mutants
         self._decides = guards.decides
         self._mark = guards.mark
@@ -96,9 +95,9 @@ class MoveCommands:
         settled = partition.settled()
         if gone and not self._mutants.moved_within_epoch:
             self._mark("R20.left")
-            settled = self._elect(settled)
+            settled = self._partitions.lead_on(settled)
         elif settled.leader not in settled.isr:
-            settled = self._elect(settled)
+            settled = self._partitions.lead_on(settled)
         records.put_partition(settled)
         return OK
 
@@ -111,4 +110,20 @@ class MoveCommands:
             return STALE
         self._mark("R20.dropped")
         records.put_partition(partition.without_dropping(command.node))
+        return OK
+
+    def drain(self, index: int, command: DrainNode) -> CommandResult:
+        """Offices go at once, where another one in sync can have them; the controller moves the copies."""
+        records, number = self._records, command.node
+        node = records.nodes.get(number)
+        if node is None:
+            return CommandResult(ERR_NOT_FOUND, f"there is no node {number}")
+        if not self._decides(("R20.stale-drain", node.drains_at == command.version)):
+            return STALE
+        records.put_node(replaced(node, drains=command.drains, drains_at=index))
+        self._mark("R20.drain" if command.drains else "R20.drain-ends")
+        for partition in records.replicas_on(number) if command.drains else ():
+            others = [other for other in partition.isr if other != number and records.is_live(other)]
+            if partition.leader == number and others:
+                records.put_partition(self._partitions.elect(partition, avoid=number))
         return OK

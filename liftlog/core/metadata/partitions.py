@@ -277,7 +277,8 @@ class PartitionCommands:
             if partition.led_since > command.as_of:
                 continue
             for node in partition.replicas:
-                if node in partition.isr and records.is_live(node) and node not in partition.slow:
+                able = node in partition.isr and records.is_live(node) and node not in partition.slow
+                if able and not records.nodes[node].drains:
                     if node != partition.leader:
                         records.put_partition(self._lead(partition, node))
                         moved += 1
@@ -291,6 +292,8 @@ class PartitionCommands:
         if len(candidates) < len(partition.isr):
             self._mark("R16.not-live")
         wanted = [node for node in candidates if node != avoid] or candidates
+        # R20: who is drained gets no office that another one can have.
+        wanted = [node for node in wanted if not self._records.nodes[node].drains] or wanted
         # N5: whom NATS refused comes last, since nothing would reach it.
         wanted = [node for node in wanted if node not in partition.refused] or wanted
         # R17: and before it whoever is known to be slow, for whom everybody would wait.

@@ -68,6 +68,10 @@ class NodeState(msgspec.Struct, frozen=True):
     """
     voter_at: int = 0
     """Index of the command that has said so."""
+    drains: bool = False
+    """R20: it is to keep no copy that another node can have."""
+    drains_at: int = 0
+    """Index of the command that has said so."""
 
     @property
     def votes_as(self) -> str:

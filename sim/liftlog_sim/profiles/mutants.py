@@ -186,6 +186,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a move is over before all that are to have a copy are in sync"),
     ("moved_within_epoch", "R20", "moves",
      "a move that is over ends no epoch: what a dropped copy had reported still counts"),
+    ("drained_until_restart", "R20", "moves",
+     "a node that is drained is so no more when its process has started anew"),
     ("moved_back_too_soon", "R20", "moves",
      "a node gets a copy again before it has said that its former one is gone"),
     ("slow_leader_stays", "R17", "sick",

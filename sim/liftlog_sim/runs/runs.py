@@ -305,7 +305,11 @@ def unhealed(world: World) -> str:
         return problem
     if not world.workload.targets and world.knobs.streams:
         return "the streams were never created"
+    drained = [node.node for node in newest.nodes.values() if node.drains]
     for partition, state in newest.partitions.items():
+        kept = [node for node in state.replicas if node in drained]
+        if kept and len(newest.nodes) - len(drained) >= len(state.replicas):
+            return f"{partition} has copies on {kept}, which are drained"
         if state.target or state.dropping:
             return f"{partition} is moved to {list(state.target)}, to be dropped by {list(state.dropping)}"
         if not state.leader or not state.ready:

@@ -25,6 +25,7 @@ from liftlog.core.metadata.commands import (
     Command,
     CreateStream,
     DeleteStream,
+    DrainNode,
     ElectLeader,
     MoveReplicas,
     PromoteSpare,
@@ -39,6 +40,7 @@ from liftlog.messages import (
     ClientMessage,
     CreateStreamRequest,
     DeleteStreamRequest,
+    DrainNodeRequest,
     ElectLeaderRequest,
     MoveReplicasRequest,
     RebalanceRequest,
@@ -93,6 +95,8 @@ class MetadataPicture(NamedTuple):
     """Of each stream: its revision and its configuration."""
     partitions: dict[PartitionId, PartitionShape]
     nodes: dict[int, tuple[int, str, str]]
+    drains: dict[int, tuple[int, bool]]
+    """Of each node: which command has said so last, and whether it is drained (R20)."""
 
 
 def picture_of(metadata: Metadata) -> MetadataPicture:
@@ -111,10 +115,20 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
             for partition in metadata.partitions.values()
         },
         {node.node: (node.incarnation, node.state, node.voter) for node in metadata.nodes.values()},
+        {node.node: (node.drains_at, node.drains) for node in metadata.nodes.values()},
     )
 
 
-OF_CLIENTS = (CreateStream, DeleteStream, AlterStream, ElectLeader, MoveReplicas, Rebalance, SetVoter)
+OF_CLIENTS = (
+    CreateStream,
+    DeleteStream,
+    AlterStream,
+    DrainNode,
+    ElectLeader,
+    MoveReplicas,
+    Rebalance,
+    SetVoter,
+)
 """Commands that somebody has to have asked for."""
 
 
@@ -126,7 +140,7 @@ class Authors:
         self._kernel = kernel
         self._authors: dict[tuple[object, ...], list[Author]] = {}
         self._index = 0
-        self._picture = MetadataPicture({}, {}, {}, {})
+        self._picture = MetadataPicture({}, {}, {}, {}, {})
         self._effects: dict[tuple[object, ...], int] = {}
         """Which command has changed something, and at which index."""
         self._born_us: dict[int, int] = {}
@@ -152,6 +166,8 @@ class Authors:
                 wanted = ("elect", request.name, request.partition, request.node)
             case MoveReplicasRequest():
                 wanted = ("move", request.id, request.partition, *request.replicas)
+            case DrainNodeRequest():
+                wanted = ("drain", request.node, request.drains)
             case RebalanceRequest():
                 wanted = ("rebalance",)
             case SetVoterRequest():
@@ -206,6 +222,7 @@ class Authors:
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
     ) -> None:
         self._only_as_altered(index, command, before, after)
+        self._only_as_drained(index, command, before, after)
         if isinstance(command, PromoteSpare):
             self._spared(index, command, before)
         if not isinstance(command, OF_CLIENTS):
@@ -217,7 +234,13 @@ class Authors:
             self._account(index, asked, since_us, f"alters stream {command.stream}")
             return
         if isinstance(command, MoveReplicas):
-            self._moved(index, command)
+            if not any(drains for _, drains in before.drains.values()):
+                # Else it may be the controller's, who drains a node.
+                self._moved(index, command)
+            return
+        if isinstance(command, DrainNode):
+            wish = ("drain", command.node, command.drains)
+            self._account(index, wish, 0, f"drains node {command.node}, or ends that")
             return
         if isinstance(command, SetVoter):
             self._account(index, ("vote", command.node, command.votes), 0, f"sets node {command.node}'s vote")
@@ -281,6 +304,17 @@ class Authors:
                     f"index {index} makes the configuration of stream {stream} {now[1]}, at {now[0]}; it was "
                     f"{config}, and {type(command).__name__} asks for {expected}, at {at}",
                 )
+
+    def _only_as_drained(
+        self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
+    ) -> None:
+        """R20: whether a node is drained is what the last command about that says, whatever becomes of it."""
+        for node, said in before.drains.items():
+            meant = isinstance(command, DrainNode) and command.node == node
+            if not meant and after.drains.get(node, said) != said:
+                how = "drained" if said[1] else "not drained"
+                text = f"index {index}, a {type(command).__name__}, changes that node {node} is {how}"
+                raise Violation("CommandAsMeant", text)
 
     def _account(
         self,

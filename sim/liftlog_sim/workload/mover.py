@@ -6,13 +6,15 @@ for is judged in `truth/authors.py`: the copies of a partition go where somebody
 
 from __future__ import annotations
 
-from liftlog.messages import DoneReply, MoveReplicasRequest
+from liftlog.messages import DoneReply, DrainNodeRequest, MoveReplicasRequest
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.targets import Target
 
 CANCEL_SHARE = 0.2
+DRAIN_SHARE = 0.12
+"""How often a node is to be drained, or not any more."""
 RIVAL_SHARE = 0.2
 """How often two operators move a partition at once, by two nodes."""
 
@@ -50,6 +52,9 @@ class Mover:
 
     def _ask(self, name: str, target: Target, draws: Draws) -> None:
         self._account.count("moves asked for")
+        if draws.part("drain").random() < DRAIN_SHARE:
+            self._drain(name, draws.part("drained"))
+            return
         replicas: list[int] = []
         if draws.random() >= CANCEL_SHARE:
             nodes = list(range(1, self._cluster.knobs.nodes + 1))
@@ -57,6 +62,12 @@ class Mover:
                 replicas.append(nodes.pop(draws.randrange(len(nodes))))
         stream, number = target.partition
         request = MoveReplicasRequest(target.stream, number, replicas, stream)
+        node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
+        self._shared.hub.request(name, node, request, self._answered, patience_us)
+
+    def _drain(self, name: str, draws: Draws) -> None:
+        self._account.count("drains asked for")
+        request = DrainNodeRequest(self._shared.any_node(draws), draws.random() < 0.5)
         node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
         self._shared.hub.request(name, node, request, self._answered, patience_us)
 
