@@ -273,7 +273,7 @@ class Client:
     ) -> str:
         """Have the copies of a partition on these nodes, the first of which is to lead it (R20); none: cancel
         the move that is under way. Returns when it is decided, in words if there was nothing to decide;
-        `stream_info` shows how far it is. Raises RequestFailed, with code "invalid" for nodes that cannot
+        `streams` shows how far it is. Raises RequestFailed, with code "invalid" for nodes that cannot
         have it.
         """
         body: dict[str, object] = {"name": name, "partition": partition, "replicas": list(replicas)}

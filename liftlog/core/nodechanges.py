@@ -136,8 +136,8 @@ class NodeChanges:
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             copies = "a copy of a partition" if len(kept) == 1 else f"copies of {len(kept)} partitions"
             return (
-                f"node {node} keeps {copies} ({listed}): drain it with 'liftlog cluster drain {node}', and ask "
-                "again when 'liftlog stream moves' says that nothing is being moved"
+                f"node {node} keeps {copies} ({listed}): drain it with 'liftlog cluster drain {node}', and "
+                "ask again when 'liftlog stream moves' says that nothing is being moved"
             )
         if (record is not None and record.is_to_vote(ctx.founders)) or members.member(node) is not None:
             only = "; promote another one before that" if members.nodes == (node,) else ""
