@@ -174,6 +174,14 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
     option("segment-records", int, "N", "greatest number of records in a segment; 0 = any")
     option("codec", str, "CODEC", "compress batches from now on: none, zstd or lz4")
+    alter.add_argument(
+        "--replicas",
+        dest="replication_factor",
+        type=positive_count,
+        default=UNSET,
+        metavar="N",
+        help="copies of each partition: more are made on the nodes that keep least, or some are given up",
+    )
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",

@@ -90,6 +90,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     segment_records: Number | UnsetType = UNSET
     codec: Word | UnsetType = UNSET
     read_only: bool | UnsetType = UNSET
+    replication_factor: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:

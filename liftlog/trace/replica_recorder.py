@@ -312,11 +312,14 @@ class Recorder:
         if isinstance(command, CreateStream):
             stream = metadata.by_id.get(result.stream)
             return list(stream.partitions) if stream is not None else []
+        if isinstance(command, AlterStream):
+            altered = metadata.by_id.get(command.stream)
+            return list(altered.partitions) if altered is not None else []
         if isinstance(command, DeleteStream):
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, AdmitNode | AlterStream | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
+        if isinstance(command, AdmitNode | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
             return []
         return [command.partition]
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from liftlog.core.metadata import levels
-from liftlog.core.metadata.commands import CopyDropped, DrainNode, FinishMove, MoveReplicas
+from liftlog.core.metadata.commands import (
+    AlterStream,
+    CopyDropped,
+    DrainNode,
+    FinishMove,
+    MoveReplicas,
+)
 from liftlog.core.metadata.image import ImageReader, ImageWriter
 from liftlog.core.metadata.records import CommandResult
-from liftlog.messages import DoneReply, DrainNodeRequest, ErrorReply, MoveReplicasRequest
+from liftlog.messages import DoneReply, DrainNodeRequest, ErrorReply, MoveReplicasRequest, StreamChanges
 from liftlog.types import NO_MUTANTS, Members, Mutants
 from tests.core.metadata_harness import Cluster, Present
 from tests.core.node_harness import World
@@ -185,6 +191,28 @@ def test_r20_a_drained_node_gives_its_offices_away_and_gets_no_others() -> None:
             cluster.expire(node)
     cluster.confirm(leader)
     assert cluster.create("where-else", replicas=5).replicas != ()
+
+
+def test_r20_another_number_of_replicas_is_a_move_of_each_partition() -> None:
+    """R19: begun by the command that alters the stream; who is out of sync goes first."""
+    moved = Moved()
+    cluster, config = moved.cluster, moved.cluster.metadata.streams["orders"].config
+    name, id = config.name, moved.partition.id.stream
+
+    def alter(factor: int) -> CommandResult:
+        read = cluster.metadata.by_id[id].revision
+        changes = StreamChanges(replication_factor=factor)
+        return cluster.apply(AlterStream(cluster.request(), id, name, read, changes))
+
+    assert alter(5).detail == "replication_factor 3 -> 5"
+    assert set(moved.partition.target) == {1, 2, 3, 4, 5}
+    moved.join(4)
+    assert alter(6).detail == "replication factor 6 needs as many nodes that can have a copy now"
+    assert "min_insync_replicas = 2 is not accepted" in alter(1).detail
+    assert alter(4).code == ""
+    assert 5 not in moved.partition.target, "it is not in sync"
+    assert moved.finish().code == ""
+    assert moved.partition.dropping == (5,)
 
 
 # -- whole nodes -------------------------------------------------------------------------------------------

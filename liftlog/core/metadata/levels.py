@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from liftlog.core.metadata.commands import (
     AdmitNode,
+    AlterStream,
     Command,
     CopyDropped,
     DrainNode,
@@ -41,8 +42,14 @@ PROTOCOL: dict[int, int] = {1: 2, 2: 3}
 IMAGE: dict[int, int] = {1: 2, 2: 3}
 
 
+ALTERABLE_SINCE: dict[str, int] = {"replication_factor": 2}
+"""By what an alteration names: the first level of which a node can read it; all else is of level 1."""
+
+
 def since(command: Command) -> int:
-    """From which level on a node knows this kind of command."""
+    """From which level on a node knows this command."""
+    if isinstance(command, AlterStream):
+        return max((ALTERABLE_SINCE.get(name, FIRST) for name in command.changes.named), default=FIRST)
     return SINCE.get(type(command), FIRST)
 
 

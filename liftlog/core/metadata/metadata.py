@@ -13,6 +13,8 @@ ends), M3 (idempotence).
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.core.guards import Guards
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
@@ -423,9 +425,16 @@ class Metadata(Records):
         if not self._decides(("R19.stale", seen)):
             return STALE
         problem = alteration_problem(stream.config, command.changes)
+        factor, resized = command.changes.replication_factor, []
+        if not problem and factor is not UNSET and factor != stream.config.replication_factor:
+            resized = [(self.partitions[one], self._moves.resized(one, factor)) for one in stream.partitions]
+            if any(len(replicas) < factor for _, replicas in resized):
+                problem = f"replication factor {factor} needs as many nodes that can have a copy now"
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
         config = altered(stream.config, command.changes)
         self.alter_stream(replaced(stream, config=config, revision=index))
+        for partition, replicas in resized:
+            self._moves.begin(index, partition, replicas)
         return CommandResult(detail=describe_alteration(stream.config, config), stream=stream.id)

@@ -20,8 +20,10 @@ from collections.abc import Sequence
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import CopyDropped, DrainNode, FinishMove, MoveReplicas
 from liftlog.core.metadata.partitions import PartitionCommands
+from liftlog.core.metadata.placement import choose_replicas
 from liftlog.core.metadata.records import OK, STALE, CommandResult, PartitionState, Records, replaced
 from liftlog.messages import ERR_INVALID, ERR_NOT_FOUND
+from liftlog.types import PartitionId
 
 
 def assignment_problem(records: Records, partition: PartitionState, replicas: Sequence[int]) -> str:
@@ -82,6 +84,22 @@ class MoveCommands:
             self._mark("R20.move-changed")
         self._mark("R20.move")
         self._records.put_partition(partition.assigned(replicas, index))
+
+    def resized(self, id: PartitionId, factor: int) -> list[int]:
+        """R19: who is to have a copy if so many are to be; fewer, if so many nodes cannot. Of those that have
+        one the in-sync ones stay before the others, in their order; others get one who keep least.
+        """
+        records, partition = self._records, self._records.partitions[id]
+        present = partition.target or partition.replicas
+        kept = sorted(present, key=lambda node: (node not in partition.isr, present.index(node)))[:factor]
+        able = [
+            node.node
+            for node in records.nodes.values()
+            if not node.drains and node.node not in (*present, *partition.dropping)
+        ]
+        live = [node for node in able if records.is_live(node)]
+        more = choose_replicas(factor - len(kept), able, live, records.loads) if factor > len(kept) else []
+        return [node for node in present if node in kept] + more
 
     def finish(self, command: FinishMove) -> CommandResult:
         records = self._records

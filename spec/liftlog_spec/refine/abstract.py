@@ -158,6 +158,11 @@ class Abstract:
             parts.append(f"{name} = {text}")
         return f"{action}({', '.join(parts)})"
 
+    def apply_next(self, r: int) -> None:
+        """R2: a replica applies the next of what the group has decided."""
+        coming = self.state[NEWS][self.state[APPLIED][r] + 1][0]
+        self.do("ApplyInEpoch" if coming[1] == self.view(r).epoch else "ApplyNewEpoch", r)
+
     # -- replicas that are moved (R20) ---------------------------------------------------------------------
 
     def widen(self, node: int, incarnation: int, live: bool) -> None:

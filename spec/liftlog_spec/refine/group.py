@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from liftlog.trace.replica_lines import Found, Group, GroupStep, Member
 from liftlog_spec.refine.abstract import (
+    APPLIED,
     CHANGE,
     ELIGIBLE,
     FORMER,
+    HERE,
     INDEX,
     KNOWN,
     LOG,
@@ -228,16 +230,29 @@ class GroupPart:
     def _begin_again(self, place: int, member: Member) -> None:
         """It has had one before, and dropped it, in this run or in an earlier one."""
         a = self.abstract
-        del self.left[place]
         if member.incarnation != a.incarnations[place][-1]:
             a.do("LoseDisk", place)
             a.incarnations[place].append(member.incarnation)
             a.do("RegisterAfterDamage", place)
         else:
+            if not a.state[TAIL][place]:
+                # It was dropped by a process that had not opened it.
+                self.drop(place)
             a.do("BeginCopy", place)
+        del self.left[place]
         lives = bool(a.now.live >> place & 1)
         if member.live != lives:
             a.do("Confirm" if member.live else "ExpireOutsider", place)
+
+    def drop(self, place: int) -> None:
+        """Who has left gives its copy up, once it knows."""
+        a, left = self.abstract, self.left.get(place)
+        if left is None:
+            raise Disagreement("Drop", f"node {a.members[place]} gives up a copy that it is to have")
+        if a.state[HERE][place]:
+            while a.state[APPLIED][place] < left:
+                a.apply_next(place)
+            a.do("Drop", place)
 
     def _finish(self, before: Group, after: Group) -> None:
         a = self.abstract

@@ -29,7 +29,6 @@ from liftlog_spec.refine.abstract import (
     MAIL_LEADER,
     MAIL_RUN,
     MAIL_TO,
-    NEWS,
     PENDING,
     PROGRESS,
     RECORDS,
@@ -115,22 +114,11 @@ class ReplicaPart:
         while a.state[APPLIED][r] < a.state[INDEX]:
             if a.raft_index[a.state[APPLIED][r] + 1] > after.view.applied:
                 return
-            self._apply_next()
-
-    def _apply_next(self) -> None:
-        a, r = self.abstract, self.place
-        coming = a.state[NEWS][a.state[APPLIED][r] + 1][0]
-        a.do("ApplyInEpoch" if coming[1] == a.view(r).epoch else "ApplyNewEpoch", r)
+            a.apply_next(r)
 
     def _dropped(self) -> None:
         """R20: it has seen that it is to have no copy any more."""
-        a, r, left = self.abstract, self.place, self.group.left.get(self.place)
-        if left is None:
-            raise Disagreement("Drop", f"node {a.members[r]} gives up a copy that it is to have")
-        while a.state[HERE][r] and a.state[APPLIED][r] < left:
-            self._apply_next()
-        if a.state[HERE][r]:
-            a.do("Drop", r)
+        self.group.drop(self.place)
         self.last = self.question = None
 
     # -- opening and failing -------------------------------------------------------------------------------
