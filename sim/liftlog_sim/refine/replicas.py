@@ -72,7 +72,7 @@ def required_actions() -> list[str]:
     """
     from liftlog_spec.models.isr_steps import IsrSteps
 
-    wanted = [action.name for action in IsrSteps().actions if action.name not in RARE_ACTIONS]
+    wanted = [action.name for action in IsrSteps(moves="right").actions if action.name not in RARE_ACTIONS]
     return wanted + required_raft_actions()
 
 
