@@ -9,7 +9,8 @@ import pytest
 
 from liftlog.core.guards import Guards
 from liftlog.core.lineage import Lineage
-from liftlog.core.metadata.commands import TailReport
+from liftlog.core.metadata import levels
+from liftlog.core.metadata.commands import AdmitNode, TailReport
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import EXPIRED, LastKnown
@@ -213,6 +214,28 @@ def test_M5_without_a_copy_that_the_metadata_count_on_only_an_operator_elects() 
     cluster.register(3, [TailReport(partition, "intact", 1, 40)])
     cluster.confirm(3)
     assert after.partitions[partition].leader == 0
+
+
+def test_M5_R20_who_counts_and_has_no_log_may_have_given_it_up_in_what_is_lost() -> None:
+    """A move whose end nobody knows any more: the copy's new place is destroyed."""
+    cluster, partition = led([1, 2, 3])
+    plan = plan_of(cluster.metadata, partition, {1: (7, 50)})
+    disk = msgspec.structs.replace(plan.survivors.disks[0], copies=())
+    plan = planned(surveyed([disk]), plan.destroyed)
+    after, _ = anew(cluster.metadata, plan)
+    assert after.partitions[partition].last_known[1].lost, "an empty copy would be elected by itself"
+
+
+def test_M5_what_the_group_has_decided_of_nodes_and_versions_goes_on() -> None:
+    """I3, U2."""
+    cluster, partition = led([1, 2, 3])
+    metadata = cluster.metadata
+    metadata.raise_level(levels.NEWEST)
+    founders = ((1, "a:1"), (2, "b:1"), (3, "c:1"))
+    assert not cluster.apply(AdmitNode(cluster.request(), 4, "d:1", 0, list(founders))).code
+    after, _ = anew(metadata, plan_of(metadata, partition, {1: (1, 5), 2: (1, 5)}))
+    assert after.level == levels.NEWEST
+    assert (after.admissions, after.founders) == (metadata.admissions, metadata.founders)
 
 
 def test_M5_R14_the_greatest_copy_that_is_left_leads_once_it_is_there() -> None:

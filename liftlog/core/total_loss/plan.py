@@ -36,7 +36,7 @@ from liftlog.core.metadata.records import (
     PartitionState,
     replaced,
 )
-from liftlog.core.raft.members import is_change
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.total_loss.reports import CopyReport, DiskReport, Survivors
 from liftlog.types import (
     NO_MUTANTS,
@@ -129,6 +129,8 @@ def present_metadata(image: ImageReader | None, entries: Sequence[Entry]) -> Met
         if entry.index > metadata.applied:
             nothing = not entry.data or is_change(entry.data)
             metadata.apply(entry.index, None if nothing else decode_command(entry.data))
+            if is_change(entry.data):
+                metadata.grouped(decode_members(entry.data))
     return metadata
 
 
@@ -146,7 +148,10 @@ def begun_anew(metadata: Metadata, plan: RecoveryPlan) -> Snapshot:
         streams=dict(metadata.streams),
         partitions=partitions,
         loads=loads,
+        level=metadata.level,
         epoch=plan.epoch,
+        founders=metadata.founders,
+        admissions=metadata.admissions.values(),
     )
     writer = ImageWriter(
         records,
@@ -183,8 +188,12 @@ def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
     """R14: it waits for the greatest of its copies that are left."""
     found = surviving(partition.id, partition.replicas, plan.survivors.disks)
     known: dict[int, LastKnown] = {}
+    wanted = counted_on(partition) if partition.epoch else ()
+    dropped = [node for node in wanted if node in found and found[node] is None]
     for node, copy in found.items():
         lost = node in partition.last_known and partition.last_known[node].lost
+        # Who should have a log and has none may have given it up by a move that is not known here (R20).
+        lost = lost or node in dropped
         known[node] = LastKnown(copy.epoch, copy.end, lost) if copy is not None else LastKnown(0, 0, lost)
     if not any(node in found for node in counted_on(partition)):
         known |= {node: LastKnown(0, 0, lost=True) for node in partition.replicas if node not in found}
