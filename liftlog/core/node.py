@@ -190,7 +190,11 @@ class Node:
         self._installed = installed
         events = ReplicaEvents(self.ctx, self.replicas, self._after_raft)
         self._handlers = self._table(events)
-        self._from_peers: dict[type, Callable[[int, Any], None]] = {
+        self._from_peers = self._of_peers(events)
+
+    def _of_peers(self, events: ReplicaEvents) -> dict[type, Callable[[int, Any], None]]:
+        """Who takes in which message; all others are Raft's."""
+        return {
             Fetch: events.on_fetch,
             FetchProgress: events.on_progress,
             FetchReply: events.on_fetch_reply,
@@ -203,7 +207,6 @@ class Node:
             JoinQuery: self.roster.on_query,
             JoinReply: self.roster.on_reply,
         }
-        """All others are Raft's."""
 
     def _table(self, events: ReplicaEvents) -> dict[type, Callable[[Any], None]]:
         """Who takes in which event."""

@@ -104,13 +104,14 @@ class Roster:
             else:
                 known[admission.node] = admission.address
                 nodes.add(admission.node)
-        for index, command in self._recalled:
-            if index > metadata.applied:
-                known = {**dict(command.founders), **known, command.node: command.address}
-                nodes |= {command.node, *(node for node, _ in command.founders)}
         self._go_by(nodes, {node: known[node] for node in sorted(nodes) if node in known})
 
     def _go_by(self, nodes: set[int], known: dict[int, str]) -> None:
+        """And by what the log says beyond what was applied: to let in one too many costs nothing."""
+        for index, command in self._recalled:
+            if index > self._ctx.metadata.applied:
+                known = {**dict(command.founders), **known, command.node: command.address}
+                nodes |= {command.node, *(node for node, _ in command.founders)}
         self.other_nodes = frozenset(nodes) - {self._ctx.node}
         self._known = known
         self._raft.follow_nodes(sorted(nodes))

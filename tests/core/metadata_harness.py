@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from liftlog.core.guards import Guards
+from liftlog.core.metadata import levels
 from liftlog.core.metadata.commands import (
     ChangeIsr,
     Command,
@@ -35,8 +36,16 @@ class Present:
 class Cluster:
     """Three registered live nodes and helpers that build commands with fresh request ids."""
 
-    def __init__(self, nodes: int = 3, mutants: Mutants = NO_MUTANTS, streams_max: int = 100) -> None:
+    def __init__(
+        self,
+        nodes: int = 3,
+        mutants: Mutants = NO_MUTANTS,
+        streams_max: int = 100,
+        level: int = levels.NEWEST,
+    ) -> None:
         self.metadata = Metadata(Guards(mutants), streams_max)
+        if level > levels.FIRST:
+            self.metadata.raise_level(level)
         self.counter = 0
         for node in range(1, nodes + 1):
             self.register(node)

@@ -54,7 +54,7 @@ def raised(cluster: Cluster, to: int = 2, **can: int) -> RaiseLevel:
 
 
 def test_u2_the_level_rises_when_every_node_s_present_run_can_and_never_falls() -> None:
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     assert cluster.metadata.level == 1
     assert cluster.apply(raised(cluster)).code == ""
     assert cluster.metadata.level == 2
@@ -62,14 +62,14 @@ def test_u2_the_level_rises_when_every_node_s_present_run_can_and_never_falls() 
 
 
 def test_u2_a_node_that_can_less_keeps_the_level_down() -> None:
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     assert cluster.apply(raised(cluster, n3=1)) is STALE
     assert (cluster.metadata.level, cluster.metadata.counts["U2.cannot"]) == (1, 1)
 
 
 @pytest.mark.parametrize("what", ["runs anew", "is new"])
 def test_u2_what_was_said_counts_only_while_the_same_runs_are_registered(what: str) -> None:
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     command = raised(cluster)
     cluster.register(3 if what == "runs anew" else 4)
     assert cluster.apply(command) is STALE
@@ -80,7 +80,7 @@ def test_u2_a_command_above_the_level_takes_no_effect_and_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(levels.SINCE, Rebalance, 2)
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     result = cluster.apply(Rebalance(cluster.request(), cluster.metadata.applied))
     assert "'liftlog cluster level --raise'" in result.detail and "Rebalance" in result.detail
     assert cluster.metadata.counts["U2.above-level"] == 1
@@ -108,7 +108,7 @@ def read(snapshot: Snapshot) -> image.ImageReader:
 
 
 def test_u2_a_snapshot_remembers_the_level_and_is_of_the_version_that_all_nodes_read() -> None:
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     low = read(picture(cluster))
     cluster.apply(raised(cluster))
     high = read(picture(cluster))
@@ -122,7 +122,7 @@ def test_u2_a_snapshot_remembers_the_level_and_is_of_the_version_that_all_nodes_
 
 
 def test_u2_a_process_that_cannot_the_level_of_its_disk_does_not_start() -> None:
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     cluster.apply(raised(cluster))
     identity = Identity(1, "disk-1")
     snapshot = picture(cluster)
@@ -138,7 +138,7 @@ def test_u2_a_process_that_cannot_the_level_of_its_disk_does_not_start() -> None
 
 def test_u2_an_older_process_does_not_take_in_what_it_does_not_know() -> None:
     """As release 0.1.0 does, which cannot decode it: neither from a node nor from a leader's log."""
-    cluster = Cluster()
+    cluster = Cluster(level=levels.FIRST)
     data = encode_command(raised(cluster))
     append = AppendRequest(1, 2, 0, 0, 0, 0, [Entry(1, 1, data)])
     assert foreign_command(2, append, 2) == ""

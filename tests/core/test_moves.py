@@ -25,7 +25,6 @@ class Moved:
 
     def __init__(self, replicas: int = 3, mutants: Mutants = NO_MUTANTS) -> None:
         self.cluster = Cluster(5, mutants)
-        self.cluster.metadata.raise_level(levels.NEWEST)
         self.partition: Present = self.cluster.create(replicas=replicas)
         self.counts = self.cluster.metadata.counts
 

@@ -20,8 +20,8 @@ PAGE = (ROOT / "spec" / "README.md").read_text()
 RAFT = ROOT / "liftlog" / "core" / "raft"
 
 RULES = [
-    *("I1", "I2"),
-    *(f"R{number}" for number in range(1, 20)),
+    *("I1", "I2", "I3"),
+    *(f"R{number}" for number in range(1, 21)),
     *(f"N{number}" for number in range(1, 10)),
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),

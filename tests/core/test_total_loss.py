@@ -230,7 +230,6 @@ def test_M5_what_the_group_has_decided_of_nodes_and_versions_goes_on() -> None:
     """I3, U2."""
     cluster, partition = led([1, 2, 3])
     metadata = cluster.metadata
-    metadata.raise_level(levels.NEWEST)
     founders = ((1, "a:1"), (2, "b:1"), (3, "c:1"))
     assert not cluster.apply(AdmitNode(cluster.request(), 4, "d:1", 0, list(founders))).code
     after, _ = anew(metadata, plan_of(metadata, partition, {1: (1, 5), 2: (1, 5)}))

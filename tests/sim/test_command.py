@@ -39,7 +39,7 @@ def test_a_violation_ends_with_exit_code_1_and_its_replay_command(
         "sim",
         "run",
         "--seed",
-        "0",
+        "1",
         "--profile",
         "kills",
         "--mutant",
@@ -127,7 +127,7 @@ def test_a_sweep_counts_and_does_not_depend_on_its_jobs() -> None:
 
 def test_a_sweep_with_a_violation_fails_and_names_it() -> None:
     options = [
-        RunOptions(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in range(4)
+        RunOptions(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch") for seed in (1, 2)
     ]
     result = run_sweep(options, 1)
     assert not result.good
@@ -138,7 +138,7 @@ def test_a_sweep_that_never_reaches_a_required_case_fails(monkeypatch: pytest.Mo
     import liftlog_sim.sweeps.sweep
 
     monkeypatch.setattr(liftlog_sim.sweeps.sweep, "BASIC_SEEDS", 2)
-    calm = [seed for seed in range(400) if liftlog_sim.profiles.profiles.profile_of(seed) == "calm"][:2]
+    calm = [seed for seed in range(4000) if liftlog_sim.profiles.profiles.profile_of(seed) == "calm"][:2]
     result = run_sweep([RunOptions(seed=seed) for seed in calm], 1)
     assert result.failed == [] and not result.good
     assert "fault kill" in result.unreached and "truncations" in result.unreached

@@ -68,7 +68,7 @@ def test_different_seeds_are_different_runs() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("gear", ["step", "trio"])
 def test_a_planted_bug_is_caught_in_either_gear(gear: str) -> None:
-    for seed in range(20):
+    for seed in range(1, 20):
         result = run_seed(
             RunOptions(seed=seed, profile="kills", mutant="restarted_leader_keeps_epoch", gear=gear)
         )

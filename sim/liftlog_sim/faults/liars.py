@@ -132,6 +132,9 @@ class Liars:
             self._account.count("lies refused" if refused else "lies taken")
             if not refused and isinstance(event, Received):
                 self.any_taken = True
+        elif isinstance(event, Received) and machine.running.metadata.is_removed(event.sender):
+            # It had arrived before this node, which was paused, heard of the removal (I3).
+            self._account.count("messages of removed nodes")
         elif refused and not self.any_broken:
             finding = f"node {machine.number} refuses {machine.running.ctx.last_refusal}"
             raise Violation("HonestHeard", finding)

@@ -52,8 +52,11 @@ class Drawer:
             case inspect.BytesType():
                 return self._bytes()
             case inspect.ListType():
-                item, most = self._of(info.item_type), info.max_length or LIST_MAX
-                return lambda draws: [item(draws) for _ in range(draws.randrange(min(most, LIST_MAX) + 1))]
+                item, most = self._of(info.item_type), min(info.max_length or LIST_MAX, LIST_MAX)
+                least = info.min_length or 0
+                return lambda draws: [
+                    item(draws) for _ in range(least + draws.randrange(max(most - least, 0) + 1))
+                ]
             case inspect.TupleType():
                 items = [self._of(each) for each in info.item_types]
                 return lambda draws: tuple(item(draws) for item in items)

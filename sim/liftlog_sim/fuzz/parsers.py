@@ -211,6 +211,10 @@ def _good_api(draws: Draws) -> bytes:
         "STREAM.DELETE": {"name": "orders"},
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},
         "LEADER.ELECT": {"name": "orders", "partition": 0, "node": 2, "unclean": False},
+        "REPLICAS.MOVE": {"name": "orders", "partition": 0, "replicas": [3, 1, 2]},
+        "NODE.ADD": {"node": 4, "address": "10.0.0.4:4801"},
+        "NODE.DRAIN": {"node": 4, "drains": True},
+        "NODE.REMOVE": {"node": 4},
         "CONTROLLER.TRANSFER": {"to": 2},
         "CONTROLLER.VOTER": {"node": 2, "votes": False},
     }
