@@ -38,17 +38,17 @@ EXPLAINED = Path(__file__).parent / "explained"
 WRONG = {
     "R10.live": r"node 1 asks the group: node 3, .* joins the ISR .*\^ here the model says no: ProposeAdd",
     "ack_at_append": r"node 3 acknowledges offset 0 of 6/0 .*, but has committed only what lies below 0",
-    "header_ignored": r"node 1 as leader in epoch 1 stores 1-2-0, 1-2-1 .*partition 4/0 acknowledged 1-2-1",
+    "header_ignored": r"node 1 as leader in epoch 1 stores 1-2-0, 1-2-1 .*partition 5/0 acknowledged 1-2-1",
     "damage_as_torn_tail": r"node 1 finds its copy of 7/0 to end at 0; before its process ended 2",
     "frame_tag_ignored": r"node 2 takes an AppendRequest of node 3 that was altered on its way",
-    "hw_checkpoint_in_place": r"node 1 has the HW 1 of 6/0 remembered on its disk .*node 1 loses power",
+    "hw_checkpoint_in_place": r"node 1 has the HW 1 of 7/0 remembered on its disk .*node 1 loses power",
     "last_epoch_forgotten": r"node 2 tells node 1, which says that its log ends at 1 in epoch 0, that",
     "metadata_read_at_once": r"node 1 tells a client of streams, as of index 8: s0 .*index 9 was committed",
     "never_fenced": r"node 2 is cut from its peers .*node 2 acknowledges offset 0 of 5/0 in epoch 5",
-    "overlap_answered": r"node 1 acknowledges offset 0 of 4/0 .*node 1 acknowledges offset 0 of 6/0",
+    "overlap_answered": r"node 1 acknowledges offset 0 of 5/0 .*node 1 acknowledges offset 0 of 7/0",
     "raft_commit_unclamped": r"node 2 takes index 4 for committed, as node 1 says",
     "raft_quorum_half": r"node 3 becomes controller of term 2 with the votes of node 3;",
-    "restarted_leader_keeps_epoch": r"node 1 starts again .*node 1 becomes leader of 4/0 in epoch 1;",
+    "restarted_leader_keeps_epoch": r"node 1 starts again .*node 1 becomes leader of 5/0 in epoch 1;",
     "truncate_to_hw": r"node 2 cuts its copy of 4/0 from 1 to 0, where its HW is, without asking anybody",
 }
 """By mutant: how the story names the node and the event where the planted bug did wrong."""

@@ -1,4 +1,4 @@
-------------------------- MODULE IsrStepsRightKeeps --------------------------
+----------------------- MODULE IsrStepsRightKeepsNone ------------------------
 
 \* See the module's text.
 EXTENDS Integers, Sequences, FiniteSets
@@ -761,7 +761,7 @@ NoCommittedRecordLost ==
 
 \* Every member of the maximal ISR holds durably what lies below the leader's HW.
 ValidHighWatermark ==
-    (\A lead \in Replica : (\A m \in Replica : (((Leads(lead) /\ (IF (m \in view[lead].isr) THEN TRUE ELSE (((pending[lead] = m) /\ (change # None)) /\ ((change.who = m) /\ (change.run = run[m]))))) /\ ((tail[m] = "clean") /\ (view[lead].runs[m] = run[m]))) => (hw[lead] <= synced[m]))))
+    (\A lead \in Replica : (\A m \in Replica : (((Leads(lead) /\ (IF (m \in view[lead].isr) THEN TRUE ELSE (((pending[lead] = m) /\ (change # None)) /\ ((change.who = m) /\ (change.run = run[m]))))) /\ (((tail[m] = "clean") /\ (view[lead].runs[m] = run[m])) /\ TRUE)) => (hw[lead] <= synced[m]))))
 
 \* Two logs agree below the HW of both.
 LogMatching ==
