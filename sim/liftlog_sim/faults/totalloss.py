@@ -20,6 +20,7 @@ from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.total_loss.plan import RecoveryPlan, surviving
 from liftlog.core.total_loss.reports import Survivors
+from liftlog.storage.layout import log_directory
 from liftlog.storage.snapshots import read_snapshot
 from liftlog.types import NO_CLUSTER, ClusterEpoch, LiftlogError
 from liftlog_sim.chance.draws import Draws
@@ -208,11 +209,14 @@ class TotalLoss:
         joined = machine.node is not None and machine.node.incarnation
         machine.kill()
         kept = machine.disk.image()
+        # What a fault has struck since is not what the node has done.
+        struck = tuple(log_directory(harm.log) + "/" for harm in self._atlas.harms(machine) if harm.path)
         lost = [
             path
             for path, image in sorted(held.items())
             if path.startswith("streams/")
             and path.endswith(".log")
+            and not path.startswith(struck)
             and (path not in kept or not kept[path].content.startswith(image.content))
         ]
         if joined or lost:
