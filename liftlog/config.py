@@ -110,6 +110,7 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "raft_chunk_records": (1, 4096),
     "max_voters": (1, 9),
     "spare_after_ms": (0, 86_400_000),
+    "step_partitions_max": (1, 100_000),
     "move_bytes_per_s": (0, 16 * 1024 * MIB),
     "retention_check_ms": (100, 3_600_000),
     "compaction_check_ms": (100, 3_600_000),

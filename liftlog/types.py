@@ -511,6 +511,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
     """So many records make a chunk of a snapshot: as much as one step encodes or takes in."""
+    step_partitions_max: int = 200
+    """So many partitions one step cares for: ticks, commands and those who follow them go on in the next."""
     move_bytes_per_s: int = 0
     """R20: so much a leader's node sends to copies that moves have begun, all together; 0 = as it can."""
     retention_check_ms: int = 30_000
@@ -635,6 +637,7 @@ class Mutants(msgspec.Struct, frozen=True):
     cluster_born_again: bool = False  # I2
     renewed_under_old_id: bool = False  # M4
     log_names_nobody: bool = False  # I3
+    start_owes_the_snapshot: bool = False  # L5
     drained_until_restart: bool = False  # R20
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2

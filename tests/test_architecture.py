@@ -594,7 +594,7 @@ def _own_fields(tree: ast.AST) -> set[str]:
 
 
 def inherited_writes(modules: dict[str, ast.Module]) -> list[str]:
-    """Which classes assign fields that a base in another module declares, in place of calling its moves."""
+    """Which classes assign fields that a base in another module declares, not calling its transitions."""
     classes = {
         node.name: (module, node)
         for module, tree in modules.items()

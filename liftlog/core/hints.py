@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Hints:
-    """Written by its moves only."""
+    """Written by its transitions only."""
 
     __slots__ = ("_lost",)
 
@@ -22,7 +22,7 @@ class Hints:
     def __bool__(self) -> bool:
         return bool(self._lost)
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def lost(self, node: int) -> bool:
         """True if that is news."""

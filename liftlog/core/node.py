@@ -138,6 +138,9 @@ class Node:
         image = read_snapshot(recovered.snapshot, config) if recovered.snapshot is not None else None
         if image is not None:
             self.metadata.adopt(image)
+            if not mutants.start_owes_the_snapshot:
+                # Nobody has seen an earlier state: replicas begin with all of it (`_begin_run`).
+                self.metadata.take_changed()
         too_low = levels.too_low(config.node, self.metadata.level, config.can_level)
         if too_low:
             raise LiftlogError(too_low)
@@ -185,7 +188,7 @@ class Node:
         self.dropping = Dropping(self.ctx)
         self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
-        self.slices = Slices()
+        self.slices = Slices(config.step_partitions_max)
         self._applied = applied
         self._installed = installed
         events = ReplicaEvents(self.ctx, self.replicas, self._after_raft)

@@ -21,16 +21,13 @@ from itertools import islice
 
 from liftlog.types import Entry, PartitionId
 
-REPLICAS_MAX = 200
-"""Replicas that one step visits, or has follow the metadata."""
-
 
 class Slices:
     """What is left to do. `share`: how many partitions a step may care for."""
 
     __slots__ = ("_entries", "_following", "_ticking", "share")
 
-    def __init__(self, share: int = REPLICAS_MAX) -> None:
+    def __init__(self, share: int) -> None:
         self.share = share
         self._ticking: deque[PartitionId] = deque()
         self._following: dict[PartitionId, None] = {}

@@ -11,7 +11,7 @@ from liftlog.types import InvariantViolation, NodeConfig, invariant
 
 
 class Status:
-    """See the module. Written by its moves only."""
+    """See the module. Written by its transitions only."""
 
     __slots__ = (
         "bus_up",
@@ -61,7 +61,7 @@ class Status:
         ticks = -(-duration_ms // self.config.tick_ms)
         return ticks if ticks > 1 else 1
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def begin_run(self, incarnation: int) -> None:
         """The incarnation is durable: once in the life of a process (I2)."""

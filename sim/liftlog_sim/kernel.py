@@ -26,11 +26,18 @@ SECOND = 1_000_000
 
 Action = Callable[[Any, Any], None]
 
+STANDSTILL = 50_000
+"""So many entries at one microsecond, each of which made the next, are a loop that never ends."""
+
+
+class TimeStands(Exception):
+    """Entries go on making others at one and the same moment."""
+
 
 class Kernel:
     """Event heap, simulated time and the rolling hash of the trace."""
 
-    __slots__ = ("_heap", "_sequence", "events", "hash", "now_us")
+    __slots__ = ("_heap", "_moved_at", "_sequence", "events", "hash", "now_us")
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -38,6 +45,8 @@ class Kernel:
         self.hash = 0xCBF29CE484222325
         self._heap: list[tuple[int, int, Action, Any, Any]] = []
         self._sequence = 0
+        self._moved_at = 0
+        """How many entries had been run when `run_next` last moved the time."""
 
     def at(self, time_us: int, action: Action, first: Any = None, second: Any = None) -> None:
         """Call ``action(first, second)`` at `time_us`, or now if that has passed."""
@@ -60,22 +69,33 @@ class Kernel:
         return self._heap[0][0] if self._heap else None
 
     def run_next(self) -> None:
-        """Run the entry that is due next, moving the time to it."""
+        """Run the entry that is due next, moving the time to it. Raises TimeStands."""
         time_us, sequence, action, first, second = heappop(self._heap)
-        self.now_us = time_us
+        if time_us != self.now_us:
+            self.now_us = time_us
+            self._moved_at = self.events
+        elif self.events - self._moved_at > STANDSTILL:
+            raise self._stands()
         self.events += 1
         self.hash = ((self.hash ^ (time_us << 20) ^ sequence) * PRIME) & MASK
         action(first, second)
 
     def run_until(self, end_us: int) -> None:
-        """Run everything that is due up to and including `end_us`; the time is `end_us` afterwards."""
+        """Run everything that is due up to and including `end_us`; the time is `end_us` afterwards.
+
+        Raises TimeStands.
+        """
         heap = self._heap
         pop = heappop
-        events = 0
+        events = moved_at = 0
         try:
             while heap and heap[0][0] <= end_us:
                 time_us, sequence, action, first, second = pop(heap)
-                self.now_us = time_us
+                if time_us != self.now_us:
+                    self.now_us = time_us
+                    moved_at = events
+                elif events - moved_at > STANDSTILL:
+                    raise self._stands()
                 events += 1
                 self.hash = ((self.hash ^ (time_us << 20) ^ sequence) * PRIME) & MASK
                 action(first, second)
@@ -83,6 +103,9 @@ class Kernel:
             # Also when an action raises, as one that finds a violation does.
             self.events += events
         self.now_us = end_us
+
+    def _stands(self) -> TimeStands:
+        return TimeStands(f"{STANDSTILL} things in a row were done at {self.now_us / SECOND:.6f} s")
 
     @property
     def trace_hash(self) -> str:

@@ -17,9 +17,18 @@ from liftlog.core.metadata.commands import (
     RequestId,
     TailReport,
 )
+from liftlog.core.metadata.image import ImageWriter
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult, PartitionState
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
+from liftlog.types import (
+    NO_MUTANTS,
+    GroupMember,
+    Members,
+    Mutants,
+    PartitionId,
+    Snapshot,
+    StreamConfig,
+)
 
 
 class Present:
@@ -128,3 +137,12 @@ class Cluster:
                 incarnation,
             )
         )
+
+
+def picture(metadata: Metadata) -> Snapshot:
+    """A snapshot of all that was applied."""
+    members = Members(tuple(GroupMember(node, f"disk-{node}") for node in metadata.nodes))
+    writer = ImageWriter(metadata, metadata.results, 1, members, (), 100)
+    while not writer.go_on():
+        pass
+    return Snapshot(writer.index, writer.term, tuple(writer.chunks))

@@ -27,18 +27,16 @@ from liftlog.messages import (
 from liftlog.types import (
     FEATURE_LEVEL,
     Entry,
-    GroupMember,
     HardState,
     Identity,
     LiftlogError,
     LogBase,
-    Members,
     Mutants,
     NodeConfig,
     Recovered,
     Snapshot,
 )
-from tests.core.metadata_harness import Cluster
+from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 from tests.releases import releases, source
 
@@ -91,15 +89,6 @@ def test_u2_a_command_above_the_level_takes_no_effect_and_names_the_remedy(
 # -- snapshots -----------------------------------------------------------------------------------------------
 
 
-def picture(cluster: Cluster) -> Snapshot:
-    metadata = cluster.metadata
-    members = Members(tuple(GroupMember(node, f"disk-{node}") for node in metadata.nodes))
-    writer = image.ImageWriter(metadata, metadata.results, 1, members, (), 100)
-    while not writer.go_on():
-        pass
-    return Snapshot(writer.index, writer.term, tuple(writer.chunks))
-
-
 def read(snapshot: Snapshot) -> image.ImageReader:
     reader = image.ImageReader()
     for chunk in snapshot.chunks:
@@ -109,9 +98,9 @@ def read(snapshot: Snapshot) -> image.ImageReader:
 
 def test_u2_a_snapshot_remembers_the_level_and_is_of_the_version_that_all_nodes_read() -> None:
     cluster = Cluster(level=levels.FIRST)
-    low = read(picture(cluster))
+    low = read(picture(cluster.metadata))
     cluster.apply(raised(cluster))
-    high = read(picture(cluster))
+    high = read(picture(cluster.metadata))
     assert low.head is not None and high.head is not None
     assert (low.head.version, low.head.level) == (2, 1)
     assert (high.head.version, high.head.level) == (3, 2)
@@ -125,7 +114,7 @@ def test_u2_a_process_that_cannot_the_level_of_its_disk_does_not_start() -> None
     cluster = Cluster(level=levels.FIRST)
     cluster.apply(raised(cluster))
     identity = Identity(1, "disk-1")
-    snapshot = picture(cluster)
+    snapshot = picture(cluster.metadata)
     base = LogBase(snapshot.index, snapshot.term)
     recovered = Recovered(identity, HardState(), [], [], True, 1, base, snapshot)
     with pytest.raises(LiftlogError, match=r"at feature level 2, .* up to 1: start a newer"):

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from liftlog.core.metadata.commands import ConfirmNode, RequestId
+from liftlog.core.node import Node
 from liftlog.core.proposals import Sending
-from liftlog.core.slices import REPLICAS_MAX, Slices
+from liftlog.core.slices import Slices
 from liftlog.messages import ClientRequest, CreateStreamRequest, Event, Outcome, TimerFired
-from liftlog.types import ClientRef, Entry, PartitionId, StreamConfig
+from liftlog.types import (
+    ClientRef,
+    Entry,
+    HardState,
+    Identity,
+    LogBase,
+    Mutants,
+    NodeConfig,
+    PartitionId,
+    Recovered,
+    StreamConfig,
+)
+from tests.core.metadata_harness import picture
 from tests.core.node_harness import World
 
 PARTITIONS = 500
+STEP_MAX = NodeConfig(1, (1,)).step_partitions_max
 
 
 class Counting(World):
@@ -45,19 +60,19 @@ def test_no_step_cares_for_more_than_its_share_of_many_replicas() -> None:
     world = Counting()
     created(world, PARTITIONS)
     assert all(len(node.replicas) == PARTITIONS for node in world.nodes.values())
-    assert 0 < world.most_touched <= 2 * REPLICAS_MAX, "a step may end one round and begin another"
+    assert 0 < world.most_touched <= 2 * STEP_MAX, "a step may end one round and begin another"
     world.kill(3)
     assert world.run_until(lambda: is_led(world))
     world.restart(3)
     assert world.run_until(
         lambda: all(len(record.isr) == 3 for record in world.nodes[1].metadata.partitions.values())
     )
-    assert world.most_touched <= 2 * REPLICAS_MAX
+    assert world.most_touched <= 2 * STEP_MAX
 
 
 def test_a_share_of_one_ends_where_no_share_does() -> None:
     ends = []
-    for share in (1, REPLICAS_MAX):
+    for share in (1, STEP_MAX):
         world = World()
         for node in world.nodes.values():
             node.slices.share = share
@@ -67,6 +82,25 @@ def test_a_share_of_one_ends_where_no_share_does() -> None:
         metadata = world.nodes[1].metadata
         ends.append({id: (one.replicas, one.isr, one.leader) for id, one in metadata.partitions.items()})
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("mutants", [Mutants(), Mutants(start_owes_the_snapshot=True)])
+def test_L5_a_start_from_a_snapshot_of_many_partitions_applies_what_comes(mutants: Mutants) -> None:
+    """Found in the simulator: such a node applied nothing more, and went round for ever."""
+    world = World()
+    created(world, STEP_MAX + 1)
+    snapshot = picture(world.nodes[1].metadata)
+    base = LogBase(snapshot.index, snapshot.term)
+    config = NodeConfig(1, (1, 2, 3))
+    recovered = Recovered(Identity(1, "disk-1"), HardState(), [], [], True, 1, base, snapshot)
+    node = Node(config, recovered, mutants)
+    node.start(0)
+    entries = [Entry(snapshot.index + number, 1, b"") for number in (1, 2, 3)]
+    node.slices.committed(entries)
+    for _ in entries:
+        node.step(TimerFired("rest", 0, 0))
+    stands = mutants.start_owes_the_snapshot
+    assert node.slices.has_rest == stands and node.metadata.applied == snapshot.index + 3 * (not stands)
 
 
 def test_every_replica_has_every_tick_though_the_next_one_comes_before_the_last_is_through() -> None:

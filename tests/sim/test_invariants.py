@@ -518,6 +518,7 @@ def test_every_evaluation_is_counted() -> None:
         "PromptFailover",
         "SilentBeforeReplaced",
         "SlowKeepsMinimum",
+        "TimePasses",
         "WholeSessions",
     )
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.

@@ -6,7 +6,7 @@ import pytest
 
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.clock import SimClock, SimRandom
-from liftlog_sim.kernel import Kernel
+from liftlog_sim.kernel import STANDSTILL, Kernel, TimeStands
 
 
 def test_things_happen_by_time_and_then_in_the_order_of_scheduling() -> None:
@@ -92,3 +92,25 @@ def test_events_are_counted_although_the_last_one_raised() -> None:
     with pytest.raises(ValueError, match="a violation"):
         kernel.run_until(10)
     assert kernel.events == 2
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_L5_what_goes_on_for_ever_at_one_moment_is_found(one_by_one: bool) -> None:
+    kernel = Kernel()
+
+    def again(first: object, second: object) -> None:
+        kernel.after(0, again)
+
+    def many(first: object, second: object) -> None:
+        for _ in range(STANDSTILL // 2):
+            kernel.after(0, lambda first, second: None)
+
+    kernel.at(1, many)
+    kernel.at(2, many)
+    kernel.at(3, again)
+    with pytest.raises(TimeStands, match=r"50000 things in a row were done at 0\.000003 s"):
+        if one_by_one:
+            while True:
+                kernel.run_next()
+        kernel.run_until(10)
+    assert kernel.now_us == 3

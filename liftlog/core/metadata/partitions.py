@@ -1,7 +1,7 @@
 """What commands do to a partition: who is in sync, who may be elected, who leads (R1, R9, R12 to R16).
 
 Commands come here from `liftlog.core.metadata`. Each makes a new record of the partition's present one by the
-moves of `PartitionState`, decides by the rules which of them to take, and puts the outcome into `Records`.
+transitions of `PartitionState`, decides by the rules which to take, and puts the outcome into `Records`.
 """
 
 from __future__ import annotations

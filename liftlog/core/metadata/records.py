@@ -2,8 +2,8 @@
 
 A command makes new records in the place of old ones (`liftlog.core.metadata`). Who has looked at one keeps
 what he saw, and a copy of all of them is a copy of four dictionaries. A partition's record knows how it can
-go on: each of its moves below is a step that some rule allows, and says who is in sync, who may be elected
-and which version it is.
+go on: each of its transitions below is a step that some rule allows, and says who is in sync, who may be
+elected and which version it is.
 
 Every record comes in through `Records`, where what holds for all times is checked, against the record in
 whose place it stands. A violation means that the metadata itself is in doubt: the process stops.
@@ -327,7 +327,7 @@ class Records:
         self.changed.clear()
         return changed
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def begin(self, index: int) -> None:
         """The command at `index` is to be applied."""

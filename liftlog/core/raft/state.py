@@ -1,7 +1,7 @@
 """What a member of the metadata group knows, and what of it can change how (M1).
 
-`RaftState` is read by every part of Raft and written by its own moves only, which check what Raft rests on
-where it is written. A violation means that the log of commands is in doubt: the process stops.
+`RaftState` is read by every part of Raft and written by its own transitions only, which check what Raft rests
+on where it is written. A violation means that the log of commands is in doubt: the process stops.
 
     term       never falls; no entry is of a later one (M1n)
     vote       changes with the term, or from nobody to somebody (M1a)
@@ -164,7 +164,7 @@ class RaftState:
             return node in self.members.nodes
         return disk != "" and GroupMember(node, disk) in self.members.voters
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def enter_term(self, term: int, votes: bool = False) -> None:
         """A later term; `votes`: for itself, as the one that stands for election in it."""

@@ -36,7 +36,7 @@ class Damage:
         """Whether nothing from `offset` to the end of the log can be read."""
         return bool(self.ranges) and self.ranges[-1].start <= offset and self.ranges[-1].end == leo
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def begin(self, ranges: Sequence[OffsetRange], late: Sequence[int]) -> None:
         """The log is another one now, damaged in these ranges."""

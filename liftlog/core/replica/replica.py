@@ -1,6 +1,6 @@
 """One replica: its log, its roles, and who hears of what. The theory stands in `state.py`.
 
-    events, ticks, applied metadata --> a role --> moves of the state --> changes --> reactions of others
+    events, ticks, applied metadata --> a role --> the state's transitions --> changes --> others react
 
 Roles do not know each other. Each entry here hands an event to whom it is for, and then has the others react
 to what that changed (`_settle`), always in this order: damage that is gone and a log that was reset, readers

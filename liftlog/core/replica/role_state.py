@@ -1,6 +1,6 @@
 """What a replica knows in its present role: as the leader of an epoch, or as the follower of a leader.
 
-Plain values with their moves; what is done about them stands in `isr.py`, `leader.py`, `serving.py`,
+Plain values with their transitions; what is done about them stands in `isr.py`, `leader.py`, `serving.py`,
 `purge.py`, and in `follower.py`. A new epoch gets a new value.
 
 A leader's view of ISR, minimum and version is the metadata it has applied, nothing else. What it has asked
@@ -147,7 +147,7 @@ class LeaderState:
             if node != self._ctx.node
         )
 
-    # -- moves ------------------------------------------------------------------------------------
+    # -- transitions -----------------------------------------------------------------------------------
 
     def view(self, record: PartitionState) -> None:
         """The applied metadata has moved within our epoch (R2, R9)."""

@@ -52,15 +52,17 @@ A leader's batch boundaries are the same on all replicas as long as nobody has c
 batches, so that below the HW of one replica a batch may span what another has in several, and an LEO, a HW or
 an asked offset may lie inside a batch of another replica. Whoever goes on from there cuts the batch.
 
-The state and its moves
-=======================
+The state and its transitions
+=============================
 
 `LogState` has the fields of one log, `role_state.py` what its leader or follower knows of others, `damage.py`
-what cannot be read. A field is written by moves of its own class only; each says what it promises, and raises
-`InvariantViolation` where the promise would be broken, in production too. `check` says what holds between the
-fields. Roles (`isr.py`, `leader.py`, `serving.py`, `purge.py`, `follower.py`, `reader.py`, `repair.py`,
-`upkeep.py`) read the state and call moves; none knows another. What a move means to others it records as a
-change, and the router (`replica.py`) has everybody react to it, in one order: that of the bits below.
+what cannot be read. A field is written by transitions of its own class only; each says what it promises, and
+raises `InvariantViolation` where the promise would be broken, in production too. `check` says what holds
+between the fields.
+
+Roles (`isr.py`, `leader.py`, `serving.py`, `purge.py`, `follower.py`, `reader.py`, `repair.py`,
+`upkeep.py`) read the state and call transitions; none knows another. What one means to others it records as
+a change, and the router (`replica.py`) has everybody react to it, in one order: that of the bits below.
 
     field                         never                                       written by
     log_start                     above the HW; back, but by a reset          start_moved, reset

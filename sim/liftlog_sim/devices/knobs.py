@@ -62,6 +62,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     parked_reads_max: int = 1024
     proposals_max: int = 1024
     proposal_span: int = 4096
+    step_partitions: int = 200
     mixed_releases: bool = False
     """U2: nodes are of two releases, and each start may be one of the other."""
 
@@ -236,6 +237,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             raft_proposal_span=self.proposal_span,
             raft_snapshot_entries=self.snapshot_entries,
             raft_chunk_records=self.chunk_records,
+            step_partitions_max=self.step_partitions,
             move_bytes_per_s=self.move_bytes_per_s,
             retention_check_ms=self.retention_check_ms,
             compaction_check_ms=self.compaction_check_ms,

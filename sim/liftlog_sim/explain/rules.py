@@ -102,6 +102,10 @@ RULES: dict[str, tuple[str, str]] = {
         "U2",
         "The level rises, and never falls, by one command (`RaiseLevel`) that names, for every registered node, what its present run has said that it can; it means nothing if one of them can less, or runs anew.",  # noqa: E501
     ),
+    "TimePasses": (
+        "L5",
+        "Each step takes something off what is left, whatever came before it",
+    ),
     "HonestHeard": (
         "V3",
         "The sender is asked again, or counts as silent.",

@@ -219,7 +219,8 @@ def failures(draws: Draws) -> Knobs:
 
 def growing(draws: Draws) -> Knobs:
     """Nodes that were not there are added, get copies and votes, and are removed again, while processes die,
-    disks are lost and the network falls apart (I3, M2).
+    disks are lost and the network falls apart (I3, M2). After the whole room has lost power, an election may
+    need a node that only a log names.
     """
     joiners = draws.choice((1, 2))
     return base_knobs(
@@ -231,7 +232,10 @@ def growing(draws: Draws) -> Knobs:
             *(1_000, draws.choice((2_000, 20_000)), draws.choice((0.0, 0.05)), draws.choice((0.0, 0.1))),
             *(draws.choice((0.0, 0.1)), draws.choice((200, 1000)) * MILLISECOND),
         ),
-        faults=(("isolate", 3), ("link", 2), ("pause", 2), ("kill", 4), ("power", 2), ("stop", 2)),
+        faults=(
+            *(("isolate", 3), ("link", 2), ("pause", 2), ("kill", 4), ("power", 2), ("stop", 2)),
+            ("power_all", 3),
+        ),
         tick_ms=draws.choice((50, 100)),
         fault_interval_us=draws.choice((1, 2)) * SECOND,
         fault_duration_us=draws.choice((500, 1500)) * MILLISECOND,

@@ -111,6 +111,8 @@ def draw_knobs(
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
         changes["mixed_releases"] = Draws(seed, "releases").random() < MIXED_RELEASES
+        if Draws(seed, "slices").random() < SMALL_STEPS:
+            changes["step_partitions"] = 1
         if (profile or drawn) != REORDERED:
             changes["alter_interval_us"] = knobs.alter_interval_us or _alter_interval_us(seed)
     if (profile or drawn) == DISK_GROUP:
@@ -121,6 +123,8 @@ def draw_knobs(
     return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
 
 
+SMALL_STEPS = 0.1
+"""In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
 MIXED_RELEASES = 0.25
 """In so many worlds a rolling upgrade is under way, or taken back (U2)."""
 REORDERED = "reorder"

@@ -9,6 +9,7 @@ import time
 
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.kernel import TimeStands
 from liftlog_sim.profiles.mutants import planted
 from liftlog_sim.profiles.profiles import draw_knobs
 from liftlog_sim.runs.memory import collect_seldom, set_pace, tidied
@@ -80,6 +81,8 @@ def run_world(
             world.kernel.run_until(end_us)
     except Violation as found:
         violation = found
+    except TimeStands as stuck:
+        violation = Violation("TimePasses", str(stuck))
     return verdict(options, world, violation, time.process_time() - started)
 
 

@@ -34,7 +34,7 @@ from liftlog_sim.chance.chances import ChanceLane, Chances
 from liftlog_sim.chance.plan import OwnNames, Plan
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.machine import Machine
-from liftlog_sim.kernel import SECOND, Kernel
+from liftlog_sim.kernel import SECOND, STANDSTILL, Kernel, TimeStands
 from liftlog_sim.runs.runs import RunOptions, RunResult, Watch, phases, verdict
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.world import World
@@ -49,6 +49,8 @@ class KernelClock(trio.abc.Clock):
         self.scope: trio.CancelScope | None = None
         self.finished = False
         """The run is over: trio winds itself up, with its own tasks and its own wake-up socket."""
+        self._standing = 0
+        """So many deadlines in a row did not move the time."""
         self.failure: BaseException | None = None
         """What an entry of the heap raised. It must not reach trio, which would take it for a bug of its
         own.
@@ -74,7 +76,11 @@ class KernelClock(trio.abc.Clock):
             except BaseException as error:
                 self._fail(error)
         else:
-            kernel.now_us = max(kernel.now_us, round(deadline * SECOND))
+            due_us = round(deadline * SECOND)
+            self._standing = self._standing + 1 if due_us <= kernel.now_us else 0
+            if self._standing > STANDSTILL:
+                self._fail(TimeStands(f"{STANDSTILL} timers in a row were due at {due_us / SECOND:.6f} s"))
+            kernel.now_us = max(kernel.now_us, due_us)
             self._reached_s = deadline
         return 0.0
 
@@ -193,6 +199,8 @@ def run_on_trio(
     failure = clock.failure
     if violation is None and isinstance(failure, Violation):
         violation = failure
+    elif violation is None and isinstance(failure, TimeStands):
+        violation = Violation("TimePasses", str(failure))
     elif violation is None and failure is not None:
         raise failure
     return verdict(options, world, violation, time.process_time() - started)
