@@ -164,6 +164,7 @@ GUARDS: dict[str, str] = {
     "L3.fetch-again": "each repeated fetch of a follower is another read of a slow disk",
     "L3.fetches": "reads of followers pile up that the disk does not serve",
     "L4.refused": "a message is stored as if its header had been honoured",
+    "L5.rest": "a step takes as long as there are partitions, and nobody is heard meanwhile",
 }
 """By name, in the order of the rules: what happens without it."""
 

@@ -139,7 +139,7 @@ class Node:
         if image is not None:
             self.metadata.adopt(image)
             if not mutants.start_owes_the_snapshot:
-                # Nobody has seen an earlier state: replicas begin with all of it (`_begin_run`).
+                # Nobody has seen an earlier state: replicas begin with all of it (`_begin_run`, L5).
                 self.metadata.take_changed()
         too_low = levels.too_low(config.node, self.metadata.level, config.can_level)
         if too_low:
@@ -293,6 +293,7 @@ class Node:
     def _drain(self) -> Outcome:
         ctx = self.ctx
         if self.slices.has_rest:
+            ctx.mark("L5.rest")
             ctx.effects.append(SetTimer(TIMER_REST, 0, 0))
         effects = ctx.effects[:]
         ctx.effects.clear()

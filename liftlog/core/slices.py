@@ -1,4 +1,4 @@
-"""Work that grows with the number of partitions, split over steps: nobody else is heard during a step.
+"""Work that grows with the number of partitions, split over steps: nobody else is heard during one (L5).
 
     a tick           visits every replica; what everybody has said on the way is judged after the last one
     commands         are applied until they have touched so many partitions; the others wait
