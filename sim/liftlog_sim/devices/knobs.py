@@ -176,7 +176,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     hunt_compaction: float = 0.0
     """How often a replica dies within a slice of a compaction."""
     hunt_joiner_kind: str = "wipe"
-    """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile."""
+    """"wipe": its disk is wiped meanwhile; "silence": its leader does not hear it meanwhile; "stop":
+    another one that a move is to keep is asked to stop in the same moment."""
 
     @property
     def takes_snapshots(self) -> bool:

@@ -289,6 +289,10 @@ class Faults:
         self._terminate(machine, Aftermath(fault.duration_us))
         self.done(fault, f"node {machine.number} is asked to stop")
 
+    def stop_now(self, machine: Machine, down_us: int) -> None:
+        """A stop at a moment of somebody else's choice."""
+        self._terminate(machine, Aftermath(down_us))
+
     def _stop_all(self, fault: Fault, draws: Draws) -> None:
         """All processes are asked to stop, within a moment of each other."""
         for machine in self._cluster.machines.values():

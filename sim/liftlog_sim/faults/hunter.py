@@ -152,6 +152,9 @@ class Hunter:
         draws = self._occasion("joiner", leader.number, cluster.knobs.hunt_joiner)
         if draws is None or leader.node is None:
             return
+        if cluster.knobs.hunt_joiner_kind == "stop":
+            self._stop_another(leader, draws)
+            return
         controller = leader.node.raft.leader
         if controller in (0, leader.number):
             return
@@ -166,6 +169,24 @@ class Hunter:
             if faults.atlas.allows_wipe(joiner):
                 self._replace_disk(leader.number, controller, joiner, draws)
                 return
+
+    def _stop_another(self, leader: Machine, draws: Draws) -> None:
+        """R20: with the addition a move is over, but who was in sync before leaves in the same moment."""
+        assert leader.node is not None
+        for id, replica in leader.node.replicas.items():
+            pending = replica.leading.pending if replica.leading is not None else None
+            record = leader.node.metadata.partitions.get(id)
+            if pending is None or record is None or not record.target:
+                continue
+            others = [node for node in record.target if node in record.isr and node != leader.number]
+            if not pending.joiner or not others:
+                continue
+            other = self._cluster.machines[draws.choice(others)]
+            down_us = draws.randrange(500, 2000) * MILLISECOND
+            self._cluster.kernel.after(draws.randrange(40 * MILLISECOND), self._faults.stop_now, other, down_us)
+            fault = Fault(self._cluster.kernel.now_us, "stop", "", down_us)
+            self._faults.done(fault, f"node {other.number} is asked to stop")
+            return
 
     def _silence(self, leader: int, controller: int, joiner: int, draws: Draws) -> None:
         """The controller does not hear the leader, the leader does not hear the joiner."""

@@ -500,7 +500,7 @@ def _moves(draws: Draws) -> Knobs:
         move_bytes_per_s=draws.choice((0, 0, 40_000)),
         voters=3 if nodes > 3 and draws.random() < 0.5 else 0,
         hunt_joiner=draws.choice((0.0, 0.4)),
-        hunt_joiner_kind=draws.choice(("wipe", "silence")),
+        hunt_joiner_kind=draws.choice(("wipe", "silence", "stop")),
         admin_interval_us=draws.choice((4, 8)) * SECOND,
     )
 
