@@ -183,7 +183,8 @@ class Hunter:
                 continue
             other = self._cluster.machines[draws.choice(others)]
             down_us = draws.randrange(500, 2000) * MILLISECOND
-            self._cluster.kernel.after(draws.randrange(40 * MILLISECOND), self._faults.stop_now, other, down_us)
+            stop_us = draws.randrange(40 * MILLISECOND)
+            self._cluster.kernel.after(stop_us, self._faults.stop_now, other, down_us)
             fault = Fault(self._cluster.kernel.now_us, "stop", "", down_us)
             self._faults.done(fault, f"node {other.number} is asked to stop")
             return
