@@ -20,6 +20,7 @@ from liftlog.bench.floor import NAMES, Floor
 from liftlog.bench.handover import Stop, measure_stops, summary_of
 from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
+from liftlog.bench.life_command import add_life
 from liftlog.bench.load import Load
 from liftlog.bench.partitions_command import add_partitions
 from liftlog.bench.publish import PublishSummary, comparison, measure, over_ceiling
@@ -83,6 +84,7 @@ def add_parser(subparsers: Any) -> None:
     handover.set_defaults(run=run_handover)
     add_failover(kinds)
     add_partitions(kinds)
+    add_life(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:

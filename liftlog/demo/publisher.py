@@ -90,7 +90,8 @@ class Attempts:
 class Publisher:
     """Publishes `lines` on subjects below `prefix` until each is acknowledged. Call `run` once.
 
-    `watch(acked, epoch, now_ns)` is called after every received buffer; it may kill nodes.
+    `watch(acked, epoch, now_ns)` is called after every received buffer; it may kill nodes. `rate`: so many
+    lines a second become due, whatever the cluster does; 0: as fast as others are acknowledged.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Publisher:
         stream: str,
         lines: Sequence[Line],
         watch: Callable[[int, int, int], None],
+        rate: float = 0.0,
     ) -> None:
         self.attempts = Attempts()
         self.acked = 0
@@ -107,7 +109,11 @@ class Publisher:
         self._stream = stream
         self._lines = lines
         self._watch = watch
-        self._subjects = {file: subject_of(prefix, file) for file in {line.file for line in lines}}
+        self._rate = rate
+        self._started_s = 0.0
+        self._stopped = False
+        self._prefix = prefix
+        self._subjects: dict[str, str] = {}
         self._next_line = 0
         self._again: deque[tuple[int, int]] = deque()
         self._tries: dict[int, int] = {}
@@ -121,6 +127,10 @@ class Publisher:
         self._pause_until_s = 0.0
         self._heard_s = 0.0
 
+    def stop(self) -> None:
+        """Begin no further line; `run` returns when all others are acknowledged. From any thread."""
+        self._stopped = True
+
     def run(self) -> None:
         """Raises LiftlogError when nothing at all is acknowledged for `SILENCE_MAX_S`."""
         with socket.create_connection(("127.0.0.1", self._port), timeout=10) as connection:
@@ -130,11 +140,11 @@ class Publisher:
             connection.setblocking(False)
             poller = select.poll()
             poller.register(connection)
-            self._heard_s = time.monotonic()
-            while self.acked < len(self._lines):
+            self._heard_s = self._started_s = time.monotonic()
+            while self.acked < (self._next_line if self._stopped else len(self._lines)):
                 self._fill()
                 poller.modify(connection, select.POLLIN | (select.POLLOUT if self._output else 0))
-                events = poller.poll(20)
+                events = poller.poll(2 if self._rate else 20)
                 if events and events[0][1] & ~select.POLLOUT:
                     self._receive(connection)
                 if self._output and events and events[0][1] & select.POLLOUT:
@@ -148,11 +158,16 @@ class Publisher:
         if len(self._output) > RECEIVE_BYTES or time.monotonic() < self._pause_until_s:
             return
         now_ns = time.monotonic_ns()
+        due = len(self._lines)
+        if self._stopped:
+            due = self._next_line
+        elif self._rate:
+            due = min(due, int((now_ns / 1e9 - self._started_s) * self._rate) + 1)
         frames = []
         for _ in range(min(len(self._free), CHUNK_MESSAGES)):
             if self._again:
                 index, attempt = self._again.popleft()
-            elif self._next_line < len(self._lines):
+            elif self._next_line < due:
                 index, attempt = self._next_line, 1
                 self._next_line += 1
             else:
@@ -163,10 +178,16 @@ class Publisher:
             self._waiting.append(number)
             payload = value.encode()
             sizes = f"{len(FULL_ACK)} {len(FULL_ACK) + len(payload)}"
-            head = f"HPUB {self._subjects[line.file]} {INBOX}.{number} {sizes}\r\n"
+            head = f"HPUB {self._subject(line.file)} {INBOX}.{number} {sizes}\r\n"
             frames.append(b"%b%b%b\r\n" % (head.encode(), FULL_ACK, payload))
         if frames:
             self._output += b"".join(frames)
+
+    def _subject(self, file: str) -> str:
+        known = self._subjects.get(file)
+        if known is None:
+            known = self._subjects[file] = subject_of(self._prefix, file)
+        return known
 
     # -- receiving -----------------------------------------------------------------------------------------
 
