@@ -2,11 +2,11 @@
 
 Three real nodes found a cluster. They are killed, paused, restarted, robbed of their disks one after the
 other; two more are added, vote, get the copies and give them back, and are removed; with the code of an older
-release to begin with, all of them are upgraded first. After each step everybody has a session, every copy is
-in sync and everybody votes who is to, before the next one begins.
+release to begin with, all of them are upgraded first. After each episode everybody has a session, every copy
+is in sync and everybody votes who is to, before the next one begins.
 
 Lines become due at a fixed rate, whatever the cluster does, and each is sent until it is acknowledged
-(`liftlog/demo/publisher.py`). The *longest stop* of a step is the longest time between two acks from the
+(`liftlog/demo/publisher.py`). The *longest stop* of an episode is the longest time between two acks from the
 moment in which it begins until all is whole again. At the end each copy is read back, and the history is
 checked on Spark.
 """
@@ -42,16 +42,16 @@ STREAM = SUBJECT = "life"
 WHOLE_TIMEOUT_S = 120.0
 LOOK_S = 0.05
 SETTLE_S = 1.0
-"""At rest between two steps."""
+"""At rest between two episodes."""
 PAUSE_S = 3.0
 """How long a process is stopped: longer than a session."""
 ASK_MS = 30_000
 SHUTDOWN_S = 90.0
 
-STEPS = ("rest", "upgrade", "kill", "pause", "restart", "replace", "grow", "shrink")
+EPISODES = ("rest", "upgrade", "kill", "pause", "restart", "replace", "grow", "shrink")
 
 
-class Step(msgspec.Struct, frozen=True):
+class Occasion(msgspec.Struct, frozen=True):
     """One thing that was done, to one node."""
 
     name: str
@@ -63,10 +63,10 @@ class Step(msgspec.Struct, frozen=True):
     whole_ns: int
 
 
-class Stop(msgspec.Struct, frozen=True):
-    """A step, and what publishers had of it."""
+class Interruption(msgspec.Struct, frozen=True):
+    """An episode, and what publishers had of it."""
 
-    step: str
+    episode: str
     node: int
     offices: str
     longest_stop_ms: float
@@ -77,7 +77,7 @@ class Stop(msgspec.Struct, frozen=True):
 class Lived(msgspec.Struct, frozen=True):
     """What came of it all."""
 
-    stops: list[Stop]
+    stops: list[Interruption]
     rate: float
     acked: int
     refused: int
@@ -90,7 +90,7 @@ class Lived(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Numbers(Sequence[Line]):
+class EndlessLines(Sequence[Line]):
     """As many lines as anybody may want."""
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class Life:
         *,
         rate: float,
         rounds: int,
-        steps: Sequence[str],
+        only: Sequence[str],
         newer: str = "",
         show: Callable[[str], None],
     ) -> None:
@@ -135,11 +135,11 @@ class Life:
         hears what is being done.
         """
         self.cluster = cluster
-        self.steps: list[Step] = []
+        self.episodes: list[Occasion] = []
         self.kills: list[Kill] = []
         self._rate = rate
         self._rounds = rounds
-        self._wanted = steps
+        self._wanted = only
         self._newer = newer
         self._show = show
         self._later = {number: cluster.nodes.pop(number) for number in JOINERS}
@@ -154,7 +154,9 @@ class Life:
         create_stream(cluster, StreamConfig(STREAM, f"{SUBJECT}.>", replication_factor=3))
         wait_in_sync(cluster, STREAM)
         port = int(cluster.nats_url.rpartition(":")[2])
-        publisher = Publisher(port, SUBJECT, STREAM, Numbers(), lambda acked, epoch, now_ns: None, self._rate)
+        publisher = Publisher(
+            port, SUBJECT, STREAM, EndlessLines(), lambda acked, epoch, now_ns: None, self._rate
+        )
         failures: list[BaseException] = []
 
         def publish() -> None:
@@ -200,14 +202,14 @@ class Life:
             came for came, outcome in zip(attempts.t_ret_ns, attempts.outcome, strict=True) if outcome == OK
         )
         stops = [
-            Stop(
-                step=step.name,
-                node=step.node,
-                offices=step.offices,
-                longest_stop_ms=longest_stop_ms(acks_ns, step.began_ns, step.whole_ns),
-                whole_s=(step.whole_ns - step.began_ns) / 1e9,
+            Interruption(
+                episode=episode.name,
+                node=episode.node,
+                offices=episode.offices,
+                longest_stop_ms=longest_stop_ms(acks_ns, episode.began_ns, episode.whole_ns),
+                whole_s=(episode.whole_ns - episode.began_ns) / 1e9,
             )
-            for step in self.steps
+            for episode in self.episodes
         ]
         outcomes = attempts.outcome
         return Lived(
@@ -221,7 +223,7 @@ class Life:
             seconds=seconds,
         )
 
-    # -- the steps -----------------------------------------------------------------------------------------
+    # -- the episodes --------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
         cluster = self.cluster
@@ -230,13 +232,13 @@ class Life:
             cluster.nats_url, cluster=cluster.cluster, secret_file=secret
         ) as client:
             await self._whole(client)
-            for name in STEPS:
+            for name in EPISODES:
                 if name in self._wanted:
                     for _ in range(self._rounds if name not in ("upgrade", "grow", "shrink") else 1):
                         await getattr(self, f"_{name}")(client)
 
     async def _rest(self, client: Client) -> None:
-        await self._step(client, "rest", 0, lambda: asyncio.sleep(SETTLE_S))
+        await self._episode(client, "rest", 0, lambda: asyncio.sleep(SETTLE_S))
 
     async def _upgrade(self, client: Client) -> None:
         """Each node stops in an orderly way and starts with the newer code; then the level rises."""
@@ -250,12 +252,12 @@ class Life:
                 node.packages = self._newer
                 await self._start(node)
 
-            await self._step(client, "upgrade", number, upgraded)
+            await self._episode(client, "upgrade", number, upgraded)
 
         async def raised() -> None:
             await client.raise_level(timeout_ms=ASK_MS)
 
-        await self._step(client, "level raised", 0, raised)
+        await self._episode(client, "level raised", 0, raised)
 
     async def _kill(self, client: Client) -> None:
         """The leader gets SIGKILL, and is started again once another one leads."""
@@ -269,7 +271,7 @@ class Life:
             self.kills.append(Kill(number, killed_ns, time.monotonic_ns()))
             await self._start(node)
 
-        await self._step(client, "kill", number, killed)
+        await self._episode(client, "kill", number, killed)
 
     async def _pause(self, client: Client) -> None:
         """The leader's process is stopped for longer than a session, and goes on."""
@@ -283,7 +285,7 @@ class Life:
             finally:
                 node.send(signal.SIGCONT)
 
-        await self._step(client, f"pause of {PAUSE_S:g} s", number, paused)
+        await self._episode(client, f"pause of {PAUSE_S:g} s", number, paused)
 
     async def _restart(self, client: Client) -> None:
         """A rolling restart: each node is asked to stop, and started again."""
@@ -294,7 +296,7 @@ class Life:
                 await self._stop(node)
                 await self._start(node)
 
-            await self._step(client, "rolling restart", number, restarted)
+            await self._episode(client, "rolling restart", number, restarted)
 
     async def _replace(self, client: Client) -> None:
         """Each disk is lost in turn: the process is killed, and comes back with an empty folder."""
@@ -308,7 +310,7 @@ class Life:
                 self.kills.append(Kill(number, killed_ns, time.monotonic_ns()))
                 await self._start(node)
 
-            await self._step(client, "disk replaced", number, replaced)
+            await self._episode(client, "disk replaced", number, replaced)
 
     async def _grow(self, client: Client) -> None:
         """Two more nodes are added, vote, and get copies."""
@@ -329,12 +331,12 @@ class Life:
                 await self._until(registered, f"a session of node {number}")
                 await self._voting(client, number, True)
 
-            await self._step(client, "node added", number, added)
+            await self._episode(client, "node added", number, added)
 
         async def moved() -> None:
             await client.move_replicas(STREAM, 0, [*JOINERS, FOUNDERS[0]], timeout_ms=ASK_MS)
 
-        await self._step(client, "copies moved", 0, moved)
+        await self._episode(client, "copies moved", 0, moved)
         await self._kill(client)
 
     async def _shrink(self, client: Client) -> None:
@@ -353,25 +355,27 @@ class Life:
                 await self._until(empty, f"node {number} to have no copy")
                 await self._voting(client, number, False)
 
-            await self._step(client, "node drained", number, drained)
+            await self._episode(client, "node drained", number, drained)
 
             async def removed(number: int = number) -> None:
                 await client.remove_node(number, timeout_ms=ASK_MS)
                 node = self.cluster.nodes.pop(number)
                 await asyncio.to_thread(node.wait)
 
-            await self._step(client, "node removed", number, removed)
+            await self._episode(client, "node removed", number, removed)
 
-    # -- one step ------------------------------------------------------------------------------------------
+    # -- one episode ----------------------------------------------------------------------------------------
 
-    async def _step(self, client: Client, name: str, node: int, act: Callable[[], Awaitable[None]]) -> None:
+    async def _episode(
+        self, client: Client, name: str, node: int, act: Callable[[], Awaitable[None]]
+    ) -> None:
         await asyncio.sleep(SETTLE_S)
         offices = await self._offices(client, node) if node in self.cluster.nodes else ""
         self._show(f"{name}{f', node {node}' if node else ''}{f' ({offices})' if offices else ''}")
         began_ns = time.monotonic_ns()
         await act()
         await self._whole(client)
-        self.steps.append(Step(name, node, offices, began_ns, time.monotonic_ns()))
+        self.episodes.append(Occasion(name, node, offices, began_ns, time.monotonic_ns()))
 
     async def _stop(self, node: LocalNode) -> None:
         node.terminate()
@@ -447,14 +451,14 @@ class Life:
         return "the last words of " + "; ".join(said)
 
 
-def medians(stops: Sequence[Stop]) -> list[tuple[str, int, float, float, float]]:
-    """For each kind of step, in order: name, how often, median and maximum of the longest stops in ms, and
+def medians(stops: Sequence[Interruption]) -> list[tuple[str, int, float, float, float]]:
+    """For each kind of episode, in order: name, how often, median and maximum of the longest stops in ms, and
     the median time until all was whole, in s.
     """
-    kinds = dict.fromkeys(stop.step for stop in stops)
+    kinds = dict.fromkeys(stop.episode for stop in stops)
     rows = []
     for kind in kinds:
-        found = [stop for stop in stops if stop.step == kind]
+        found = [stop for stop in stops if stop.episode == kind]
         times = [stop.longest_stop_ms for stop in found]
         whole = statistics.median(stop.whole_s for stop in found)
         rows.append((kind, len(found), statistics.median(times), max(times), whole))

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from liftlog.bench.life import FOUNDERS, JOINERS, STEPS, Life, Lived, medians
+from liftlog.bench.life import EPISODES, FOUNDERS, JOINERS, Life, Lived, medians
 from liftlog.demo.checking import SparkResult, check_on_spark, java_problem, require_parts
 from liftlog.demo.display import Display
 from liftlog.real.local_cluster import LocalCluster
@@ -24,9 +24,9 @@ from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 NOTES = """\
-longest stop: the longest time between two acks, from the moment in which a step begins until all is whole:
-everybody has a session, every copy is in sync and where it is to be, everybody votes who is to. In a step
-without faults it is the grain of the machine. All processes share it.
+longest stop: the longest time between two acks, from the moment in which an episode begins until all is
+whole: everybody has a session, every copy is in sync and where it is to be, everybody votes who is to. At
+rest it is the grain of the machine, which all processes share.
 """
 EXIT_GOOD, EXIT_VIOLATION, EXIT_INCOMPLETE = 0, 1, 2
 
@@ -43,7 +43,7 @@ def add_life(kinds: Any) -> None:
     life.add_argument("--rate", type=float, default=500.0, help="messages a second (default 500)")
     life.add_argument("--rounds", type=int, default=2, help="of each fault (default 2)")
     life.add_argument(
-        "--step", action="append", choices=STEPS, help="only this one; may be repeated. shrink needs grow"
+        "--only", action="append", choices=EPISODES, help="this; may be repeated. shrink needs grow"
     )
     life.add_argument(
         "--older", type=Path, metavar="FOLDER", help="a checkout of an older release: it begins with that"
@@ -58,11 +58,11 @@ def run_life(options: argparse.Namespace) -> int:
     for name, value, low, high in (("rate", options.rate, 1, 20_000), ("rounds", options.rounds, 1, 100)):
         if not low <= value <= high:
             raise LiftlogError(f"--{name} {value:g} is out of range; choose {low} to {high}")
-    steps = options.step or STEPS
-    if "shrink" in steps and "grow" not in steps:
-        raise LiftlogError("--step shrink has nothing to remove; add --step grow")
-    if "upgrade" in (options.step or ()) and options.older is None:
-        raise LiftlogError("--step upgrade needs an older release; name its checkout with --older")
+    wanted = options.only or EPISODES
+    if "shrink" in wanted and "grow" not in wanted:
+        raise LiftlogError("--only shrink has nothing to remove; add --only grow")
+    if "upgrade" in (options.only or ()) and options.older is None:
+        raise LiftlogError("--only upgrade needs an older release; name its checkout with --older")
     if options.dir is not None and not options.dir.is_dir():
         raise LiftlogError(f"--dir {options.dir} is not a folder; create it or name another")
     older = options.older.resolve() if options.older is not None else None
@@ -82,7 +82,7 @@ def run_life(options: argparse.Namespace) -> int:
             cluster,
             rate=options.rate,
             rounds=options.rounds,
-            steps=steps,
+            only=wanted,
             newer=present if older is not None else "",
             show=activity.show,
         )
@@ -111,7 +111,7 @@ def _print(lived: Lived, spark: SparkResult | None, missing: str, folder: Path) 
     console = Console(file=sys.stdout, highlight=False)
     title = f"{lived.acked:,} messages in {lived.seconds:.0f} s, {lived.rate:g} a second"
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("step", no_wrap=True)
+    table.add_column("episode", no_wrap=True)
     for column in ("times", "longest stop, p50", "max", "whole again, p50"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, times, p50, longest, whole in medians(lived.stops):

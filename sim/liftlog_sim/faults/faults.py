@@ -286,18 +286,14 @@ class Faults:
     def _stop(self, fault: Fault, draws: Draws) -> None:
         """SIGTERM: one process hands over and ends; it is started again after a while."""
         machine = self._target(fault, draws)
-        self._terminate(machine, Aftermath(fault.duration_us))
+        self.terminate(machine, Aftermath(fault.duration_us))
         self.done(fault, f"node {machine.number} is asked to stop")
-
-    def stop_now(self, machine: Machine, down_us: int) -> None:
-        """A stop at a moment of somebody else's choice."""
-        self._terminate(machine, Aftermath(down_us))
 
     def _stop_all(self, fault: Fault, draws: Draws) -> None:
         """All processes are asked to stop, within a moment of each other."""
         for machine in self._cluster.machines.values():
             after = Aftermath(draws.randrange(1, fault.duration_us + 1))
-            self._cluster.kernel.after(draws.randrange(200 * MILLISECOND), self._terminate, machine, after)
+            self._cluster.kernel.after(draws.randrange(200 * MILLISECOND), self.terminate, machine, after)
         self.done(fault, "all nodes are asked to stop")
 
     def _stop_then_power(self, fault: Fault, draws: Draws) -> None:
@@ -305,10 +301,11 @@ class Faults:
         machine = self._target(fault, draws)
         restart_us = draws.randrange(1, 300 * MILLISECOND)
         power_us = draws.randrange(1, 500 * MILLISECOND)
-        self._terminate(machine, Aftermath(restart_us, power_us, fault.duration_us))
+        self.terminate(machine, Aftermath(restart_us, power_us, fault.duration_us))
         self.done(fault, f"node {machine.number} is asked to stop, and will lose power")
 
-    def _terminate(self, machine: Machine, after: Aftermath) -> None:
+    def terminate(self, machine: Machine, after: Aftermath) -> None:
+        """An orderly stop begins."""
         if machine.up and self.active:
             self._stopping[machine.number] = after
             machine.terminate()

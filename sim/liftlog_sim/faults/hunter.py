@@ -17,7 +17,7 @@ from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.faults.copyhunter import CopyHunter
-from liftlog_sim.faults.faults import Faults
+from liftlog_sim.faults.faults import Aftermath, Faults
 from liftlog_sim.kernel import MILLISECOND, SECOND
 
 Links = list[tuple[int, int]]
@@ -184,7 +184,7 @@ class Hunter:
             other = self._cluster.machines[draws.choice(others)]
             down_us = draws.randrange(500, 2000) * MILLISECOND
             stop_us = draws.randrange(40 * MILLISECOND)
-            self._cluster.kernel.after(stop_us, self._faults.stop_now, other, down_us)
+            self._cluster.kernel.after(stop_us, self._faults.terminate, other, Aftermath(down_us))
             fault = Fault(self._cluster.kernel.now_us, "stop", "", down_us)
             self._faults.done(fault, f"node {other.number} is asked to stop")
             return
