@@ -115,7 +115,8 @@ class Publisher:
         self._prefix = prefix
         self._subjects: dict[str, str] = {}
         self._next_line = 0
-        self._again: deque[tuple[int, int]] = deque()
+        self._again: deque[tuple[float, int, int]] = deque()
+        """Lines that were not stored, or perhaps not: when they are due again, the line, the attempt."""
         self._tries: dict[int, int] = {}
         window = max(1, min(WINDOW_MAX, len(lines) // WINDOW_SHARE))
         self._free: deque[int] = deque(range(window))
@@ -165,8 +166,8 @@ class Publisher:
             due = min(due, int((now_ns / 1e9 - self._started_s) * self._rate) + 1)
         frames = []
         for _ in range(min(len(self._free), CHUNK_MESSAGES)):
-            if self._again:
-                index, attempt = self._again.popleft()
+            if self._again and self._again[0][0] <= now_ns / 1e9:
+                _, index, attempt = self._again.popleft()
             elif self._next_line < due:
                 index, attempt = self._next_line, 1
                 self._next_line += 1
@@ -261,8 +262,11 @@ class Publisher:
     def _try_again(self, number: int) -> None:
         line = self.attempts.line[number]
         self._tries[line] = self._tries.get(line, 1) + 1
-        self._again.append((line, self._tries[line]))
-        self._pause_until_s = time.monotonic() + BACKOFF_S
+        due_s = time.monotonic() + BACKOFF_S
+        self._again.append((due_s, line, self._tries[line]))
+        if not self._rate:
+            # Whoever sends as fast as he is answered would have all his lines refused meanwhile.
+            self._pause_until_s = due_s
 
     def _expire(self) -> None:
         """Give up attempts that were not answered in time, oldest first."""
