@@ -66,8 +66,16 @@ class Caught(msgspec.Struct, kw_only=True):
     replay: str
 
 
-def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int = -1) -> Caught:
-    """Search the seeds of the mutant's profiles until one catches it; `known` >= 0 is tried before them."""
+def catch(
+    mutant: Mutant,
+    seeds: Sequence[int] = range(SEARCH_SEEDS),
+    known: int = -1,
+    swept: Sequence[int] = (),
+) -> Caught:
+    """Search the seeds of the mutant's profiles until one catches it; `known` >= 0 is tried before them.
+
+    `swept`: seeds that a sweep of this code has found clean, which are not run again without the mutant.
+    """
     started = time.monotonic()
     searched = 0
     simulated_s = cpu_s = 0.0
@@ -78,8 +86,9 @@ def catch(mutant: Mutant, seeds: Sequence[int] = range(SEARCH_SEEDS), known: int
         result = run_seed(RunOptions(seed=seed, mutant=mutant.name, refine=mutant.refine))
         simulated_s += result.simulated_s
         cpu_s += result.seconds
-        clean = RunOptions(seed=seed, refine=mutant.refine)
-        if result.good or result.invariant in OWN_CHECKS or not run_seed(clean).good:
+        if result.good or result.invariant in OWN_CHECKS:
+            continue
+        if seed not in swept and not run_seed(RunOptions(seed=seed, refine=mutant.refine)).good:
             continue
         return Caught(
             name=mutant.name,
