@@ -23,8 +23,8 @@ wrong:
     before-in-sync     the command does not ask whether those who are to have a copy are in the ISR
     within-epoch       it does not end the epoch, so that what a dropped copy had reported is still believed
 
-The minimum in sync may be altered (R19, `alters`): by a command of the group, which each replica applies in its
-turn; a leader commits by the minimum that it has applied. Two ways to do it wrong:
+The minimum in sync may be altered (R19, `alters`): by a command of the group, which each replica applies in
+its turn; a leader commits by the minimum that it has applied. Two ways to do it wrong:
 
     keeps-eligible        who was eligible by the minimum before is so still, though the ISR commits alone now
     elects-with-eligible  whoever is elected from the eligible leaves the others eligible, though by the
