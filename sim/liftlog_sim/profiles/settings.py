@@ -164,8 +164,8 @@ def storing(draws: Draws) -> dict[str, object]:
     }
 
 
-OTHER_MINIMA = 0.5
-"""In so many of the worlds whose streams are altered their minimum in sync is, too (R19)."""
+OTHER_MINIMA = 0.4
+"""In so many of the worlds whose streams are altered their minimum in sync is, too (R19), and more often."""
 HARMLESS = (
     *("kill", "kill_all", "stop", "stop_all", "crash_inside", "partition", "isolate", "one_way", "link"),
     *("power", "power_all", "kill_then_power", "stop_then_power", "cut_bus", "cut_both", "deny", "storm"),
@@ -183,4 +183,5 @@ def with_other_minima(draws: Draws, knobs: Knobs) -> Knobs:
     unsynced = any(stream.durability == "os" for stream in knobs.streams)
     hunted = knobs.hunt_report or knobs.hunt_boundary or knobs.hunt_tail or knobs.hunt_joiner
     damaged = unsynced or hunted or any(kind not in HARMLESS for kind, _ in knobs.faults)
-    return msgspec.structs.replace(knobs, minimum_from=2 if damaged else 1)
+    often_us = min(knobs.alter_interval_us, draws.choice((300, 1000, 3000)) * MILLISECOND)
+    return msgspec.structs.replace(knobs, minimum_from=2 if damaged else 1, alter_interval_us=often_us)

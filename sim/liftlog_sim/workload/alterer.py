@@ -20,6 +20,8 @@ from liftlog_sim.workload.targets import Target
 READ_ONLY_SHARE = 0.3
 MINIMUM_SHARE = 0.4
 """How often it is the minimum in sync that is altered, in worlds in which it is at all."""
+TO_WHAT_THERE_IS = 0.7
+"""How often who sees that too few are in sync for messages to be acked lowers the minimum to these."""
 RIVAL_SHARE = 0.4
 """How often two operators alter a stream at once, by two nodes."""
 LOCKED_MAX_US = 2 * SECOND
@@ -68,14 +70,19 @@ class Alterer:
         self._schedule()
 
     def _alters_minimum(self, turn: Turn, target: Target) -> bool:
-        """R19: to any that may be, what it is included; that is told to whoever asks for too much."""
+        """R19: to what there is, if nothing is acked for want of copies; else to any that may be."""
         least, draws = self._cluster.knobs.minimum_from, turn.draws.part("minimum")
         if not least or draws.random() >= MINIMUM_SHARE:
             return False
         self._account.count("minima asked for")
         factor = max(least, target.config.replication_factor)
+        newest = self._cluster.newest_metadata()
+        state = newest.partitions.get(target.partition) if newest is not None else None
+        lacks = state is not None and len(state.isr) < state.min_insync
         for name in (turn.name, f"{turn.name}/rival") if draws.random() < RIVAL_SHARE else (turn.name,):
             minimum = least + draws.randrange(factor - least + 1)
+            if lacks and state is not None and draws.random() < TO_WHAT_THERE_IS:
+                minimum = max(least, len(state.isr))
             self._ask(name, target.stream, draws, StreamChanges(min_insync_replicas=minimum))
         return True
 
