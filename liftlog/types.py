@@ -603,6 +603,7 @@ class Mutants(msgspec.Struct, frozen=True):
     alteration_blind: bool = False  # R19
     moved_before_in_sync: bool = False  # R20
     moved_within_epoch: bool = False  # R20
+    eligible_kept_when_minimum_changes: bool = False  # R13
     moved_back_too_soon: bool = False  # R20
     fetch_reads_unbounded: bool = False  # L3
     commands_not_validated: bool = False  # V5

@@ -182,6 +182,13 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="copies of each partition: more are made on the nodes that keep least, or some are given up",
     )
+    alter.add_argument(
+        "--min-insync-replicas",
+        type=positive_count,
+        default=UNSET,
+        metavar="N",
+        help="copies that must be in sync for messages to be acked, from now on",
+    )
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",

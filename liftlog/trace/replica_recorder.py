@@ -347,6 +347,8 @@ class Recorder:
             case CreateStream() if state is not None:
                 durability = command.config.durability
                 line = _with(line, replicas=state.replicas, minimum=state.min_insync, durability=durability)
+            case AlterStream() if state is not None:
+                line = _with(line, minimum=state.min_insync)
             case ChangeIsr():
                 line = _with(
                     line,

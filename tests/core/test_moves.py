@@ -207,7 +207,7 @@ def test_r20_another_number_of_replicas_is_a_move_of_each_partition() -> None:
     assert set(moved.partition.target) == {1, 2, 3, 4, 5}
     moved.join(4)
     assert alter(6).detail == "replication factor 6 needs as many nodes that can have a copy now"
-    assert "min_insync_replicas = 2 is not accepted" in alter(1).detail
+    assert "replication_factor = 1 is fewer copies than the 2 that must be in sync" in alter(1).detail
     assert alter(4).code == ""
     assert 5 not in moved.partition.target, "it is not in sync"
     assert moved.finish().code == ""

@@ -5,11 +5,14 @@ The metadata state machine judges by this page, with the limits of `liftlog.core
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import msgspec
+from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import StreamChanges
-from liftlog.types import StreamConfig
+from liftlog.types import PartitionId, StreamConfig
 
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
@@ -24,7 +27,30 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             "compact cannot be switched off again: compaction has left gaps, which would count as lost "
             "records; copy what is left into a new stream"
         )
-    return limits_problem(altered(config, changes))
+    after = altered(config, changes)
+    least, factor = after.min_insync_replicas, after.replication_factor
+    if changes.min_insync_replicas is not UNSET and not 1 <= least <= factor:
+        return (
+            f"min_insync_replicas = {least} is not accepted; it must be 1 to the replication factor, "
+            f"which is {factor} and can be altered too"
+        )
+    if least > factor >= 1:
+        return (
+            f"replication_factor = {factor} is fewer copies than the {least} that must be in sync; lower "
+            "min_insync_replicas too"
+        )
+    return limits_problem(after)
+
+
+def minimum_problem(minimum: int, copies: Mapping[PartitionId, Collection[int]]) -> str:
+    """Why so many cannot have to be in sync, by who is to have a copy; empty if they can."""
+    for partition, nodes in copies.items():
+        if minimum > len(nodes):
+            return (
+                f"min_insync_replicas = {minimum} is not accepted; partition {partition.index} is to have a "
+                f"copy on {len(nodes)} nodes: move it to more of them first"
+            )
+    return ""
 
 
 def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:

@@ -13,11 +13,18 @@ ends), M3 (idempotence).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
 from liftlog.core.guards import Guards
 from liftlog.core.metadata import levels
-from liftlog.core.metadata.alterations import alteration_problem, altered, describe_alteration
+from liftlog.core.metadata.alterations import (
+    alteration_problem,
+    altered,
+    describe_alteration,
+    minimum_problem,
+)
 from liftlog.core.metadata.commands import (
     SPAN_MAX,
     AdmitNode,
@@ -424,17 +431,23 @@ class Metadata(Records):
         seen = command.revision == stream.revision or self._mutants.alteration_blind
         if not self._decides(("R19.stale", seen)):
             return STALE
+        config = altered(stream.config, command.changes)
         problem = alteration_problem(stream.config, command.changes)
-        factor, resized = command.changes.replication_factor, []
+        factor = command.changes.replication_factor
+        resized: dict[PartitionId, Sequence[int]] = {}
         if not problem and factor is not UNSET and factor != stream.config.replication_factor:
-            resized = [(self.partitions[one], self._moves.resized(one, factor)) for one in stream.partitions]
-            if any(len(replicas) < factor for _, replicas in resized):
+            resized = {one: self._moves.resized(one, factor) for one in stream.partitions}
+            if any(len(replicas) < factor for replicas in resized.values()):
                 problem = f"replication factor {factor} needs as many nodes that can have a copy now"
+        if not problem and command.changes.min_insync_replicas is not UNSET:
+            copies = {one: resized.get(one, self.partitions[one].meant) for one in stream.partitions}
+            problem = minimum_problem(config.min_insync_replicas, copies)
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
-        config = altered(stream.config, command.changes)
         self.alter_stream(replaced(stream, config=config, revision=index))
-        for partition, replicas in resized:
-            self._moves.begin(index, partition, replicas)
+        for one, replicas in resized.items():
+            self._moves.begin(index, self.partitions[one], replicas)
+        for one in stream.partitions:
+            self._partitions.alter_minimum(self.partitions[one], config.min_insync_replicas)
         return CommandResult(detail=describe_alteration(stream.config, config), stream=stream.id)

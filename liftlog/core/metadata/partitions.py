@@ -149,6 +149,18 @@ class PartitionCommands:
             self._mark("R13.eligibility-ends")
         return moved
 
+    def alter_minimum(self, partition: PartitionState, minimum: int) -> None:
+        """R19: the version grows, so that a change of the ISR that was meant for another minimum is void."""
+        if partition.min_insync == minimum:
+            return
+        self._mark("R19.minimum-lower" if minimum < partition.min_insync else "R19.minimum-higher")
+        after = partition.with_minimum(minimum)
+        if self._mutants.eligible_kept_when_minimum_changes:
+            after = replaced(after, eligible=partition.eligible, last_known=partition.last_known)
+        elif (partition.eligible or partition.last_known) and not (after.eligible or after.last_known):
+            self._mark("R13.eligibility-ends")
+        self._records.put_partition(after)
+
     def replica_failed(self, command: ReplicaFailed) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)

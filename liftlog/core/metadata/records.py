@@ -11,7 +11,8 @@ whose place it stands. A violation means that the metadata itself is in doubt: t
     node         incarnations rise, the state begins at an index that was applied, what is confirmed was given
     stream       its id is the index of its creation, and no other stream has its name; an alteration leaves
                  id, name and partitions as they are, and is one of the command just applied (R19)
-    partition    its replicas stay, but for those that a move adds, and leaves when it is over (R20); the ISR
+    partition    its minimum in sync is that of its stream, and not more than are to have a copy (R19);
+                 its replicas stay, but for those that a move adds, and leaves when it is over (R20); the ISR
                  is of them, and who is eligible is not in it; who leads is in the ISR (R12); an epoch has one
                  leader (R1), and epochs rise one by one, each beginning at the index that was just applied;
                  every change of who leads or is in sync is a higher version (R9)
@@ -146,6 +147,15 @@ class PartitionState(msgspec.Struct, frozen=True):
     """R20: those of the replicas that were none before the moves that are under way."""
     dropping: tuple[int, ...] = ()
     """R20: who is no replica any more and has not said yet that it has dropped its copy."""
+    alone: bool = False
+    """R19: the minimum was one and is higher now, and the ISR has not been at it since: what is committed may
+    be on one copy only.
+    """
+
+    @property
+    def meant(self) -> tuple[int, ...]:
+        """R20: who is to have a copy."""
+        return self.target or self.replicas
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -176,6 +186,7 @@ class PartitionState(msgspec.Struct, frozen=True):
             isr=target,
             eligible=(),
             last_known={},
+            alone=False,
             refused={node: text for node, text in self.refused.items() if node in target},
             slow={node: removals for node, removals in self.slow.items() if node in target},
             reports={node: run for node, run in self.reports.items() if node in target},
@@ -196,7 +207,7 @@ class PartitionState(msgspec.Struct, frozen=True):
         """R13: below the minimum those who leave stay eligible; at or above it nobody outside is."""
         isr = self.ordered(members)
         if len(isr) >= self.min_insync:
-            return self.moved(isr=isr, eligible=(), last_known={})
+            return self.moved(isr=isr, eligible=(), last_known={}, alone=False)
         outside = (*self.eligible, *self.isr)
         return self.moved(isr=isr, eligible=tuple(node for node in self.ordered(outside) if node not in isr))
 
@@ -213,13 +224,23 @@ class PartitionState(msgspec.Struct, frozen=True):
             found = replaced(found, lost=True)
         isr = tuple(member for member in self.isr if member != node)
         if len(isr) >= self.min_insync:
-            return self.moved(isr=isr, eligible=(), last_known={})
+            return self.moved(isr=isr, eligible=(), last_known={}, alone=False)
         eligible = tuple(member for member in self.eligible if member != node)
         return self.moved(isr=isr, eligible=eligible, last_known={**self.last_known, node: found})
 
+    def with_minimum(self, minimum: int) -> PartitionState:
+        """R13, R19: an ISR that is at the new minimum may commit alone: nobody outside is eligible any more.
+        Below it nothing commits until it is at it, and who was eligible has everything, as before.
+        """
+        if len(self.isr) >= minimum:
+            return self.moved(min_insync=minimum, eligible=(), last_known={}, alone=False)
+        return self.moved(min_insync=minimum, alone=self.alone or self.min_insync == 1)
+
     def with_sole(self, node: int) -> PartitionState:
-        """R13: an eligible replica is to lead, and is the whole ISR; the others keep their eligibility."""
-        outside = (*self.isr, *self.eligible)
+        """R13: an eligible replica is to lead, and is the whole ISR; the others keep their eligibility,
+        unless the minimum was altered to one meanwhile: then the chosen one commits alone (R19).
+        """
+        outside = (*self.isr, *self.eligible) if self.min_insync > 1 else ()
         eligible = tuple(member for member in self.ordered(outside) if member != node)
         return replaced(self, isr=(node,), eligible=eligible)
 
@@ -463,6 +484,9 @@ class Records:
             problem = _problem(partition, before, self.applied)
             if problem:
                 raise InvariantViolation(f"{partition.id}: {problem}")
+            if partition.min_insync != before.min_insync:
+                now = self.by_id[partition.id.stream].revision == self.applied
+                invariant(now, f"the minimum in sync of {partition.id} is not altered now")
             self.loads.led(before.leader, partition.leader)
             if partition.replicas != before.replicas:
                 self.loads.placed(before.replicas, by=-1)
@@ -492,6 +516,8 @@ def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
     isr, eligible = now.isr, now.eligible
     if now.replicas is not before.replicas and not _may_follow(now, before, index):
         return f"the replicas {before.replicas} become {now.replicas}"
+    if now.min_insync != before.min_insync and not 1 <= now.min_insync <= len(now.meant):
+        return f"{now.min_insync} of the replicas {now.meant} have to be in sync"
     if isr is not before.isr and isr != now.ordered(isr):
         return f"the ISR {isr} is not of the replicas {now.replicas}"
     if eligible and eligible != tuple([node for node in now.ordered(eligible) if node not in isr]):
@@ -509,7 +535,12 @@ def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
         return f"a round of reports goes back in epoch {now.epoch}"
     if now.version < before.version:
         return f"version {before.version}, then {now.version}"
-    same = (now.epoch, isr, eligible) == (before.epoch, before.isr, before.eligible)
+    same = (now.epoch, isr, eligible, now.min_insync) == (
+        before.epoch,
+        before.isr,
+        before.eligible,
+        before.min_insync,
+    )
     if not same and now.version == before.version:
         return f"version {now.version} changes who leads or is in sync"
     return ""

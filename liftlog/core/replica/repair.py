@@ -154,11 +154,14 @@ class Repairs:
     def _nobody_else_has(self, offset: int) -> bool:
         """Whether this leader's log alone goes on behind `offset`, and nothing there can be committed.
 
-        With a minimum of two, what is committed is on another copy: each of them has shown in this epoch how
-        far it reaches, damaged or not, and none was lost. They can fetch nothing more from here.
+        With a minimum of two, and an ISR that was at it since it is two (R19), what is committed is on
+        another copy: each of them has shown in this epoch how far it reaches, damaged or not, and none was
+        lost. They can fetch nothing more from here.
         """
         log, record = self.log, self.log.record
-        if record is None or log.leading is None or record.min_insync < 2 or offset < log.hw:
+        if record is None or log.leading is None or offset < log.hw:
+            return False
+        if record.min_insync < 2 or record.alone:
             return False
         if any(known.lost for known in record.last_known.values()):
             return False

@@ -7,8 +7,8 @@ the log that they hold. Before anything is damaged the atlas is asked, and says 
 
 - the log has a minimum of two in-sync replicas, its ISR is at that minimum, and nobody waits to be elected
   (R13, R14): then the members of the ISR are the copies that hold what is committed;
-- with the new damage, fewer copies than the minimum are damaged in any of these offsets; different offsets
-  may be damaged on different nodes at once;
+- with the new damage, fewer copies than the minimum, or than what it may be lowered to (R19), are damaged in
+  any of these offsets; different offsets may be damaged on different nodes at once;
 - one other member of the ISR is whole: it runs, is registered, and has the committed prefix durable and
   nothing damaged.
 
@@ -251,7 +251,8 @@ class Atlas:
             for other in others
             if other.number in state.isr and other.damaged_run < 0 and self._is_current(other, state)
         ]
-        return bool(whole) and len(harmed) + 1 < state.min_insync
+        least = min(state.min_insync, self._cluster.knobs.minimum_from or state.min_insync)
+        return bool(whole) and len(harmed) + 1 < least
 
     def _is_harmed(self, machine: Machine, log: PartitionId, range: OffsetRange) -> bool:
         return any(

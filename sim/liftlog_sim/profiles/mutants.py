@@ -184,6 +184,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a follower stores batches without verifying them"),
     ("moved_before_in_sync", "R20", "moves",
      "a move is over before all that are to have a copy are in sync"),
+    ("eligible_kept_when_minimum_changes", "R13", "shrinking commands",
+     "another minimum in sync leaves those eligible without whom the ISR commits now"),
     ("moved_within_epoch", "R20", "moves",
      "a move that is over ends no epoch: what a dropped copy had reported still counts"),
     ("drained_until_restart", "R20", "moves",

@@ -29,6 +29,7 @@ from liftlog_sim.profiles.settings import (
     small_stream,
     squeezed,
     storing,
+    with_other_minima,
     with_snapshots,
 )
 
@@ -120,6 +121,7 @@ def draw_knobs(
     if wanted != ["all"]:
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
+    knobs = with_other_minima(Draws(seed, "minimum"), knobs)
     return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
 
 

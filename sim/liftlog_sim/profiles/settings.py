@@ -162,3 +162,26 @@ def storing(draws: Draws) -> dict[str, object]:
         "scrub_bytes_per_s": draws.choice((200_000, 500_000)),
         "encrypted": draws.random() < 0.1,
     }
+
+
+OTHER_MINIMA = 0.4
+"""In so many of the worlds whose streams are altered their minimum in sync is, too (R19), and more often."""
+HARMLESS = (
+    *("kill", "kill_all", "stop", "stop_all", "crash_inside", "partition", "isolate", "one_way", "link"),
+    *("power", "power_all", "kill_then_power", "stop_then_power", "cut_bus", "cut_both", "deny", "storm"),
+    *("pause", "accuse", "flap", "stutter", "slow_node", "slow_disk", "full_disk"),
+)
+"""Faults after which all that was durable is still there."""
+
+
+def with_other_minima(draws: Draws, knobs: Knobs) -> Knobs:
+    """Worlds in which copies are damaged keep a minimum of two: who lowers it to one while a copy is damaged
+    is promised nothing (D3).
+    """
+    if not knobs.alter_interval_us or draws.random() >= OTHER_MINIMA:
+        return knobs
+    unsynced = any(stream.durability == "os" for stream in knobs.streams)
+    hunted = knobs.hunt_report or knobs.hunt_boundary or knobs.hunt_tail or knobs.hunt_joiner
+    damaged = unsynced or hunted or any(kind not in HARMLESS for kind, _ in knobs.faults)
+    often_us = min(knobs.alter_interval_us, draws.choice((300, 1000, 3000)) * MILLISECOND)
+    return msgspec.structs.replace(knobs, minimum_from=2 if damaged else 1, alter_interval_us=often_us)

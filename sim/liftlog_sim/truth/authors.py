@@ -85,6 +85,8 @@ class PartitionShape(NamedTuple):
     round: int
     assignment: int
     """R20."""
+    minimum: int
+    """In sync, by its record (R19)."""
 
 
 class MetadataPicture(NamedTuple):
@@ -111,6 +113,7 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
                 tuple(partition.reports.items()),
                 partition.report_round,
                 partition.assignment,
+                partition.min_insync,
             )
             for partition in metadata.partitions.values()
         },
@@ -303,6 +306,18 @@ class Authors:
                     "OnlyAsAltered",
                     f"index {index} makes the configuration of stream {stream} {now[1]}, at {now[0]}; it was "
                     f"{config}, and {type(command).__name__} asks for {expected}, at {at}",
+                )
+        for partition, shape in after.partitions.items():
+            known = before.partitions.get(partition)
+            if known is None or known.minimum == shape.minimum:
+                continue
+            meant = after.altered[partition.stream][1].min_insync_replicas
+            named = isinstance(command, AlterStream) and command.stream == partition.stream
+            if not named or shape.minimum != meant:
+                raise Violation(
+                    "OnlyAsAltered",
+                    f"index {index}, a {type(command).__name__}, makes the minimum in sync of {partition} "
+                    f"{shape.minimum}; it was {known.minimum}, and its stream's is {meant}",
                 )
 
     def _only_as_drained(

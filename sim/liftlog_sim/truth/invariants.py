@@ -11,8 +11,8 @@ histories costs the length of the list of epochs, not of the log, and is done on
 
     OneLeaderPerEpoch    an epoch is led by one incarnation of one node, and has one content (R1)
     LogMatching          logs agree below every HW that anybody claims (R2, R6, R8)
-    CommittedOnISR       every member of the committed ISR has the committed prefix durable (R2, R5, R7, R9,
-                         R10)
+    CommittedOnISR       every member of the committed ISR, and whoever is eligible, has the committed prefix
+                         durable (R2, R5, R7, R9, R10, R13)
     NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
     ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
@@ -221,6 +221,7 @@ class PartitionTruth:
         "committed_in",
         "contents",
         "elected_with",
+        "eligible",
         "history",
         "hw",
         "id",
@@ -259,7 +260,13 @@ class PartitionTruth:
         self.purge_asked = 0
         """Greatest offset that anybody asked to purge up to."""
         self.isr: tuple[int, ...] = ()
+        self.eligible: tuple[int, ...] = ()
         self.version = -1
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Whom the group may elect without an operator's word (R16)."""
+        return (*self.isr, *self.eligible)
 
     # -- who leads -----------------------------------------------------------------------------------------
 
@@ -375,12 +382,14 @@ class PartitionTruth:
     def on_isr_member(
         self, node: int, history: Sequence[EpochStart], durable_leo: int, start: int = 0
     ) -> None:
-        """The durable log of a member of the committed ISR. CommittedOnISR."""
+        """The durable log of a member of the committed ISR, or of one that is eligible. CommittedOnISR."""
         self.checks["CommittedOnISR"] += 1
         if durable_leo < self.hw or not agree(history, self.history, start, self.hw):
+            outside = node in self.eligible
+            place = f"is eligible beside the ISR {self.isr}" if outside else f"is in the ISR {self.isr}"
             raise Violation(
                 "CommittedOnISR",
-                f"partition {self.id}: node {node} is in the ISR {self.isr} with the durable log "
+                f"partition {self.id}: node {node} {place} with the durable log "
                 f"{describe(prefix_of(history, durable_leo), durable_leo)}, "
                 f"but {describe(self.history, self.hw)} is committed",
             )

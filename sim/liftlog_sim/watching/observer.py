@@ -246,7 +246,7 @@ class Observer:
         """What a process found of these on its disk, where the metadata group counts on this node."""
         for partition in partitions:
             truth = self.truth(partition)
-            if machine.number in truth.isr and truth.hw:
+            if machine.number in truth.candidates and truth.hw:
                 truth.on_isr_member(machine.number, *self._recovered_log(machine, partition))
 
     def _recovered_log(self, machine: Machine, partition: PartitionId) -> DurableLog:
@@ -483,12 +483,12 @@ class Observer:
         seen.leo = replica.leo
         fell = replica.durable_leo < seen.durable_leo
         seen.durable_leo = replica.durable_leo
-        if fell and number in truth.isr and not self._exempt(machine):
+        if fell and number in truth.candidates and not self._exempt(machine):
             truth.on_isr_member(number, replica.epochs, replica.durable_leo, replica.log_start)
 
     def _check_isr(self, truth: PartitionTruth) -> None:
-        """The committed prefix or the committed ISR has changed: every member must have it durable."""
-        for number in truth.isr:
+        """The committed prefix, or who can be elected, has changed: all of these must have it durable."""
+        for number in truth.candidates:
             machine = self._cluster.machines[number]
             node = machine.node
             if node is None or self._exempt(machine):
@@ -525,7 +525,8 @@ class Observer:
         if len(metadata.partitions) != len(self.partitions):
             for truth in self.partitions.values():
                 if truth.id not in metadata.partitions:
-                    truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
+                    # The stream was deleted: nobody is held to anything any more.
+                    truth.isr = truth.eligible = ()
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
             if state.ready and not self._cluster.bus.held(partition, state.epoch):
@@ -533,11 +534,11 @@ class Observer:
             truth = self.truth(partition)
             if state.version != truth.version:
                 truth.version = state.version
-                if state.isr != truth.isr:
-                    if truth.isr:
+                if (state.isr, state.eligible) != (truth.isr, truth.eligible):
+                    if truth.isr and state.isr != truth.isr:
                         self.count("ISR changes")
                         self.row("isr", f"ISR of {partition}: {list(truth.isr)} -> {list(state.isr)}")
-                    truth.isr = state.isr
+                    truth.isr, truth.eligible = state.isr, state.eligible
                     self._check_isr(truth)
                     for number in state.isr:
                         if self._atlas.refresh(self._cluster.machines[number]):

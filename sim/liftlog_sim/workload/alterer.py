@@ -1,4 +1,5 @@
-"""An operator who alters streams while they are in use (R19): how their logs are written, and read-only.
+"""An operator who alters streams while they are in use (R19): how their logs are written, how many copies
+must be in sync, and read-only.
 
 What is asked for is judged in `truth/authors.py`: an alteration is somebody's who waited for it, and changes
 what it names. A stream that was made read-only is given back after a while, also when all load is over, so
@@ -14,8 +15,13 @@ from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.targets import Target
 
 READ_ONLY_SHARE = 0.3
+MINIMUM_SHARE = 0.4
+"""How often it is the minimum in sync that is altered, in worlds in which it is at all."""
+TO_WHAT_THERE_IS = 0.7
+"""How often who sees that too few are in sync for messages to be acked lowers the minimum to these."""
 RIVAL_SHARE = 0.4
 """How often two operators alter a stream at once, by two nodes."""
 LOCKED_MAX_US = 2 * SECOND
@@ -50,18 +56,39 @@ class Alterer:
             return
         draws = turn.draws
         turn.noted()
-        stream = self._shared.targets[draws.randrange(len(self._shared.targets))].stream
-        if draws.random() < READ_ONLY_SHARE and stream not in self._locked:
+        target = self._shared.targets[draws.randrange(len(self._shared.targets))]
+        stream = target.stream
+        if self._alters_minimum(turn, target):
+            pass
+        elif draws.random() < READ_ONLY_SHARE and stream not in self._locked:
             self._lock(stream, turn)
         else:
-            self._ask(turn.name, stream, draws)
+            self._ask(turn.name, stream, draws, _changes(draws))
             if draws.random() < RIVAL_SHARE:
-                self._ask(f"{turn.name}/rival", stream, draws.part("rival"))
+                rival = draws.part("rival")
+                self._ask(f"{turn.name}/rival", stream, rival, _changes(rival))
         self._schedule()
 
-    def _ask(self, name: str, stream: str, draws: Draws) -> None:
+    def _alters_minimum(self, turn: Turn, target: Target) -> bool:
+        """R19: to what there is, if nothing is acked for want of copies; else to any that may be."""
+        least, draws = self._cluster.knobs.minimum_from, turn.draws.part("minimum")
+        if not least or draws.random() >= MINIMUM_SHARE:
+            return False
+        self._account.count("minima asked for")
+        factor = max(least, target.config.replication_factor)
+        newest = self._cluster.newest_metadata()
+        state = newest.partitions.get(target.partition) if newest is not None else None
+        lacks = state is not None and len(state.isr) < state.min_insync
+        for name in (turn.name, f"{turn.name}/rival") if draws.random() < RIVAL_SHARE else (turn.name,):
+            minimum = least + draws.randrange(factor - least + 1)
+            if lacks and state is not None and draws.random() < TO_WHAT_THERE_IS:
+                minimum = max(least, len(state.isr))
+            self._ask(name, target.stream, draws, StreamChanges(min_insync_replicas=minimum))
+        return True
+
+    def _ask(self, name: str, stream: str, draws: Draws, changes: StreamChanges) -> None:
         self._account.count("alterations asked for")
-        request = AlterStreamRequest(stream, _changes(draws))
+        request = AlterStreamRequest(stream, changes)
         node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
         self._shared.hub.request(name, node, request, self._answered, patience_us)
 

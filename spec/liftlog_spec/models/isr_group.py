@@ -109,8 +109,16 @@ class IsrGroup(Model):
         s.change = If(touched, None, s.change)
         return view
 
+    def least_in_sync(s):
+        """The minimum in sync that the group has decided last."""
+        return s.Minimum
+
     def at_minimum(s, isr):
-        return size(isr) >= s.Minimum
+        return size(isr) >= s.least_in_sync()
+
+    def still_eligible(s, chosen, others):
+        """R13: who stays eligible when an eligible one is elected."""
+        return others
 
     def forget_outsiders(s, enough, eligible):
         """R13, R14: with the ISR at its minimum nobody outside is needed any more."""
@@ -184,7 +192,7 @@ class IsrGroup(Model):
         now = s.now
         when(is_none(now.leader), intersection(now.isr, now.live) == [])
         when(member(to, s.eligible), member(to, now.live))
-        s.eligible = without(union(now.isr, s.eligible), to)
+        s.eligible = s.still_eligible(to, without(union(now.isr, s.eligible), to))
         s.begin_epoch(to, [to], "eligible")
 
     @action
@@ -200,7 +208,7 @@ class IsrGroup(Model):
             return Implies(is_some(s.known[o]), And(~theirs.lost, less))
 
         when(Forall(s.Replica, behind))
-        s.known = function(s.Replica, lambda o: If(Or(o == to, s.Minimum == 1), None, s.known[o]))
+        s.known = function(s.Replica, lambda o: If(Or(o == to, s.least_in_sync() == 1), None, s.known[o]))
         s.begin_epoch(to, [to], "last-known")
 
     def begin_epoch(s, to, isr, how):

@@ -58,6 +58,10 @@ class IsrReplica(IsrGroup):
         s.synced[f] = minimum(s.synced[f], to)
         s.found[f] = minimum(s.found[f], to)
 
+    def least_known_to(s, r):
+        """The minimum in sync as a replica has applied it."""
+        return s.least_in_sync()
+
     # -- logs ----------------------------------------------------------------------------------------------
 
     @action
@@ -79,9 +83,9 @@ class IsrReplica(IsrGroup):
 
         if s.variant == "minimum-over-maximal-isr":
             joins = And(is_some(pending), ~member(get(pending), isr))
-            when(size(isr) + If(joins, 1, 0) >= s.Minimum)
+            when(size(isr) + If(joins, 1, 0) >= s.least_known_to(r))
         else:
-            when(size(isr) >= s.Minimum)
+            when(size(isr) >= s.least_known_to(r))
         mine = s.Claimed(r)
         hw = least(s.Replica, lambda m: If(Or(m == r, ~counts(m)), mine, s.progress[r][m]))
         when(hw > s.hw[r])

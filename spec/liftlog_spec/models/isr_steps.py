@@ -22,6 +22,13 @@ wrong:
 
     before-in-sync     the command does not ask whether those who are to have a copy are in the ISR
     within-epoch       it does not end the epoch, so that what a dropped copy had reported is still believed
+
+The minimum in sync may be altered (R19, `alters`): by a command of the group, which each replica applies in
+its turn; a leader commits by the minimum that it has applied. Two ways to do it wrong:
+
+    keeps-eligible        who was eligible by the minimum before is so still, though the ISR commits alone now
+    elects-with-eligible  whoever is elected from the eligible leaves the others eligible, though by the
+                          minimum that holds now it commits alone
 """
 
 from __future__ import annotations
@@ -41,6 +48,8 @@ class IsrSteps(IsrReplica):
     """may-lose: an operator may have a replica elected that lacks what is committed. No promise then."""
     moves = Setting("none", "right", "before-in-sync", "within-epoch")
     """Whether replicas are moved, and how (R20)."""
+    alters = Setting("none", "right", "keeps-eligible", "elects-with-eligible")
+    """Whether the minimum in sync is altered, and how (R19)."""
     Replicas = Constant(2)
     Damages = Constant(0)
     Mail = Constant(1)
@@ -63,6 +72,7 @@ class IsrSteps(IsrReplica):
     Told = Record(who=Replica, run=Run, epoch=Epoch, leo=Offset, less=Bool)
     """A replica says what it has left. less: less than it had reported durable."""
     Tail = Enum("clean", "suspect", "wiped")
+    Least = Range(0, Replicas)
     Former = Record(log=Log, synced=Offset, cut=Offset)
     """A log as it was before it was cut."""
 
@@ -75,6 +85,10 @@ class IsrSteps(IsrReplica):
     former = Var(Fn(Replica, Set(Former)))
     mail = Var(Set(Message))
     told = Var(Set(Told))
+    minimum_now = Var(Least)
+    """Has the group decided; `minimum_of`: has each replica applied; `minimum_news`: not all have yet."""
+    minimum_of = Var(Fn(Replica, Least))
+    minimum_news = Var(Fn(IsrReplica.Index, Option(Least)))
 
     # -- creation (R12) ------------------------------------------------------------------------------------
 
@@ -92,6 +106,9 @@ class IsrSteps(IsrReplica):
         s.now = first
         s.view = first
         s.up = False
+        if s.alters != "none":
+            s.minimum_now = s.Minimum
+            s.minimum_of = function(s.Replica, lambda o: s.Minimum)
 
     @action
     def IsAbsent(s, r: Replica):
@@ -265,11 +282,17 @@ class IsrSteps(IsrReplica):
         s.remembered[r] = If(tail == "wiped", 0, maximum(s.remembered[r], s.hw[r]))
         s.former[r] = []
         s.barred[r] = 0
+        if s.alters != "none":
+            s.minimum_of[r] = s.Minimum
 
     def has_applied(s, r, index):
         """The last one that is here forgets the command."""
         others = Forall(s.Replica, lambda o: Or(o == r, ~s.here[o], s.applied[o] >= index))
         s.news[index] = If(others, None, s.news[index])
+        if s.alters != "none":
+            altered = s.minimum_news[index]
+            s.minimum_of[r] = If(is_some(altered), get(altered), s.minimum_of[r])
+            s.minimum_news[index] = If(others, None, altered)
 
     @action
     def CrashWithDoubt(s, r: Replica):
@@ -297,6 +320,8 @@ class IsrSteps(IsrReplica):
         s.tail[r] = "clean"
         s.view[r] = view
         s.applied[r] = s.index + 1
+        if s.alters != "none":
+            s.minimum_of[r] = s.minimum_now
 
     @action
     def Confirm(s, r: Replica):
@@ -510,6 +535,35 @@ class IsrSteps(IsrReplica):
             return True
         joins = And(s.pending[lead] == m, ~member(m, s.view[lead].isr))
         return Or(member(m, s.now.isr), joins)
+
+    # -- the minimum in sync (R19) -------------------------------------------------------------------------
+
+    def least_in_sync(s):
+        return s.Minimum if s.alters == "none" else s.minimum_now
+
+    def least_known_to(s, r):
+        return s.Minimum if s.alters == "none" else s.minimum_of[r]
+
+    def still_eligible(s, chosen, others):
+        """R13: nobody, if by the minimum of now the chosen one commits alone."""
+        if s.alters in ("none", "elects-with-eligible"):
+            return others
+        return If(s.least_in_sync() == 1, [], others)
+
+    @only("alters", "right", "keeps-eligible", "elects-with-eligible")
+    @action
+    def AlterMinimum(s, to: Least):
+        """R13: an ISR that is at the new minimum may commit alone: nobody outside is eligible any more.
+
+        If it is below, nothing commits until it is not, and who was eligible is so still.
+        """
+        now = s.now
+        when(to > 0, to != s.minimum_now)
+        if s.alters != "keeps-eligible":
+            s.forget_outsiders(size(now.isr) >= to, s.eligible)
+        s.minimum_now = to
+        s.minimum_news[s.index + 1] = to
+        s.publish(True, now.leader, now.epoch, now.isr, now.runs, now.live)
 
     # -- what a replica does about the metadata ------------------------------------------------------------
 

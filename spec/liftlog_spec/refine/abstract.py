@@ -35,11 +35,13 @@ VARIABLES = (
     *("now", "index", "eligible", "known", "change", "elected", "news", "up", "tail", "run"),
     *("log", "synced", "found", "hw", "applied", "view", "first", "progress", "pending", "crashes"),
     *("damages", "committed", "here", "barred", "remembered", "former", "mail", "told"),
+    *("minimum_now", "minimum_of", "minimum_news"),
 )
 """Those of the model in their order, in which a state holds their values ..."""
 NOW, INDEX, ELIGIBLE, KNOWN, CHANGE, ELECTED, NEWS, UP, TAIL, RUN = range(10)
 LOG, SYNCED, FOUND, HW, APPLIED, VIEW, FIRST, PROGRESS, PENDING, CRASHES = range(10, 20)
 DAMAGES, COMMITTED, HERE, BARRED, REMEMBERED, FORMER, MAIL, TOLD = range(20, 28)
+MINIMUM_NOW, MINIMUM_OF = range(28, 30)
 """... so that each can be read by its place."""
 
 
@@ -86,10 +88,11 @@ REPORT, RECORDS, CUT, START = range(4)
 
 @lru_cache(maxsize=64)
 def stepper_of(replicas: int, minimum: int) -> Stepper:
-    """The model for so many replicas and this minimum, without any other bound."""
+    """The model for so many replicas and this minimum at first, without any other bound."""
     bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
     given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
-    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, operator="may-lose", moves="right", **given))
+    settings: dict[str, Any] = {"operator": "may-lose", "moves": "right", "alters": "right"}
+    found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, **settings, **given))
     if found.variables != VARIABLES:
         raise SpecError(f"IsrSteps has the variables {', '.join(found.variables)}; abstract.py takes others")
     return found
@@ -192,6 +195,7 @@ class Abstract:
             state[variable] = (*state[variable], first[variable][place])
         state[VIEW] = (*views, now)
         state[APPLIED] = (*self.state[APPLIED], state[INDEX])
+        state[MINIMUM_OF] = (*self.state[MINIMUM_OF], state[MINIMUM_NOW])
         state[LOG] = (*self.state[LOG], Runs())
         rows = tuple((*row, first[PROGRESS][place][place]) for row in self.state[PROGRESS])
         state[PROGRESS] = (*rows, first[PROGRESS][place])

@@ -20,6 +20,7 @@ from liftlog_spec.refine.abstract import (
     MAIL,
     MAIL_FOLLOWER,
     MAIL_KIND,
+    MINIMUM_NOW,
     REPORT,
     SYNCED,
     TAIL,
@@ -92,6 +93,8 @@ class GroupPart:
                 self._failed(step)
             case "FinishMove":
                 self._finish(before, after)
+            case "AlterStream":
+                self._alter(step)
         self._elect(before, after)
         self.record = after
         self.last_index = step.index
@@ -213,6 +216,12 @@ class GroupPart:
     def confessed(self, said: tuple[object, ...]) -> None:
         """The same is said while it is on its way."""
         self.twice[said] = self.twice.get(said, 0) + 1
+
+    def _alter(self, step: GroupStep) -> None:
+        """R19: of what can be altered the minimum alone is in the model."""
+        a = self.abstract
+        if step.minimum != a.state[MINIMUM_NOW]:
+            a.do("AlterMinimum", step.minimum)
 
     # -- moves (R20) ---------------------------------------------------------------------------------------
 

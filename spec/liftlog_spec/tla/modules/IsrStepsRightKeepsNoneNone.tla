@@ -1,15 +1,15 @@
------------------------ MODULE IsrStepsRightKeepsNone ------------------------
+--------------------- MODULE IsrStepsRightKeepsNoneNone ----------------------
 
 \* See the module's text.
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS
-    None, Replica, Minimum, Records, Epochs, Changes, Crashes, Damages, Mail, Confessions
+    None, Replica, Replicas, Minimum, Records, Epochs, Changes, Crashes, Damages, Mail, Confessions
 
 VARIABLES
-    now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told
+    now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news
 
-vars == <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+vars == <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -43,6 +43,9 @@ TypeOK ==
     /\ ((DOMAIN former = Replica) /\ (\A x \in Replica : (\A x2 \in former[x] : ((DOMAIN x2 = {"log", "synced", "cut"}) /\ ((x2.log \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(x2.log) <= Records)) /\ x2.synced \in (0..Records) /\ x2.cut \in (0..Records)))))
     /\ (\A x \in mail : ((DOMAIN x = {"kind", "follower", "leader", "epoch", "run", "at", "last", "to", "entries", "hw"}) /\ x.kind \in {"report", "records", "cut", "start"} /\ x.follower \in Replica /\ x.leader \in Replica /\ x.epoch \in (0..Epochs) /\ x.run \in (0..Crashes) /\ x.at \in (0..Records) /\ x.last \in (0..Epochs) /\ x.to \in (0..Records) /\ ((x.entries \in Seq([epoch: (0..Epochs), run: (0..Crashes)])) /\ (Len(x.entries) <= Records)) /\ x.hw \in (0..Records)))
     /\ told \in SUBSET [who: Replica, run: (0..Crashes), epoch: (0..Epochs), leo: (0..Records), less: BOOLEAN]
+    /\ minimum_now \in (0..Replicas)
+    /\ minimum_of \in [Replica -> (0..Replicas)]
+    /\ minimum_news \in [(0..Changes) -> ((0..Replicas) \cup {None})]
 
 Current(who, run2) ==
     ((who \in now.live) /\ (now.runs[who] = run2))
@@ -112,6 +115,9 @@ Init ==
     /\ former = [x \in Replica |-> {}]
     /\ mail = {}
     /\ told = {}
+    /\ minimum_now = 0
+    /\ minimum_of = [x \in Replica |-> 0]
+    /\ minimum_news = [x \in (0..Changes) |-> None]
 
 \* R9: the run that was meant is not there any more; the version grows all the same.
 RefuseAddition ==
@@ -123,7 +129,7 @@ RefuseAddition ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R9, R13: only of the run that was meant.
 ApplyAddition ==
@@ -137,7 +143,7 @@ ApplyAddition ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \cup {change.who}), runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R13: below the minimum nothing commits, and who is removed then has everything.
 ApplyRemoval ==
@@ -150,7 +156,7 @@ ApplyRemoval ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {change.who}), runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R15: a lost session ends ISR membership and leadership in one command.
 ExpireMember(r) ==
@@ -162,7 +168,7 @@ ExpireMember(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> now.runs, live |-> (now.live \ {r})]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 ExpireOutsider(r) ==
     /\ (r \in now.live)
@@ -172,7 +178,7 @@ ExpireOutsider(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF FALSE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> (now.live \ {r})]]
     /\ change' = (IF FALSE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R16: a live member of the ISR.
 ElectFromIsr(to) ==
@@ -186,7 +192,7 @@ ElectFromIsr(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R13: it is the whole ISR from now on, the others keep their eligibility.
 ElectFromEligible(to) ==
@@ -202,7 +208,7 @@ ElectFromEligible(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> {to}, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R14: nobody else is left, none of the last known is lost, and this one has the most.
 ElectFromLastKnown(to) ==
@@ -220,7 +226,7 @@ ElectFromLastKnown(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> {to}, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R1: no leadership of the old run lasts.
 Register(r) ==
@@ -237,7 +243,7 @@ Register(r) ==
     /\ tail' = [tail EXCEPT ![r] = "clean"]
     /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (now.leader = r) THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]]
     /\ applied' = [applied EXCEPT ![r] = (index + 1)]
-    /\ UNCHANGED <<eligible, elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* I2, R14: it leaves ISR and eligible in the same command, and what it still has is remembered.
 RegisterAfterDamage(r) ==
@@ -255,14 +261,14 @@ RegisterAfterDamage(r) ==
     /\ tail' = [tail EXCEPT ![r] = "clean"]
     /\ view' = [view EXCEPT ![r] = [leader |-> (IF (now.leader = r) THEN None ELSE now.leader), epoch |-> now.epoch, version |-> (IF (((r \in now.isr) \/ (r \in eligible)) \/ (known[r] # None)) THEN (now.version + 1) ELSE now.version), isr |-> (now.isr \ {r}), runs |-> [o \in Replica |-> (IF (o = r) THEN (run[r] + 1) ELSE now.runs[o])], live |-> (now.live \ {r})]]
     /\ applied' = [applied EXCEPT ![r] = (index + 1)]
-    /\ UNCHANGED <<elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<elected, up, log, synced, found, hw, first, progress, pending, crashes, damages, committed, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R1: the leader gives offsets, and its epoch and run to each record.
 Write(r) ==
     /\ Leads(r)
     /\ (Len(log[r]) < Records)
     /\ log' = [log EXCEPT ![r] = Append(log[r], [epoch |-> view[r].epoch, run |-> run[r]])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R2: the HW is what the maximal ISR has durably, if the committed ISR has its minimum.
 Commit(r) ==
@@ -271,7 +277,7 @@ Commit(r) ==
     /\ (hw[r] < MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica}))
     /\ hw' = [hw EXCEPT ![r] = MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica})]
     /\ committed' = (IF (Len(committed) < MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica})) THEN SubSeq(log[r], 1, MinOf({MinOf({(IF ((m = r) \/ ~(((m \in view[r].isr) \/ (pending[r] = m)))) THEN Claimed(r) ELSE progress[r][m]) : m \in Replica}), Len(log[r])})) ELSE committed)
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, applied, view, first, progress, pending, crashes, damages, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, applied, view, first, progress, pending, crashes, damages, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R2, R9: a change within the epoch; it ends what was pending if the version has passed it.
 ApplyInEpoch(r) ==
@@ -283,7 +289,7 @@ ApplyInEpoch(r) ==
     /\ pending' = [pending EXCEPT ![r] = (IF (view[r].version < news[(applied[r] + 1)].version) THEN None ELSE pending[r])]
     /\ progress' = [progress EXCEPT ![r] = [o \in Replica |-> (IF (news[(applied[r] + 1)].runs[o] # view[r].runs[o]) THEN -1 ELSE progress[r][o])]]
     /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o \in Replica : (((o = r) \/ ~(here[o])) \/ ((applied[r] + 1) <= applied[o]))) THEN None ELSE news[(applied[r] + 1)])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, first, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, first, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R1: another epoch, in which nothing is known of anybody.
 ApplyNewEpoch(r) ==
@@ -296,7 +302,7 @@ ApplyNewEpoch(r) ==
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = (IF (news[(applied[r] + 1)].leader = r) THEN Len(log[r]) ELSE 0)]
     /\ news' = [news EXCEPT ![(applied[r] + 1)] = (IF (\A o \in Replica : (((o = r) \/ ~(here[o])) \/ ((applied[r] + 1) <= applied[o]))) THEN None ELSE news[(applied[r] + 1)])]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, up, tail, run, log, synced, found, hw, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R10: durably at the HW and at the epoch's start, and live.
 ProposeAddition(lead, who) ==
@@ -307,7 +313,7 @@ ProposeAddition(lead, who) ==
     /\ (first[lead] <= progress[lead][who])
     /\ pending' = [pending EXCEPT ![lead] = who]
     /\ change' = (IF (view[lead].version = now.version) THEN [who |-> who, joins |-> TRUE, run |-> view[lead].runs[who]] ELSE change)
-    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R11: some member is not known to have everything.
 ProposeRemoval(lead, who) ==
@@ -317,7 +323,7 @@ ProposeRemoval(lead, who) ==
     /\ (progress[lead][who] < Len(log[lead]))
     /\ pending' = [pending EXCEPT ![lead] = who]
     /\ change' = (IF (view[lead].version = now.version) THEN [who |-> who, joins |-> FALSE, run |-> view[lead].runs[who]] ELSE change)
-    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* What was durable is found, and any part of the rest.
 Crash(r, keep) ==
@@ -340,7 +346,7 @@ Crash(r, keep) ==
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R14: bad bytes at the end: never synced, or synced and damaged since.
 CrashWithTornTail(r, keep) ==
@@ -364,7 +370,7 @@ CrashWithTornTail(r, keep) ==
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* I2.
 LoseDisk(r) ==
@@ -387,7 +393,7 @@ LoseDisk(r) ==
     /\ remembered' = [remembered EXCEPT ![r] = (IF TRUE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R12: at its creation it is not live. The first ISR are those that are, or all if none is.
 IsAbsent(r) ==
@@ -396,7 +402,7 @@ IsAbsent(r) ==
     /\ (\A o \in Replica : ~(up[o]))
     /\ now' = [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})]
     /\ view' = [o \in Replica |-> (IF here[o] THEN [leader |-> None, epoch |-> 0, version |-> 0, isr |-> (IF ((now.live \ {r}) = {}) THEN Replica ELSE (now.live \ {r})), runs |-> now.runs, live |-> (now.live \ {r})] ELSE view[o])]
-    /\ UNCHANGED <<index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R5: all of it, and what was cut is gone for good.
 Sync(r) ==
@@ -404,7 +410,7 @@ Sync(r) ==
     /\ ((synced[r] < Len(log[r])) \/ (former[r] # {}))
     /\ synced' = [synced EXCEPT ![r] = Len(log[r])]
     /\ former' = [former EXCEPT ![r] = {}]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* A part of it. Disks work in order: what comes after a cut is synced after it.
 SyncSome(r, to) ==
@@ -413,7 +419,7 @@ SyncSome(r, to) ==
     /\ (to <= Len(log[r]))
     /\ synced' = [synced EXCEPT ![r] = to]
     /\ former' = [former EXCEPT ![r] = {old \in former[r] : (to <= old.cut)}]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R6: an answer to an older question is not used. R7: the question tells what is durable.
 Ask(f, to) ==
@@ -423,7 +429,7 @@ Ask(f, to) ==
     /\ (to <= Claimed(f))
     /\ (Cardinality({m \in mail : ((m.follower # f) \/ (m.kind = "report"))}) < Mail)
     /\ mail' = ({m \in mail : ((m.follower # f) \/ (m.kind = "report"))} \cup {[kind |-> "report", follower |-> f, leader |-> view[f].leader, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> to, entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* R7: what is durable, between two questions.
 Tell(f, to) ==
@@ -433,12 +439,12 @@ Tell(f, to) ==
     /\ (to <= Claimed(f))
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "report", follower |-> f, leader |-> view[f].leader, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> to, entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 IsLost ==
     /\ \E chosen \in mail :
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* R2: of this epoch and of the registered run, from a log that is a prefix of the leader's.
 ReportArrives(lead) ==
@@ -453,7 +459,7 @@ ReportArrives(lead) ==
         /\ (progress[lead][chosen.follower] < chosen.to)
         /\ progress' = [progress EXCEPT ![lead] = [progress[lead] EXCEPT ![chosen.follower] = chosen.to]]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* The records up to `end`, and the HW.
 Answer(f, lead, end) ==
@@ -464,7 +470,7 @@ Answer(f, lead, end) ==
     /\ (end <= Len(log[lead]))
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "records", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> 0, entries |-> SubSeq(SubSeq(log[lead], 1, MinOf({end, Len(log[lead])})), Len(log[f]) + 1, Len(SubSeq(log[lead], 1, MinOf({end, Len(log[lead])})))), hw |-> hw[lead]]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* The logs have parted.
 AnswerWithCut(f, lead) ==
@@ -473,7 +479,7 @@ AnswerWithCut(f, lead) ==
     /\ ~Agrees(f, lead)
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "cut", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> CutAt(f, lead), entries |-> <<>>, hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* C3: what the logs share ends before the leader's log begins; all of that is committed.
 AnswerWithStart(f, lead, start) ==
@@ -483,7 +489,7 @@ AnswerWithStart(f, lead, start) ==
     /\ ((IF Agrees(f, lead) THEN Len(log[f]) ELSE CutAt(f, lead)) < start)
     /\ (Cardinality(mail) < Mail)
     /\ mail' = (mail \cup {[kind |-> "start", follower |-> f, leader |-> lead, epoch |-> view[f].epoch, run |-> run[f], at |-> Len(log[f]), last |-> (IF (Len(log[f]) = 0) THEN 0 ELSE log[f][(Len(log[f]) - 1) + 1].epoch), to |-> start, entries |-> SubSeq(log[lead], 1, MinOf({start, Len(log[lead])})), hw |-> 0]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* R8: append what has arrived whole, and learn the HW.
 RecordsArrive(f, end) ==
@@ -495,7 +501,7 @@ RecordsArrive(f, end) ==
         /\ log' = [log EXCEPT ![f] = (log[f] \o SubSeq(chosen.entries, 1, MinOf({(end - chosen.at), Len(chosen.entries)})))]
         /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({chosen.hw, end})})]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, synced, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, told, minimum_now, minimum_of, minimum_news>>
 
 \* Below the HW nothing is cut, unless an operator has agreed to lose it.
 CutArrives(f) ==
@@ -509,7 +515,7 @@ CutArrives(f) ==
         /\ found' = [found EXCEPT ![f] = MinOf({found[f], chosen.to})]
         /\ hw' = [hw EXCEPT ![f] = MinOf({hw[f], chosen.to})]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told, minimum_now, minimum_of, minimum_news>>
 
 \* C3: it forgets what it has, and goes on where the leader's log begins.
 StartArrives(f) ==
@@ -521,7 +527,7 @@ StartArrives(f) ==
         /\ synced' = [synced EXCEPT ![f] = MinOf({synced[f], chosen.to})]
         /\ hw' = [hw EXCEPT ![f] = chosen.to]
         /\ mail' = (mail \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, told, minimum_now, minimum_of, minimum_news>>
 
 \* R14: the end looks torn although nothing is missing, or there is damage in the middle.
 CrashWithDoubt(r) ==
@@ -542,7 +548,7 @@ CrashWithDoubt(r) ==
     /\ remembered' = [remembered EXCEPT ![r] = (IF FALSE THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
     /\ former' = [former EXCEPT ![r] = {}]
     /\ barred' = [barred EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, damages, committed, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* A cut that was not durable is undone, or done in part.
 CrashBeforeCut(r, keep, tail2) ==
@@ -569,7 +575,7 @@ CrashBeforeCut(r, keep, tail2) ==
         /\ remembered' = [remembered EXCEPT ![r] = (IF (tail2 = "wiped") THEN 0 ELSE MaxOf({remembered[r], hw[r]}))]
         /\ former' = [former EXCEPT ![r] = {}]
         /\ barred' = [barred EXCEPT ![r] = 0]
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, run, found, committed, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* I2, R15: its run is on its disk, or it is back after its session had expired.
 Confirm(r) ==
@@ -579,7 +585,7 @@ Confirm(r) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> now.leader, epoch |-> now.epoch, version |-> (IF FALSE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> (now.live \cup {r})]]
     /\ change' = (IF FALSE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, elected, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* R1: it takes part from now on, with the HW that it remembers.
 Open(r, hw2) ==
@@ -594,7 +600,7 @@ Open(r, hw2) ==
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = (IF (view[r].leader = r) THEN Len(log[r]) ELSE 0)]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* The replica stops. Another leadership of this epoch could rewrite what the last one sent.
 LogFails(r) ==
@@ -608,7 +614,7 @@ LogFails(r) ==
     /\ pending' = [pending EXCEPT ![r] = None]
     /\ progress' = [progress EXCEPT ![r] = [x \in Replica |-> -1]]
     /\ first' = [first EXCEPT ![r] = 0]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, damages, committed, here, former, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, tail, run, log, synced, found, applied, view, damages, committed, here, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* In a new file, with what was durable, and perhaps more.
 LogIsBack(r, keep) ==
@@ -620,7 +626,7 @@ LogIsBack(r, keep) ==
     /\ log' = [log EXCEPT ![r] = SubSeq(log[r], 1, MinOf({keep, Len(log[r])}))]
     /\ synced' = [synced EXCEPT ![r] = keep]
     /\ former' = [former EXCEPT ![r] = {}]
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* A cut, or a beginning anew, was not durable when the log failed: on the disk is the one before.
 CutIsUndone(r, keep) ==
@@ -632,7 +638,7 @@ CutIsUndone(r, keep) ==
         /\ log' = [log EXCEPT ![r] = chosen.log]
         /\ synced' = [synced EXCEPT ![r] = keep]
         /\ former' = [former EXCEPT ![r] = {}]
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, mail, told, minimum_now, minimum_of, minimum_news>>
 
 \* D2: or with less. The group hears of that before anybody may count on this replica.
 LogIsShort(r, keep) ==
@@ -647,7 +653,7 @@ LogIsShort(r, keep) ==
     /\ former' = [former EXCEPT ![r] = {}]
     /\ tail' = [tail EXCEPT ![r] = "suspect"]
     /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (keep = 0) THEN 0 ELSE log[r][(keep - 1) + 1].epoch), leo |-> keep, less |-> TRUE]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, run, found, hw, applied, view, first, progress, pending, crashes, committed, here, barred, remembered, mail>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, run, found, hw, applied, view, first, progress, pending, crashes, committed, here, barred, remembered, mail, minimum_now, minimum_of, minimum_news>>
 
 \* It says what it has left: after a failure, or because a part of it is damaged.
 Confess(r, leo, less) ==
@@ -655,7 +661,7 @@ Confess(r, leo, less) ==
     /\ (leo = synced[r])
     /\ (Cardinality(told) < Confessions)
     /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (leo = 0) THEN 0 ELSE log[r][(leo - 1) + 1].epoch), leo |-> leo, less |-> less]})
-    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
+    /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, minimum_now, minimum_of, minimum_news>>
 
 \* Or of the log before, if it began anew and does not know whether that is durable.
 ConfessOfBefore(r, less) ==
@@ -664,7 +670,7 @@ ConfessOfBefore(r, less) ==
         /\ (synced[r] <= Len(chosen.log))
         /\ (Cardinality(told) < Confessions)
         /\ told' = (told \cup {[who |-> r, run |-> run[r], epoch |-> (IF (synced[r] = 0) THEN 0 ELSE chosen.log[(synced[r] - 1) + 1].epoch), leo |-> synced[r], less |-> less]})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, minimum_now, minimum_of, minimum_news>>
 
 \* R5, R14: it leaves ISR and eligible. If it has less than it said, nobody goes on counting that.
 HearConfession(again) ==
@@ -680,13 +686,13 @@ HearConfession(again) ==
         /\ change' = (IF TRUE THEN None ELSE change)
         /\ tail' = [tail EXCEPT ![chosen.who] = (IF (((chosen.less /\ (run[chosen.who] = chosen.run)) /\ (synced[chosen.who] = chosen.leo)) /\ here[chosen.who]) THEN "clean" ELSE tail[chosen.who])]
         /\ told' = (IF again THEN told ELSE (told \ {chosen}))
-        /\ UNCHANGED <<elected, up, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
+        /\ UNCHANGED <<elected, up, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, minimum_now, minimum_of, minimum_news>>
 
 \* Of a run that is over, say.
 ConfessionIsLost ==
     /\ \E chosen \in told :
         /\ told' = (told \ {chosen})
-        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail>>
+        /\ UNCHANGED <<now, index, eligible, known, change, elected, news, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, minimum_now, minimum_of, minimum_news>>
 
 \* R15, R16: after reports of followers, a resignation, to spread leaders; perhaps the same again.
 ElectAnother(to) ==
@@ -700,7 +706,7 @@ ElectAnother(to) ==
     /\ index' = (index + 1)
     /\ news' = [news EXCEPT ![(index + 1)] = [leader |-> to, epoch |-> (now.epoch + 1), version |-> (IF TRUE THEN (now.version + 1) ELSE now.version), isr |-> now.isr, runs |-> now.runs, live |-> now.live]]
     /\ change' = (IF TRUE THEN None ELSE change)
-    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told>>
+    /\ UNCHANGED <<eligible, known, up, tail, run, log, synced, found, hw, applied, view, first, progress, pending, crashes, damages, committed, here, barred, remembered, former, mail, told, minimum_now, minimum_of, minimum_news>>
 
 Next ==
     \/ RefuseAddition
