@@ -91,6 +91,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     codec: Word | UnsetType = UNSET
     read_only: bool | UnsetType = UNSET
     replication_factor: Number | UnsetType = UNSET
+    partitions: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:

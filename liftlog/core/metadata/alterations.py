@@ -1,6 +1,7 @@
 """What of a stream's configuration can be altered while it is in use, and into what (R19).
 
-The metadata state machine judges by this page, with the limits of `liftlog.core.metadata.limits`.
+The metadata state machine judges by this page, with the limits of `liftlog.core.metadata.limits`, and looks
+at the other streams when there are to be more partitions (N7).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.core.metadata.limits import limits_problem
+from liftlog.core.metadata.subjects import partitions_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import StreamConfig
 
@@ -24,7 +26,15 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             "compact cannot be switched off again: compaction has left gaps, which would count as lost "
             "records; copy what is left into a new stream"
         )
-    return limits_problem(altered(config, changes))
+    after = altered(config, changes)
+    if after.partitions < config.partitions:
+        return (
+            f"partitions = {after.partitions} is not accepted; there are {config.partitions}, and what those "
+            "beyond hold would be gone: create another stream, and remove this one when all is read"
+        )
+    if after.partitions > config.partitions:
+        return limits_problem(after) or partitions_problem(after)
+    return limits_problem(after)
 
 
 def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
