@@ -160,6 +160,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "a creation that comes after a deletion of which its author knew nothing takes effect"),
     ("alteration_blind", "R19", "commands",
      "an alteration takes effect although its author knew nothing of a later one"),
+    ("partitions_added_unchecked", "N7", "commands mixed kills",
+     "a stream gets partitions on subjects on which another one listens"),
     ("fetch_reads_unbounded", "L3", "disk compaction mixed",
      "each repeated fetch of a follower is another read of a slow disk"),
     ("commit_below_minimum", "R2", "disk shrinking",
