@@ -157,16 +157,18 @@ class NodePool:
         self._access = access
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, NodeConnection] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
-        connection = self._connections.get(address)
-        if connection is None or not connection.usable:
-            if connection is not None:
-                await connection.close()
-            wait_s = min(timeout_s, self._connect_timeout_s)
-            connection = await NodeConnection.open(node, address, self._access(), wait_s)
-            self._connections[address] = connection
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or not connection.usable:
+                if connection is not None:
+                    await connection.close()
+                wait_s = min(timeout_s, self._connect_timeout_s)
+                connection = await NodeConnection.open(node, address, self._access(), wait_s)
+                self._connections[address] = connection
         return await connection.call(request, timeout_s)
 
     async def close(self) -> None:

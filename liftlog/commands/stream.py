@@ -189,7 +189,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         type=positive_count,
         default=UNSET,
         metavar="N",
-        help="more partitions, never fewer: partition I is published to as SUBJECT.I; returns when all listen",
+        help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
     way = alter.add_mutually_exclusive_group()
     way.add_argument(

@@ -125,7 +125,7 @@ class Changes:
         self._creating: dict[Waiting, int] = {}
         """Streams, by id, whose leaders are not ready yet."""
         self._details: dict[Waiting, str] = {}
-        """R19: what an alteration that has added partitions has changed, of those who wait for their leaders."""
+        """R19: what an alteration of the number of partitions has changed, of those among them."""
         self._creations: dict[int, Creation] = {}
         """What they lack."""
 

@@ -133,7 +133,9 @@ def test_r19_partitions_and_replicas_may_be_altered_by_one_command() -> None:
     cluster = Cluster(nodes=4)
     cluster.create("orders")
     assert not grow(cluster, 3, replication_factor=4).code
-    first, *added = (cluster.metadata.partitions[one] for one in cluster.metadata.streams["orders"].partitions)
+    first, *added = (
+        cluster.metadata.partitions[one] for one in cluster.metadata.streams["orders"].partitions
+    )
     assert len(first.target) == 4
     assert [(len(one.replicas), one.target) for one in added] == [(4, ())] * 2
 

@@ -4,8 +4,8 @@ The disk that goes on is the one that an election would choose: the greatest (te
 log of commands. An election has a quorum's votes, though, and here a quorum is gone: a log with a greater
 term at its end may lack what another disk knows to be committed. So whatever any of the disks knows to be
 committed must be in the log that is chosen: the end of its snapshot, the incarnation that it was given, the
-streams of which it holds folders, and their partitions. Commits come in one order, so that some disk has all of these, unless a log
-is damaged.
+streams of which it holds folders, and their partitions. Commits come in one order, so that some disk has all
+of these, unless a log is damaged.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ SMALL_STEPS = 0.1
 MIXED_RELEASES = 0.25
 """In so many worlds a rolling upgrade is under way, or taken back (U2)."""
 GROWN, PARTITIONS_MAX = 0.5, 4
-"""In so many of the worlds in which streams are altered they get more partitions, and up to how many (R19)."""
+"""In so many of the worlds in which streams are altered they get more partitions; up to so many (R19)."""
 REORDERED = "reorder"
 """Worlds in which answers come late are about a few of them: nobody alters anything beside."""
 

@@ -179,9 +179,9 @@ class MetadataTruth:
         }
         if {stream.config.name: stream.id for stream in answer} != wanted:
             return False
-        for stream in answer:
-            count = self._counts[stream.id].at(index)
-            if [info.index for info in stream.partitions] != list(range(count or 0)):
+        for told in answer:
+            count = self._counts[told.id].at(index)
+            if [info.index for info in told.partitions] != list(range(count or 0)):
                 return False
         return all(self._shown(stream, info, index) for stream in answer for info in stream.partitions)
 
