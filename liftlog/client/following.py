@@ -17,6 +17,7 @@ from liftlog.types import LiftlogError, Record
 
 LOOK_S = 1.0
 """How often is looked for partitions that were added."""
+CANCEL_S = 0.1
 LISTS_MAX = 16
 """So many lists of records at most wait for who follows, beside one of each partition."""
 
@@ -59,9 +60,15 @@ class StreamFollower:
                 for record in found[1]:
                     yield found[0], record
         finally:
-            for task in self._tasks:
+            await self._end()
+
+    async def _end(self) -> None:
+        """No task goes on. More than once if need be: `asyncio.wait_for` may keep a cancellation to itself."""
+        left = set(self._tasks)
+        while left:
+            for task in left:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            _, left = await asyncio.wait(left, timeout=CANCEL_S)
 
     def _begin(self, reader: Reader, offset: int) -> None:
         self._tasks.append(asyncio.create_task(self._telling(self._read(reader, offset))))

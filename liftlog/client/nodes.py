@@ -87,7 +87,9 @@ class NodeConnection:
         self._waiting[number] = future
         try:
             self._writer.write(self._sealer.seal((number, request)))
-            reply = await asyncio.wait_for(future, timeout_s)
+            # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
+            async with asyncio.timeout(timeout_s):
+                reply = await future
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
