@@ -63,7 +63,7 @@ class StreamFollower:
             await self._end()
 
     async def _end(self) -> None:
-        """No task goes on. More than once if need be: `asyncio.wait_for` may keep a cancellation to itself."""
+        """No task goes on. More than once if need be: `wait_for` may keep a cancellation to itself."""
         left = set(self._tasks)
         while left:
             for task in left:

@@ -6,6 +6,7 @@ import pytest
 
 from liftlog.core.metadata import levels
 from liftlog.core.metadata.commands import AlterStream, DrainNode, TailReport
+from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import (
     AlterStreamRequest,
@@ -16,7 +17,7 @@ from liftlog.messages import (
     StreamInfoReply,
 )
 from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
-from tests.core.metadata_harness import Cluster
+from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 
 
@@ -138,6 +139,25 @@ def test_r19_partitions_and_replicas_may_be_altered_by_one_command() -> None:
     )
     assert len(first.target) == 4
     assert [(len(one.replicas), one.target) for one in added] == [(4, ())] * 2
+
+
+def test_u2_partitions_are_not_added_below_level_2() -> None:
+    cluster = Cluster(level=levels.FIRST)
+    cluster.create("orders")
+    assert "needs feature level 2" in grow(cluster, 2).detail
+    assert len(cluster.metadata.partitions) == 1
+
+
+def test_m1p_a_snapshot_holds_what_was_added_and_since_when() -> None:
+    cluster = grown(3)
+    reader = ImageReader()
+    for chunk in picture(cluster.metadata).chunks:
+        reader.take(chunk)
+    other = Cluster(nodes=0)
+    other.metadata.adopt(reader)
+    assert other.metadata.streams == cluster.metadata.streams
+    assert other.metadata.partitions == cluster.metadata.partitions
+    assert [one.added > 0 for one in other.metadata.partitions.values()] == [False, True, True]
 
 
 def restarted(mutants: Mutants = NO_MUTANTS) -> tuple[Cluster, PartitionId]:

@@ -1,4 +1,4 @@
-"""A stream of real nodes gets more partitions while it is published to, followed, and a node is down (R19)."""
+"""A stream gets more partitions while it is published to and followed, and a node is down (R19)."""
 
 from __future__ import annotations
 
