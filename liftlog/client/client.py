@@ -18,7 +18,7 @@ import logging
 import os
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -32,6 +32,7 @@ from liftlog.api.nats_api import api_subject, parse_request
 from liftlog.api.plain import from_plain, to_plain
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
+from liftlog.client.following import StreamFollower
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, Reader
@@ -383,6 +384,25 @@ class Client:
                 f"stream '{stream.config.name}' has partitions 0 to {count - 1}, not {partition}"
             )
         return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms)
+
+    def follow(
+        self,
+        stream: StreamInfo,
+        start: str | int = EARLIEST,
+        *,
+        timestamp_ms: int = 0,
+        node: int = 0,
+        timeout_ms: int = 0,
+    ) -> AsyncGenerator[tuple[int, Record]]:
+        """(Partition, record) of all partitions from `start` on, for ever: of those too that are added
+        meanwhile. `start`: as of `Reader.records`, or TIME with a `timestamp_ms`. Order holds within each
+        partition. Raises LiftlogError if the stream is deleted, or cannot be read.
+        """
+
+        def open(stream: StreamInfo, partition: int) -> Reader:
+            return self.reader(stream, partition, node=node, timeout_ms=timeout_ms)
+
+        return StreamFollower(self, stream, open).records(start, timestamp_ms)
 
     async def read_all(
         self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0

@@ -87,7 +87,9 @@ class NodeConnection:
         self._waiting[number] = future
         try:
             self._writer.write(self._sealer.seal((number, request)))
-            reply = await asyncio.wait_for(future, timeout_s)
+            # Not `wait_for`, which may keep a cancellation to itself when the answer comes at that moment.
+            async with asyncio.timeout(timeout_s):
+                reply = await future
         except TimeoutError:
             raise Unreachable(f"node at {self.address} did not answer within {timeout_s:.1f} s") from None
         finally:
@@ -157,16 +159,18 @@ class NodePool:
         self._access = access
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, NodeConnection] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
-        connection = self._connections.get(address)
-        if connection is None or not connection.usable:
-            if connection is not None:
-                await connection.close()
-            wait_s = min(timeout_s, self._connect_timeout_s)
-            connection = await NodeConnection.open(node, address, self._access(), wait_s)
-            self._connections[address] = connection
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or not connection.usable:
+                if connection is not None:
+                    await connection.close()
+                wait_s = min(timeout_s, self._connect_timeout_s)
+                connection = await NodeConnection.open(node, address, self._access(), wait_s)
+                self._connections[address] = connection
         return await connection.call(request, timeout_s)
 
     async def close(self) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
 import datetime
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 from liftlog.client import (
     EARLIEST,
@@ -60,7 +61,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument("stream", metavar="STREAM")
     read.add_argument("--from", dest="start", default=EARLIEST, metavar="WHERE", help=TIME_FORMS)
     read.add_argument(
-        "--partition", type=int, metavar="N", help="only this one (default: all, one after the other)"
+        "--partition",
+        type=int,
+        metavar="N",
+        help="only this one (default: all, one after the other; with --follow all at once, added ones too)",
     )
     read.add_argument("--count", type=positive_count, metavar="N", help="stop after so many records")
     read.add_argument("--follow", action="store_true", help="go on with what comes later")
@@ -199,12 +203,12 @@ async def _subscribe(args: argparse.Namespace) -> int:
         stream = await client.stream(args.stream)
         indexes = range(len(stream.partitions)) if args.partition is None else [args.partition]
         readers = [client.reader(stream, index, node=args.replica) for index in indexes]
-        if args.follow and len(readers) > 1:
-            raise LiftlogError(
-                f"'{args.stream}' has {len(readers)} partitions; follow one with --partition N"
-            )
         if what == "offset":
             readers = await _not_past_the_end(readers, number, args.stream)
+        if args.follow and args.partition is None:
+            start = number if what == "offset" else what
+            await _follow(args, client.follow(stream, start, timestamp_ms=number, node=args.replica))
+            return 0
         for reader in readers:
             async for record in _records(client, reader, what, number, args.follow):
                 _print_record(args, reader.partition.index, record)
@@ -214,6 +218,17 @@ async def _subscribe(args: argparse.Namespace) -> int:
         if not args.json and sys.stdout.isatty():
             note("end of the stream; --follow waits for more")
     return 0
+
+
+async def _follow(args: argparse.Namespace, found: AsyncGenerator[tuple[int, Record]]) -> None:
+    """Print all partitions' records as they come, up to --count."""
+    left = args.count
+    async with contextlib.aclosing(found):
+        async for partition, record in found:
+            _print_record(args, partition, record)
+            left = left - 1 if left is not None else None
+            if left == 0:
+                return
 
 
 async def _not_past_the_end(readers: list[Reader], offset: int, stream: str) -> list[Reader]:

@@ -68,7 +68,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_node_options(info)
     info.set_defaults(run=lambda args: run(_info(args)))
-    alter = actions.add_parser("alter", help="change how long a stream keeps records, how it is written")
+    alter = actions.add_parser(
+        "alter", help="change how long a stream keeps records, how it is written, how many partitions it has"
+    )
     alter.add_argument("name", metavar="NAME")
     _add_alterable(alter)
     _finish(alter, _alter)
@@ -188,6 +190,13 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         default=UNSET,
         metavar="N",
         help="copies that must be in sync for messages to be acked, from now on",
+    )
+    alter.add_argument(
+        "--partitions",
+        type=positive_count,
+        default=UNSET,
+        metavar="N",
+        help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
     way = alter.add_mutually_exclusive_group()
     way.add_argument(

@@ -132,6 +132,7 @@ def _report(
     index, term = (snapshot.index, snapshot.term) if snapshot is not None else (0, 0)
     last = (entries[-1].index, entries[-1].term) if entries else (0, 0)
     nodes = metadata.nodes.values() if metadata is not None else ()
+    streams = metadata.streams.values() if metadata is not None else ()
     return DiskReport(
         node=identity.node,
         disk=identity.disk_id,
@@ -148,6 +149,7 @@ def _report(
         members=members,
         nodes=tuple(KnownNode(node.node, node.disk_id, node.incarnation) for node in nodes),
         copies=copies,
+        partitions=tuple((stream.id, len(stream.partitions)) for stream in streams),
     )
 
 

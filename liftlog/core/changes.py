@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import msgspec
+from msgspec import UNSET
 
 from liftlog.core.barrier import Answer, Barrier
 from liftlog.core.context import Context
@@ -32,7 +33,7 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import assignment_problem
 from liftlog.core.metadata.records import LATE, STALE, CommandResult, PartitionState, Records, StreamState
-from liftlog.core.metadata.subjects import config_problem
+from liftlog.core.metadata.subjects import config_problem, partitions_problem
 from liftlog.core.proposals import Proposals
 from liftlog.core.roster import Roster
 from liftlog.core.waiting import Clients, Waiting
@@ -63,7 +64,9 @@ is. Later it may be another thing that bears the name: nothing is done, and the 
 
 
 class Creation:
-    """What a stream lacks until it is created (N1): looked at once, then where something moves."""
+    """What a stream lacks until it is created, or has all its partitions (N1): looked at once, then where
+    something moves.
+    """
 
     __slots__ = ("refused", "unready")
 
@@ -99,6 +102,7 @@ class Changes:
         "_creating",
         "_creations",
         "_ctx",
+        "_details",
         "_early",
         "_proposals",
         "_roster",
@@ -120,6 +124,8 @@ class Changes:
         """Who waits for a command."""
         self._creating: dict[Waiting, int] = {}
         """Streams, by id, whose leaders are not ready yet."""
+        self._details: dict[Waiting, str] = {}
+        """R19: what an alteration of the number of partitions has changed, of those among them."""
         self._creations: dict[int, Creation] = {}
         """What they lack."""
 
@@ -131,7 +137,7 @@ class Changes:
         # By the cluster's size, not by who has registered: 0 must not come to mean less while nodes start.
         request = CreateStreamRequest(with_defaults(request.config, members))
         wanted = request.config.replication_factor
-        problem = config_problem(request.config)
+        problem = config_problem(request.config) or partitions_problem(request.config)
         if not problem and wanted > members:
             problem = f"replication factor {wanted} needs as many nodes; the cluster has {members}"
         if problem:
@@ -322,6 +328,10 @@ class Changes:
             self._clients.answer(waiting, ErrorReply(result.code, result.detail, False))
         elif isinstance(command, CreateStream):
             self._watch(waiting, result.stream)
+        elif isinstance(command, AlterStream) and command.changes.partitions is not UNSET:
+            # N1: also when there were as many, since an answer that was lost may have been waited for.
+            self._details[waiting] = result.detail
+            self._watch(waiting, result.stream)
         else:
             self._clients.answer(waiting, DoneReply(result.detail))
 
@@ -384,7 +394,9 @@ class Changes:
                 self._create_when_registered(waiting, request)
 
     def _finish_creations(self) -> None:
-        """N1: a stream is created once every leader has its subscription confirmed."""
+        """N1: a stream is created, or has more partitions, once every leader has its subscription
+        confirmed.
+        """
         metadata = self._ctx.metadata
         for waiting, id in list(self._creating.items()):
             stream = metadata.by_id.get(id)
@@ -395,18 +407,23 @@ class Changes:
             creation = self._creations[id]
             if creation.refused:
                 refused = metadata.partitions[min(creation.refused)]
-                self._clients.answer(waiting, refused_creation(stream, refused))
+                done = "altered" if waiting in self._details else "created"
+                self._clients.answer(waiting, refused_creation(stream, refused, done))
             elif not creation.unready:
-                self._clients.answer(waiting, StreamInfoReply([describe_stream(metadata, stream)]))
+                detail = self._details.get(waiting)
+                info = StreamInfoReply([describe_stream(metadata, stream)])
+                self._clients.answer(waiting, info if detail is None else DoneReply(detail))
 
     def _watch(self, waiting: Waiting, id: int) -> None:
         """Somebody waits for a stream that exists."""
         self._creating[waiting] = id
         stream = self._ctx.metadata.by_id.get(id)
-        if id not in self._creations and stream is not None:
+        if stream is not None:
+            # Anew, since it may have got more partitions after somebody else began to wait.
             self._creations[id] = Creation(self._ctx.metadata, stream)
 
     def _unwatch(self, waiting: Waiting) -> None:
+        self._details.pop(waiting, None)
         id = self._creating.pop(waiting, None)
         if id is not None and id not in self._creating.values():
             self._creations.pop(id, None)
@@ -438,5 +455,6 @@ class Changes:
             return ErrorReply(ERR_NOT_READY, text, True)
         text = "whether it happened is unknown"
         if waiting in self._creating:
-            text = "the stream exists, but not every leader is subscribed yet"
+            done = "has these partitions" if waiting in self._details else "exists"
+            text = f"the stream {done}, but not every leader is subscribed yet"
         return ErrorReply(ERR_TIMEOUT, text, True)

@@ -53,10 +53,13 @@ def unknown_stream(name: str) -> ErrorReply:
     return ErrorReply(ERR_NOT_FOUND, text, False)
 
 
-def refused_creation(stream: StreamState, record: PartitionState) -> ErrorReply:
-    """N1: the stream is there, but nothing that is published would reach it."""
+def refused_creation(stream: StreamState, record: PartitionState, done: str) -> ErrorReply:
+    """N1: the stream is there, but nothing that is published would reach it.
+
+    `done`: "created" or "altered".
+    """
     text = (
-        f"stream {stream.config.name!r} was created, but NATS refuses node {record.leader}'s subscription "
+        f"stream {stream.config.name!r} was {done}, but NATS refuses node {record.leader}'s subscription "
         f"({record.refused[record.leader]}): nothing is stored until the nodes' NATS user may; they try again"
     )
     return ErrorReply(ERR_NATS_REFUSES, text, False, record.leader)

@@ -92,6 +92,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     read_only: bool | UnsetType = UNSET
     replication_factor: Number | UnsetType = UNSET
     min_insync_replicas: Number | UnsetType = UNSET
+    partitions: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:

@@ -344,8 +344,8 @@ class Recorder:
                 line = _with(line, about=command.node, incarnation=index, found=found)
             case ConfirmNode() | ExpireNode() | LeaveNode():
                 line = _with(line, about=command.node, incarnation=command.incarnation)
-            case CreateStream() if state is not None:
-                durability = command.config.durability
+            case CreateStream() | AlterStream() if state is not None and state.created == index:
+                durability = self._node.metadata.by_id[partition.stream].config.durability
                 line = _with(line, replicas=state.replicas, minimum=state.min_insync, durability=durability)
             case AlterStream() if state is not None:
                 line = _with(line, minimum=state.min_insync)

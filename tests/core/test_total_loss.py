@@ -90,6 +90,22 @@ def test_M5_a_later_term_does_not_help_a_log_that_lacks_what_another_disk_knows_
     assert (survivors.chosen.node, survivors.lacks) == (1, 30)
 
 
+def test_M5_R19_a_log_that_lacks_an_alteration_does_not_give_up_the_partition_that_it_has_added() -> None:
+    """The partition's folder lies on a disk whose own log of commands ends before that."""
+    late = report(1, 20, 4, 5, partitions=((9, 1),))
+    copy = CopyReport(PartitionId(9, 1), 0, 5, 1, 5, "intact")
+    holding = report(2, 12, 3, 5, partitions=((9, 1),), copies=(copy,))
+    knowing = report(3, 19, 3, 5, partitions=((9, 2),))
+    assert surveyed([late, knowing]).chosen.node == 1
+    assert surveyed([late, holding, knowing]).chosen.node == 3
+    # Nobody has it: that is said.
+    survivors = surveyed([late, holding])
+    assert (survivors.chosen.node, survivors.lacks) == (1, 21)
+    # A stream that the log does not know any more was deleted.
+    deleted = msgspec.structs.replace(late, partitions=())
+    assert (surveyed([deleted, holding]).chosen.node, surveyed([deleted, holding]).lacks) == (1, 0)
+
+
 def test_M5_nothing_begins_before_every_missing_disk_is_stated_to_be_destroyed() -> None:
     survivors = surveyed([report(1)])
     assert [node.node for node in survivors.missing] == [2, 3]

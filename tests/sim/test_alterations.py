@@ -10,7 +10,7 @@ from liftlog.core.metadata.alterations import altered
 from liftlog.core.metadata.commands import AlterStream, ConfirmNode, CreateStream, RegisterNode, RequestId
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import AlterStreamRequest, ClientRequest, CreateStreamRequest, StreamChanges
-from liftlog.types import ClientRef, StreamConfig
+from liftlog.types import ClientRef, PartitionId, StreamConfig
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.runs.trace import plain
 from liftlog_sim.truth.authors import Authors
@@ -69,6 +69,21 @@ def test_an_alteration_that_changes_something_else_is_found(more: StreamChanges)
     group.metadata.alter_stream(wrong)
     group.authors.applied(index, command, group.metadata)
     assert str(group.authors.violation).startswith("OnlyAsAltered")
+
+
+def test_a_partition_that_nobody_asked_for_is_found() -> None:
+    """R19: a stream has the partitions that its configuration says."""
+    group = Group()
+    group.authors.asks(AlterStreamRequest("a", CHANGES))
+    command = group.alteration(4)
+    index = group.metadata.applied + 1
+    group.metadata.apply(index, command)
+    first = group.metadata.partitions[group.metadata.streams["a"].partitions[0]]
+    more = PartitionId(first.id.stream, 1)
+    group.metadata.partitions[more] = msgspec.structs.replace(first, id=more)
+    group.authors.applied(index, command, group.metadata)
+    assert "OnlyAsAltered" in str(group.authors.violation)
+    assert "has [0, 1], and is configured to have 1" in str(group.authors.violation)
 
 
 def test_a_trace_names_only_what_is_altered() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from liftlog.core.describe import describe_partition
 from liftlog.core.metadata.commands import (
+    AlterStream,
     Command,
     ConfirmNode,
     CreateStream,
     DeleteStream,
+    NodeLevel,
+    RaiseLevel,
     RegisterNode,
     RequestId,
     encode_command,
 )
-from liftlog.messages import StreamInfo
+from liftlog.messages import StreamChanges, StreamInfo
 from liftlog.types import Entry, StreamConfig
 from liftlog_sim.truth.metadata import MetadataTruth
 
@@ -92,3 +97,17 @@ def test_a_version_of_a_partition_that_never_was_is_found() -> None:
     answer = group.answers[created]
     answer[0].partitions[0].version += 1
     assert group.truth.judge("a", answer, created) != ""
+
+
+def test_r19_an_answer_without_a_partition_that_was_added_is_stale() -> None:
+    group = _Group()
+    created = group.create("a")
+    group.commit(RaiseLevel(group._request(), 2, [NodeLevel(1, 1, 2)]))
+    grown = group.commit(
+        AlterStream(group._request(), created, "a", 0, StreamChanges(partitions=2)),
+    )
+    assert group.truth.judge("a", group.answers[grown], grown) == ""
+    assert group.truth.judge("a", group.answers[created], created) == ""
+    assert f"it was so at index {grown - 1}" in group.truth.judge("a", group.answers[created], grown)
+    partial = [msgspec.structs.replace(group.answers[grown][0], partitions=[])]
+    assert group.truth.judge("a", partial, grown) != ""

@@ -1,6 +1,7 @@
 """What of a stream's configuration can be altered while it is in use, and into what (R19).
 
-The metadata state machine judges by this page, with the limits of `liftlog.core.metadata.limits`.
+The metadata state machine judges by this page, with the limits of `liftlog.core.metadata.limits`, and looks
+at the other streams when there are to be more partitions (N7).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
+from liftlog.core.metadata.subjects import partitions_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
@@ -39,6 +41,13 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             f"replication_factor = {factor} is fewer copies than the {least} that must be in sync; lower "
             "min_insync_replicas too"
         )
+    if after.partitions < config.partitions:
+        return (
+            f"partitions = {after.partitions} is not accepted; there are {config.partitions}, and what those "
+            "beyond hold would be gone: create another stream, and remove this one when all is read"
+        )
+    if after.partitions > config.partitions:
+        return limits_problem(after) or partitions_problem(after)
     return limits_problem(after)
 
 

@@ -42,7 +42,7 @@ PROTOCOL: dict[int, int] = {1: 2, 2: 3}
 IMAGE: dict[int, int] = {1: 2, 2: 3}
 
 
-ALTERABLE_SINCE: dict[str, int] = {"replication_factor": 2, "min_insync_replicas": 2}
+ALTERABLE_SINCE: dict[str, int] = {"replication_factor": 2, "min_insync_replicas": 2, "partitions": 2}
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
 

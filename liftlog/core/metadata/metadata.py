@@ -83,7 +83,7 @@ from liftlog.core.metadata.records import (
 )
 from liftlog.core.metadata.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
-from liftlog.types import Members, PartitionId
+from liftlog.types import Members, PartitionId, StreamConfig
 
 STREAMS_MAX = 10_000
 MUTANT_MEMORY = 8
@@ -397,6 +397,13 @@ class Metadata(Records):
             return CommandResult(ERR_INVALID, problem)
         identities = tuple(PartitionId(index, number) for number in range(config.partitions))
         self.put_stream(StreamState(index, config, identities))
+        self._place(identities, config)
+        return CommandResult(stream=index)
+
+    def _place(self, identities: Sequence[PartitionId], config: StreamConfig, added: int = 0) -> None:
+        """R12: partitions that are new get their replicas, spread over the nodes, and leaders. `added`: as of
+        their records.
+        """
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
         nodes = sorted(node.node for node in self.nodes.values() if not node.drains)
         if len(nodes) < config.replication_factor:
@@ -408,10 +415,10 @@ class Metadata(Records):
             isr = tuple(node for node in replicas if node in live) or tuple(replicas)
             if not all(node in live for node in replicas):
                 self._count("R12.not-live" if any(node in live for node in replicas) else "R12.none-live")
-            partition = PartitionState(identity, tuple(replicas), config.min_insync_replicas, isr=isr)
+            minimum = config.min_insync_replicas
+            partition = PartitionState(identity, tuple(replicas), minimum, isr=isr, added=added)
             self.add_partition(partition)
             self.put_partition(self._partitions.elect(partition))
-        return CommandResult(stream=index)
 
     def _delete(self, command: DeleteStream) -> CommandResult:
         stream = self.by_id.get(command.stream)
@@ -442,12 +449,30 @@ class Metadata(Records):
         if not problem and command.changes.min_insync_replicas is not UNSET:
             copies = {one: resized.get(one, self.partitions[one].meant) for one in stream.partitions}
             problem = minimum_problem(config.min_insync_replicas, copies)
+        new = [PartitionId(stream.id, number) for number in range(len(stream.partitions), config.partitions)]
+        if new and not problem:
+            problem = self._growth_problem(stream, config)
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
-        self.alter_stream(replaced(stream, config=config, revision=index))
+        identities = (*stream.partitions, *new)
+        self.alter_stream(replaced(stream, config=config, partitions=identities, revision=index))
         for one, replicas in resized.items():
             self._moves.begin(index, self.partitions[one], replicas)
         for one in stream.partitions:
             self._partitions.alter_minimum(self.partitions[one], config.min_insync_replicas)
+        if new:
+            self._count("R19.partitions")
+            self._place(new, config, added=index)
         return CommandResult(detail=describe_alteration(stream.config, config), stream=stream.id)
+
+    def _growth_problem(self, stream: StreamState, config: StreamConfig) -> str:
+        """R19, N7: why the stream cannot have more partitions now; empty if it can."""
+        if len(self.nodes) < config.replication_factor:
+            return f"replication factor {config.replication_factor} needs as many nodes to put partitions on"
+        others = (other.config for other in self.streams.values() if other.id != stream.id)
+        problem = next(filter(None, (collision(config, other) for other in others)), "")
+        if not problem or self._mutants.partitions_added_unchecked:
+            return ""
+        self._count("N7.growth")
+        return f"{problem}: remove that stream, or choose fewer partitions"

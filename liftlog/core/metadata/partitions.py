@@ -59,7 +59,8 @@ class PartitionCommands:
         elif report is None and not (reset and self._mutants.wiped_replica_rejoins):
             # No folder: created after this node's last run began, its log may never have been opened; an
             # older one is gone.
-            partition = partition.without_trust_in(node, LastKnown(0, 0, lost=partition.id.stream <= born))
+            created = partition.id.stream if self._mutants.partitions_as_old_as_stream else partition.created
+            partition = partition.without_trust_in(node, LastKnown(0, 0, lost=created <= born))
         elif report is not None:
             partition = self._reported_tail(partition, node, report)
         if partition.leader == node:

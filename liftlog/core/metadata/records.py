@@ -10,7 +10,7 @@ whose place it stands. A violation means that the metadata itself is in doubt: t
 
     node         incarnations rise, the state begins at an index that was applied, what is confirmed was given
     stream       its id is the index of its creation, and no other stream has its name; an alteration leaves
-                 id, name and partitions as they are, and is one of the command just applied (R19)
+                 id, name and the partitions that there are, and is one of the command just applied (R19)
     partition    its minimum in sync is that of its stream, and not more than are to have a copy (R19);
                  its replicas stay, but for those that a move adds, and leaves when it is over (R20); the ISR
                  is of them, and who is eligible is not in it; who leads is in the ISR (R12); an epoch has one
@@ -151,11 +151,18 @@ class PartitionState(msgspec.Struct, frozen=True):
     """R19: the minimum was one and is higher now, and the ISR has not been at it since: what is committed may
     be on one copy only.
     """
+    added: int = 0
+    """R19: index of the alteration that has added it to its stream; 0 = it is as old as the stream."""
 
     @property
     def meant(self) -> tuple[int, ...]:
         """R20: who is to have a copy."""
         return self.target or self.replicas
+
+    @property
+    def created(self) -> int:
+        """Index of the command that has made it: whoever ran before may never have opened its log."""
+        return self.added or self.id.stream
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -449,9 +456,12 @@ class Records:
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
 
     def alter_stream(self, stream: StreamState) -> None:
-        """R19: another configuration of a stream that exists. Its replicas are told."""
+        """R19: another configuration of a stream that exists. Its replicas are told. Partitions that are
+        added come after it.
+        """
         before = self.by_id[stream.id]
-        same = (stream.config.name, stream.partitions) == (before.config.name, before.partitions)
+        kept = stream.partitions[: len(before.partitions)]
+        same = (stream.config.name, kept) == (before.config.name, before.partitions)
         invariant(same, f"stream {stream.id} becomes another one")
         invariant(stream.revision == self.applied, f"stream {stream.id} is not altered now")
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
@@ -470,8 +480,9 @@ class Records:
             self.changed[partition] = None
 
     def add_partition(self, partition: PartitionState) -> None:
-        """One of a stream that is created now; nobody leads it yet."""
+        """One of a stream that is created now, or gets more of them now; nobody leads it yet."""
         invariant(partition.id not in self.partitions, f"partition {partition.id} exists")
+        invariant(partition.created == self.applied, f"partition {partition.id} is not created now")
         invariant(partition.epoch == 0 and partition.leader == 0, f"partition {partition.id} is led already")
         self.partitions[partition.id] = partition
         self.loads.placed(partition.replicas)

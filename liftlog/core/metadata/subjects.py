@@ -74,9 +74,33 @@ def config_problem(config: StreamConfig) -> str:
     for reserved in RESERVED:
         if overlap(config.subject, reserved):
             return f"subject {config.subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
-    if config.partitions > 1 and config.subject.endswith(">"):
-        return f"subject {config.subject!r} ends in '>': it can have one partition only"
+    if _is_open(config):
+        return _OPEN.format(config.subject)
     return limits_problem(config)
+
+
+_OPEN = "subject {!r} ends in '>': it can have one partition only"
+
+
+def _is_open(config: StreamConfig) -> bool:
+    return config.partitions > 1 and config.subject.endswith(">")
+
+
+def partitions_problem(config: StreamConfig) -> str:
+    """Why a stream of this subject cannot have so many partitions, whatever else exists; empty if it can.
+
+    A creation is judged by it before it is proposed only: release 0.1.0 does not look at the reserved ones.
+    """
+    if _is_open(config):
+        return _OPEN.format(config.subject)
+    for subject in partition_subjects(config)[1:]:
+        for reserved in RESERVED:
+            if overlap(subject, reserved):
+                return (
+                    f"partition subject {subject!r} overlaps the reserved {reserved!r}: subject "
+                    f"{config.subject!r} can have one partition only"
+                )
+    return ""
 
 
 def partition_subjects(config: StreamConfig) -> list[str]:

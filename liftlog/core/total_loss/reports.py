@@ -4,8 +4,8 @@ The disk that goes on is the one that an election would choose: the greatest (te
 log of commands. An election has a quorum's votes, though, and here a quorum is gone: a log with a greater
 term at its end may lack what another disk knows to be committed. So whatever any of the disks knows to be
 committed must be in the log that is chosen: the end of its snapshot, the incarnation that it was given, the
-streams of which it holds folders. Commits come in one order, so that some disk has all of these, unless a log
-is damaged.
+streams of which it holds folders, and their partitions. Commits come in one order, so that some disk has all
+of these, unless a log is damaged.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class DiskReport(msgspec.Struct, frozen=True):
     """The last configuration of the metadata group."""
     nodes: tuple[KnownNode, ...] = ()
     copies: tuple[CopyReport, ...] = ()
+    partitions: tuple[tuple[int, int], ...] = ()
+    """Of each stream in its metadata: id, and how many partitions it has."""
 
     @property
     def name(self) -> str:
@@ -86,6 +88,13 @@ class DiskReport(msgspec.Struct, frozen=True):
         index, term = other.snapshot_index, other.snapshot_term
         ends = index <= self.snapshot_index or self.term_at(index) == term
         return ends and self.last_index >= other.known_committed
+
+    def lacks_partition_of(self, other: DiskReport) -> bool:
+        """R19: whether the other disk holds a partition that a lost alteration has added, by this log. A
+        partition of a stream that this log does not know was deleted by it, if it reaches so far.
+        """
+        counts = dict(self.partitions)
+        return any(copy.log.index >= counts.get(copy.log.stream, 1 << 32) for copy in other.copies)
 
     def knows(self, node: int) -> KnownNode | None:
         return next((known for known in self.nodes if known.node == node), None)
@@ -152,8 +161,11 @@ def surveyed(reports: Sequence[DiskReport]) -> Survivors:
             "of a log of commands lies in quarantine/"
         )
     whole = [disk for disk in usable if all(disk.holds(other) for other in current)]
-    chosen = max(whole or usable, key=lambda disk: (disk.last_term, disk.last_index, -disk.node))
+    grown = [disk for disk in whole if not any(disk.lacks_partition_of(other) for other in current)]
+    chosen = max(grown or whole or usable, key=lambda disk: (disk.last_term, disk.last_index, -disk.node))
     known = max(disk.known_committed for disk in current)
+    if any(chosen.lacks_partition_of(disk) for disk in current):
+        known = max(known, chosen.last_index + 1)
     behind = tuple(disk for disk in disks if disk.epoch.number < newest)
     for disk in behind:
         _check_counted_on(disk, chosen)

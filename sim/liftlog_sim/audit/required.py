@@ -70,6 +70,8 @@ REQUIRED_MARKS = (
     "R17.removal",
     "R18.forgotten",
     "R18.probation",
+    "N7.growth",
+    "R19.partitions",
     "R19.read-only",
     "R19.stale",
     "R20.drain",

@@ -108,6 +108,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often an operator alters a stream (R19); 0 = never."""
     minimum_from: int = 0
     """R19: the least minimum in sync that he may ask for; 0 = he leaves it as it is."""
+    partitions_max: int = 0
+    """R19: up to how many partitions he makes of it; 0 = as many as it has."""
     move_interval_us: int = 0
     """How often an operator moves copies of a partition (R20); 0 = never."""
     move_bytes_per_s: int = 0

@@ -116,6 +116,7 @@ def draw_knobs(
             changes["step_partitions"] = 1
         if (profile or drawn) != REORDERED:
             changes["alter_interval_us"] = knobs.alter_interval_us or _alter_interval_us(seed)
+            changes["partitions_max"] = PARTITIONS_MAX if Draws(seed, "growth").random() < GROWN else 0
     if (profile or drawn) == DISK_GROUP:
         changes["index_decay_us"] = index_decay_us(seed)
     if wanted != ["all"]:
@@ -129,6 +130,8 @@ SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
 MIXED_RELEASES = 0.25
 """In so many worlds a rolling upgrade is under way, or taken back (U2)."""
+GROWN, PARTITIONS_MAX = 0.5, 4
+"""In so many of the worlds in which streams are altered they get more partitions; up to so many (R19)."""
 REORDERED = "reorder"
 """Worlds in which answers come late are about a few of them: nobody alters anything beside."""
 

@@ -175,6 +175,8 @@ def heal(world: World) -> Iterator[int]:
         problem = unhealed(world) or damaged(world)
         if problem:
             continue
+        newest = world.newest_metadata()
+        world.workload.look_again(newest.streams.values() if newest is not None else ())
         problem = _probe(world, probes)
         if not problem:
             return

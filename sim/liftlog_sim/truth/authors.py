@@ -296,6 +296,7 @@ class Authors:
             now = after.altered.get(stream)
             if now is None:
                 continue
+            self._all_partitions(index, stream, now[1], before, after)
             self._checks["OnlyAsAltered"] += 1
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
@@ -319,6 +320,19 @@ class Authors:
                     f"index {index}, a {type(command).__name__}, makes the minimum in sync of {partition} "
                     f"{shape.minimum}; it was {known.minimum}, and its stream's is {meant}",
                 )
+
+    def _all_partitions(
+        self, index: int, stream: int, config: StreamConfig, before: MetadataPicture, after: MetadataPicture
+    ) -> None:
+        """R19: a stream has the partitions that its configuration says, and keeps those that it had."""
+        found = [partition.index for partition in after.partitions if partition.stream == stream]
+        had = [partition for partition in before.partitions if partition.stream == stream]
+        if sorted(found) != list(range(config.partitions)) or len(found) < len(had):
+            raise Violation(
+                "OnlyAsAltered",
+                f"index {index}: stream {stream} had {len(had)} partitions, has {found}, and is configured "
+                f"to have {config.partitions}",
+            )
 
     def _only_as_drained(
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture

@@ -81,6 +81,8 @@ class MetadataTruth:
         self._states: dict[int, tuple[int, ...]] | None = None
         self._streams: dict[str, _Versions[int]] = {}
         """Id of the stream of a name; 0 = there is none."""
+        self._counts: dict[int, _Versions[int]] = {}
+        """How many partitions a stream has (R19)."""
         self._partitions: dict[PartitionId, _Versions[PartitionInfo]] = {}
 
     @property
@@ -135,6 +137,7 @@ class MetadataTruth:
                 self._streams[name].note(index, 0)
         for name, stream in state.streams.items():
             self._streams.setdefault(name, _Versions()).note(index, stream.id)
+            self._counts.setdefault(stream.id, _Versions()).note(index, len(stream.partitions))
         for partition in changed:
             record = state.partitions.get(partition)
             if record is not None:
@@ -176,6 +179,10 @@ class MetadataTruth:
         }
         if {stream.config.name: stream.id for stream in answer} != wanted:
             return False
+        for told in answer:
+            count = self._counts[told.id].at(index)
+            if [info.index for info in told.partitions] != list(range(count or 0)):
+                return False
         return all(self._shown(stream, info, index) for stream in answer for info in stream.partitions)
 
     def _shown(self, stream: StreamInfo, info: PartitionInfo, index: int) -> bool:

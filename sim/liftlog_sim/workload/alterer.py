@@ -1,22 +1,33 @@
 """An operator who alters streams while they are in use (R19): how their logs are written, how many copies
-must be in sync, and read-only.
+must be in sync, how many partitions there are, and read-only.
 
 What is asked for is judged in `truth/authors.py`: an alteration is somebody's who waited for it, and changes
 what it names. A stream that was made read-only is given back after a while, also when all load is over, so
-that it can be written when everything is whole again.
+that it can be written when everything is whole again. Partitions that were added are used by all clients, and
+by them alone: somebody else wants a stream on such a subject (N7). He never deletes it: a node that has not
+heard of a deletion may still answer for a moment.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from liftlog.messages import AlterStreamRequest, DoneReply, StreamChanges
+from liftlog.messages import (
+    AlterStreamRequest,
+    CreateStreamRequest,
+    DoneReply,
+    StreamChanges,
+    StreamInfoReply,
+    StreamInfoRequest,
+)
+from liftlog.types import StreamConfig
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.targets import Target
 
+BESIDE = "beside"
 READ_ONLY_SHARE = 0.3
 MINIMUM_SHARE = 0.4
 """How often it is the minimum in sync that is altered, in worlds in which it is at all."""
@@ -24,6 +35,10 @@ TO_WHAT_THERE_IS = 0.7
 """How often who sees that too few are in sync for messages to be acked lowers the minimum to these."""
 RIVAL_SHARE = 0.4
 """How often two operators alter a stream at once, by two nodes."""
+GROW_SHARE = 0.3
+"""How often a stream is to have another number of partitions, where it may; fewer are refused."""
+BESIDE_SHARE = 0.15
+"""How often somebody asks for a stream on the subject of a partition instead."""
 LOCKED_MAX_US = 2 * SECOND
 AGAIN_US = 300 * MILLISECOND
 
@@ -57,9 +72,14 @@ class Alterer:
         draws = turn.draws
         turn.noted()
         target = self._shared.targets[draws.randrange(len(self._shared.targets))]
-        stream = target.stream
-        if self._alters_minimum(turn, target):
-            pass
+        if not self._alters_minimum(turn, target):
+            self._alter(turn, target)
+        self._schedule()
+
+    def _alter(self, turn: Turn, target: Target) -> None:
+        draws, stream = turn.draws, target.stream
+        if self._cluster.knobs.partitions_max and draws.part("grow").random() < GROW_SHARE:
+            self._grow(turn.name, target, draws.part("grown"))
         elif draws.random() < READ_ONLY_SHARE and stream not in self._locked:
             self._lock(stream, turn)
         else:
@@ -67,7 +87,6 @@ class Alterer:
             if draws.random() < RIVAL_SHARE:
                 rival = draws.part("rival")
                 self._ask(f"{turn.name}/rival", stream, rival, _changes(rival))
-        self._schedule()
 
     def _alters_minimum(self, turn: Turn, target: Target) -> bool:
         """R19: to what there is, if nothing is acked for want of copies; else to any that may be."""
@@ -95,6 +114,28 @@ class Alterer:
     def _answered(self, reply: object) -> None:
         if isinstance(reply, DoneReply):
             self._account.count("alterations")
+
+    def _grow(self, name: str, target: Target, draws: Draws) -> None:
+        """Have as many partitions as is drawn; who did not ask hears of them by looking."""
+        hub, patience_us = self._shared.hub, self._cluster.knobs.admin_patience_us
+        most, node, stream = self._cluster.knobs.partitions_max, self._shared.any_node(draws), target.stream
+        if draws.random() < BESIDE_SHARE:
+            subject = f"{target.config.subject.replace('*', 'own')}.{1 + draws.randrange(most - 1)}"
+            config = StreamConfig(BESIDE, subject, 1, min(3, self._cluster.knobs.nodes))
+            hub.request(name, node, CreateStreamRequest(config), lambda reply: None, patience_us)
+            return
+        self._account.count("partitions asked for")
+
+        def looked(reply: object) -> None:
+            if isinstance(reply, StreamInfoReply) and reply.streams[0].id == target.partition.stream:
+                self._shared.know(target.config, reply.streams[0].id, len(reply.streams[0].partitions))
+
+        def answered(reply: object) -> None:
+            self._answered(reply)
+            hub.request(f"{name}/look", node, StreamInfoRequest(stream), looked, patience_us)
+
+        request = AlterStreamRequest(stream, StreamChanges(partitions=1 + draws.randrange(most)))
+        hub.request(name, node, request, answered, patience_us)
 
     def _lock(self, stream: str, turn: Turn) -> None:
         self._locked.add(stream)

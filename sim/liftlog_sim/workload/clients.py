@@ -5,12 +5,13 @@ Clients sit outside the cluster and are never partitioned from it; their connect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from liftlog.core.metadata.records import StreamState
 from liftlog.core.metadata.subjects import matches
 from liftlog.messages import ClientGone, ClientMessage, ClientRequest
-from liftlog.types import ClientRef
+from liftlog.types import ClientRef, PartitionId, StreamConfig
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
@@ -138,8 +139,23 @@ class Clientele:
         return [
             other
             for other in self.targets
-            if other is not target and matches(other.config.subject, subject) and not other.config.ack_reply
+            if other is not target and not other.config.ack_reply and matches(other.pattern, subject)
         ]
+
+    def know(self, config: StreamConfig, stream: int, partitions: int) -> None:
+        """From now on clients use all partitions of a stream: of those that were added too (R19)."""
+        known = {target.partition for target in self.targets}
+        for number in range(partitions):
+            partition = PartitionId(stream, number)
+            if partition not in known:
+                self.targets.append(Target(config, partition))
+
+    def look_again(self, streams: Iterable[StreamState]) -> None:
+        """Clients see how many partitions the streams that they use have."""
+        configs = {target.partition.stream: target.config for target in self.targets}
+        for stream in streams:
+            if stream.id in configs:
+                self.know(configs[stream.id], stream.id, len(stream.partitions))
 
     def any_node(self, draws: Draws) -> int:
         return draws.randrange(self.cluster.knobs.nodes) + 1

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from liftlog.core.metadata.subjects import partition_subject
 from liftlog.types import PartitionId, StreamConfig
 
 
 class Target:
     """One partition as clients know it."""
 
-    __slots__ = ("config", "partition", "stream", "subject")
+    __slots__ = ("config", "partition", "pattern", "stream", "subject")
 
-    def __init__(self, config: StreamConfig, partition: PartitionId, subject: str) -> None:
+    def __init__(self, config: StreamConfig, partition: PartitionId) -> None:
         self.config = config
         self.stream = config.name
         self.partition = partition
-        self.subject = subject.encode()
+        self.pattern = partition_subject(config.subject, partition.index)
+        """What the partition listens on; `subject`: what clients publish to, where that is of wildcards."""
+        self.subject = self.pattern.replace("*", "own").encode()
 
     @property
     def name(self) -> str:

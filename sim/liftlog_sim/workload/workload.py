@@ -8,10 +8,9 @@ ack said, is always somebody's bug.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from liftlog.core.metadata.records import PartitionState
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.records import PartitionState, StreamState
 from liftlog.messages import (
     ERR_EXISTS,
     AckPublishes,
@@ -86,6 +85,10 @@ class Workload:
         """No new load; what is under way may end."""
         self._shared.stopping = True
 
+    def look_again(self, streams: Iterable[StreamState]) -> None:
+        """Clients use the partitions that were added to their streams meanwhile (R19)."""
+        self._shared.look_again(streams)
+
     def publish(self, target: Target, count: int, with_reply: bool) -> None:
         """Publish a burst now, outside of the drawn load; nothing in it is there to be refused."""
         self._extra_bursts += 1
@@ -107,9 +110,7 @@ class Workload:
         if isinstance(reply, StreamInfoReply):
             self._uncreated.pop(0)
             info = reply.streams[0]
-            for partition in info.partitions:
-                subject = partition_subject(config.subject, partition.index).replace("*", "own")
-                self.targets.append(Target(config, PartitionId(info.id, partition.index), subject))
+            self._shared.know(config, info.id, len(info.partitions))
             if not self._shared.performed and not self._uncreated:
                 self._let_loose()
             self._create(None, None)

@@ -42,7 +42,7 @@ class GroupPart:
             raise Disagreement("", f"the first that is heard of partition {first.partition} is its end")
         self.abstract = abstract
         self.durability = first.durability
-        self.created = first.partition[0]
+        self.created = first.index
         self.record = first.after
         self.last_index = first.index
         self.heard: dict[int, Group] = {first.index: first.after}
