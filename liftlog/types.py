@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Annotated, NamedTuple, NewType, Protocol
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 NUMBER_MAX = (1 << 53) - 1
 """V1: no term, epoch, offset, index, version or incarnation is greater. What counts a million times a second
@@ -433,6 +433,13 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """"sync" (R5), or "os": acknowledged before it is synced, an explicit opt-out."""
     read_only: bool = False
     """R19: leaders take no more messages; what is there is kept and read as before."""
+    paused: bool | UnsetType = UNSET
+    """N1: leaders have no subscription. Never False: a stream that is not paused has a configuration that
+    release 0.1.0 reads."""
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused is True
 
     @property
     def log_options(self) -> LogOptions:
@@ -639,6 +646,10 @@ class Mutants(msgspec.Struct, frozen=True):
     log_names_nobody: bool = False  # I3
     start_owes_the_snapshot: bool = False  # L5
     drained_until_restart: bool = False  # R20
+    retires_until_restart: bool = False  # I3
+    replaced_by_another: bool = False  # I3
+    removed_with_copies: bool = False  # I3
+    paused_until_restart: bool = False  # N1
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2

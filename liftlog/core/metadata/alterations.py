@@ -5,7 +5,10 @@ The metadata state machine judges by this page, with the limits of `liftlog.core
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import StreamChanges
@@ -14,7 +17,10 @@ from liftlog.types import StreamConfig
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     """The configuration that comes of it, whether it may be or not."""
-    return msgspec.structs.replace(config, **changes.named)
+    values: dict[str, Any] = changes.named
+    if changes.paused is False:
+        values["paused"] = UNSET
+    return msgspec.structs.replace(config, **values)
 
 
 def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
@@ -38,4 +44,6 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 
 def _text(value: object) -> str:
+    if value is UNSET:
+        value = False
     return str(value).lower() if isinstance(value, bool) else str(value)
