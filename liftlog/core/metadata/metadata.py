@@ -162,6 +162,11 @@ class Metadata(Records):
         for request in self.results:
             self._ends.setdefault(request.until, []).append(request)
 
+    @property
+    def members(self) -> Members | None:
+        """M2: of the group, by what was applied; None: those of its birth."""
+        return self._members
+
     def grouped(self, members: Members) -> None:
         """M2: these are the group's members from the last entry on. They are Raft's own; here they say who
         cannot be removed, since the group may not be able to decide anything without him.

@@ -96,10 +96,10 @@ class NodeState(msgspec.Struct, frozen=True):
 
     def is_spare(self, founders: Collection[int]) -> bool:
         """Whether it may take the place of a voter that is gone for long: it is here, its disk has forgotten
-        nothing, and no operator has said that it shall not vote.
+        nothing, it does not retire, and no operator has said that it shall not vote.
         """
         idle = self.voter == SPARE or (self.voter == CONFIGURED and self.node not in founders)
-        return idle and self.state == LIVE and not self.forgot
+        return idle and self.state == LIVE and not self.forgot and not self.retires
 
 
 class Admission(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""An operator who alters streams while they are in use (R19): how their logs are written, and read-only.
+"""An operator who alters streams while they are in use (R19): how their logs are written, and that they take
+nothing: read-only (R19), or paused (N1).
 
 What is asked for is judged in `truth/authors.py`: an alteration is somebody's who waited for it, and changes
-what it names. A stream that was made read-only is given back after a while, also when all load is over, so
+what it names. A stream that was closed so is given back after a while, also when all load is over, so
 that it can be written when everything is whole again.
 """
 
@@ -15,7 +16,11 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.workload.clients import Clientele
 
-READ_ONLY_SHARE = 0.3
+CLOSED_SHARE = 0.3
+PAUSED_SHARE = 0.5
+"""Of the streams that are closed."""
+CLOSES = {"read_only": StreamChanges(read_only=True), "paused": StreamChanges(paused=True)}
+OPENS = {"read_only": StreamChanges(read_only=False), "paused": StreamChanges(paused=False)}
 RIVAL_SHARE = 0.4
 """How often two operators alter a stream at once, by two nodes."""
 LOCKED_MAX_US = 2 * SECOND
@@ -33,7 +38,7 @@ class Alterer:
         self._account = shared.account
         self._turns = self._cluster.chances.turns("alterer/0", self._cluster.knobs.alter_interval_us)
         self._locked: set[str] = set()
-        """Streams that are read-only, or may yet become so."""
+        """Streams that are read-only or paused, or may yet become so."""
         self._lifts = 0
 
     def start(self) -> None:
@@ -51,7 +56,7 @@ class Alterer:
         draws = turn.draws
         turn.noted()
         stream = self._shared.targets[draws.randrange(len(self._shared.targets))].stream
-        if draws.random() < READ_ONLY_SHARE and stream not in self._locked:
+        if draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(stream, turn)
         else:
             self._ask(turn.name, stream, draws)
@@ -72,17 +77,20 @@ class Alterer:
     def _lock(self, stream: str, turn: Turn) -> None:
         self._locked.add(stream)
         locked_us = turn.draws.randrange(LOCKED_MAX_US)
+        way = "paused" if turn.draws.part("way").random() < PAUSED_SHARE else "read_only"
 
         def answered(reply: object) -> None:
             self._answered(reply)
-            self._cluster.kernel.after(locked_us, self._lift, stream)
+            self._cluster.kernel.after(locked_us, self._lift, (stream, way))
 
-        request = AlterStreamRequest(stream, StreamChanges(read_only=True))
+        self._account.count("pauses" if way == "paused" else "read-only streams")
+        request = AlterStreamRequest(stream, CLOSES[way])
         node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
         self._shared.hub.request(turn.name, node, request, answered, patience_us)
 
-    def _lift(self, stream: str, second: object) -> None:
+    def _lift(self, closed: tuple[str, str], second: object) -> None:
         """Until somebody says that it is done."""
+        stream, way = closed
         self._lifts += 1
         name = f"lift/{self._lifts}"
 
@@ -91,9 +99,9 @@ class Alterer:
             if isinstance(reply, DoneReply):
                 self._locked.discard(stream)
             else:
-                self._cluster.kernel.after(AGAIN_US, self._lift, stream)
+                self._cluster.kernel.after(AGAIN_US, self._lift, closed)
 
-        request = AlterStreamRequest(stream, StreamChanges(read_only=False))
+        request = AlterStreamRequest(stream, OPENS[way])
         node = self._shared.any_node(self._cluster.chances.draws(name))
         self._shared.hub.request(name, node, request, answered, self._cluster.knobs.admin_patience_us)
 
