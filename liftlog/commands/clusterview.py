@@ -208,7 +208,7 @@ class ClusterView:
         self._remark_level()
         self.remarks += retirements(self.newest.counters, self.nodes(), self.streams)
         for stream in self.streams:
-            if stream.config.is_paused:
+            if stream.config.paused:
                 name = stream.config.name
                 self.remarks.append(
                     f"stream '{name}' is paused, and takes no messages: liftlog stream resume {name}"

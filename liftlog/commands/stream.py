@@ -309,7 +309,7 @@ async def _info(args: argparse.Namespace) -> int:
         if config.read_only:
             again = f"liftlog stream alter {config.name} --read-write"
             print(f"read-only: messages are refused; take them again with: {again}")
-        if config.is_paused:
+        if config.paused:
             print(f"paused: it takes no messages; take them again with: liftlog stream resume {config.name}")
         if info.revision:
             print(f"altered last by command {info.revision}")

@@ -80,7 +80,7 @@ class Creation:
         if record is None:
             return
         stream = records.by_id.get(partition.stream)
-        paused = stream is not None and stream.config.is_paused
+        paused = stream is not None and bool(stream.config.paused)
         for lacks, those in (
             (not record.ready and not paused, self.unready),
             (bool(records.refused_by_nats(record)), self.refused),

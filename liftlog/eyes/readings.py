@@ -146,7 +146,7 @@ class Readings:
                 below += in_sync < record.min_insync
                 least += lacking and in_sync == record.min_insync
                 stream = metadata.by_id.get(record.id.stream)
-                paused = stream is not None and stream.config.is_paused
+                paused = stream is not None and bool(stream.config.paused)
                 unready += bool(record.leader) and not record.ready and not paused
             yield names.PARTITIONS, []
         yield _one(names.PARTITIONS, len(records))

@@ -82,7 +82,7 @@ def test_r19_a_stream_that_was_resumed_has_the_configuration_of_before() -> None
     paused = Paused()
     before = paused.cluster.metadata.streams["orders"].config
     paused.alter(PAUSE)
-    assert paused.cluster.metadata.streams["orders"].config.is_paused
+    assert paused.cluster.metadata.streams["orders"].config.paused
     assert "already" in paused.alter(PAUSE).detail
     paused.alter(RESUME)
     assert paused.cluster.metadata.streams["orders"].config == before
@@ -161,8 +161,8 @@ def test_n1_a_pause_that_is_over_before_it_has_begun_leaves_a_ready_leader() -> 
     assert world.run_until(lambda: world.nodes[1].ctx.metadata.streams["orders"].revision > 0)
     world.run(5.0)
     config = world.nodes[1].ctx.metadata.streams["orders"].config
-    assert (partition in world.subscriptions) == (not config.is_paused)
-    assert record(world, partition).ready == (not config.is_paused)
+    assert (partition in world.subscriptions) == (not config.paused)
+    assert record(world, partition).ready == (not config.paused)
 
 
 @pytest.mark.parametrize("mutant", [False, True])

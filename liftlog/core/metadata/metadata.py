@@ -469,7 +469,7 @@ class Metadata(Records):
             return CommandResult(ERR_INVALID, problem)
         config = altered(stream.config, command.changes)
         self.alter_stream(replaced(stream, config=config, revision=index))
-        if config.is_paused and not stream.config.is_paused:
+        if config.paused and not stream.config.paused:
             # N1: who leads has a subscription until it has heard of this, but is not to be relied upon.
             for one in stream.partitions:
                 self.put_partition(replaced(self.partitions[one], ready=False, paused_at=index))

@@ -225,7 +225,7 @@ class PartitionCommands:
         refusal = command.refusal if isinstance(command, LeaderReady) else ""
         missed = partition.paused_at if partition.paused_at > partition.led_since else 0
         if not self._decides(
-            ("N1.paused", not self._records.by_id[partition.id.stream].config.is_paused),
+            ("N1.paused", not self._records.by_id[partition.id.stream].config.paused),
             ("N1.before-pause", seen == missed or bool(refusal)),
         ):
             return STALE

@@ -91,7 +91,7 @@ class Leader:
         """NATS has confirmed the subscription (N1)."""
         self.draining = False
         """N1: the stream was paused while this leader had a subscription, which ends."""
-        self.began_paused = log.config is not None and log.config.is_paused
+        self.began_paused = log.config is not None and bool(log.config.paused)
         self.refusal = ""
         """Why NATS did not let us subscribe when we last tried; empty if it did, or has not said yet."""
         self.refusals = 0
@@ -141,7 +141,7 @@ class Leader:
         config = self.log.config
         if config is None or (self.ctx.mutants.paused_until_restart and self.began_paused):
             return False
-        return config.is_paused
+        return bool(config.paused)
 
     def altered(self) -> None:
         """N1: the stream may be paused now, or not any more. What NATS has sent until it heard of that is

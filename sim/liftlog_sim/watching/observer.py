@@ -75,7 +75,7 @@ from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, 
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
-from liftlog_sim.watching.writing import may_be_taken, may_be_written
+from liftlog_sim.watching.writing import Pauses, may_be_written
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -128,8 +128,6 @@ class Observer:
         self.truth, self.fail = account.truth, account.fail
         self.raft = RaftTruth(self.checks)
         faults.total_loss.on_recovered = Recoveries(account, self.raft, self._end_refining).began_anew
-        self._pauses: dict[PartitionId, tuple[int, int]] = {}
-        """Of each partition: the last pause of its stream, and when the group knew it (N1)."""
         self.applied = 0
         self.incarnations: dict[int, int] = {}
         self.marks: dict[str, int] = {}
@@ -139,7 +137,7 @@ class Observer:
         self.on_raised: Callable[[Machine, Event | None, Exception], None] | None = None
         """Told of what `node_failed` and `cannot_start` are told, before that is judged."""
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
-        self._sessions = WholeSessions(self.checks)
+        self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
         self._paces = Paces(account)
         self._log_starts = LogStarts(cluster, account)
@@ -520,16 +518,6 @@ class Observer:
             else:
                 self._check_recovered(machine, self._atlas.gone(machine))
 
-    def _paused(self, state: Any) -> int:
-        """When the stream was paused last, as the group knows it (N1); 0 = never."""
-        if not state.paused_at:
-            return 0
-        at, since_us = self._pauses.get(state.id, (0, 0))
-        if at != state.paused_at:
-            since_us = self._cluster.kernel.now_us
-            self._pauses[state.id] = state.paused_at, since_us
-        return since_us
-
     def _apply(self, metadata: Any) -> None:
         """Somebody applied a newer metadata entry than anybody before: this is the committed ISR now."""
         self.applied = metadata.applied
@@ -540,8 +528,7 @@ class Observer:
                     truth.isr = ()  # The stream was deleted: nobody is held to anything any more.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
-            paused_us = self._paused(state)
-            if state.ready and not self._cluster.bus.held(partition, state.epoch, paused_us):
+            if not self._pauses.subscribed(state) and state.ready:
                 self.fail(never_subscribed(state))
             truth = self.truth(partition)
             if state.version != truth.version:
@@ -626,8 +613,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
-        self.checks.counts["ReadOnlyRefused"] += may_be_written(machine, log)
-        self.checks.counts["PausedTakesNothing"] += may_be_taken(machine, log)
+        may_be_written(self.checks, machine, log)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")
