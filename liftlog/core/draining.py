@@ -31,6 +31,8 @@ class Draining:
     def tick(self) -> None:
         metadata = self._ctx.metadata
         drained = {node.node: node.heir for node in metadata.nodes.values() if node.is_emptied}
+        if self._ctx.mutants.replaced_by_another:
+            drained = dict.fromkeys(drained, 0)
         if not drained:
             return
         under_way = [metadata.partitions[partition] for partition in metadata.unsettled]
@@ -70,7 +72,7 @@ class Draining:
     ) -> int:
         """Who is to have a copy in the place of this node; 0: nobody can now."""
         present = partition.target or partition.replicas
-        heir = drained[node] if not self._ctx.mutants.replaced_by_another else 0
+        heir = drained[node]
         if heir and heir not in present:
             able = self._ctx.metadata.is_live(heir) and heir not in partition.dropping
             return heir if able else 0
