@@ -70,6 +70,10 @@ class Group:
         read = self.metadata.partitions[self.partition].assignment
         return self.commit(MoveReplicas(self.request(), self.partition, read, list(replicas)))
 
+    def admit(self, node: int) -> str:
+        """Nobody has asked for it."""
+        return self.commit(AdmitNode(self.request(), node, "f:1", self.metadata.admitted_at, FOUNDERS))
+
     def removal(self, node: int, wish: int = 0) -> RemoveNode:
         return RemoveNode(self.request(), node, self.metadata.admitted_at, FOUNDERS, wish)
 
@@ -97,7 +101,7 @@ def test_what_somebody_has_asked_for_is_meant() -> None:
         lambda group: group.move(4),
         lambda group: group.retire(3, 4) or group.move(1),
         lambda group: group.commit(group.removal(4)),
-        lambda group: group.commit(AdmitNode(group.request(), 6, "f:1", group.metadata.admitted_at, FOUNDERS)),
+        lambda group: group.admit(6),
     ],
     ids=["retires", "does not retire", "moved", "moved to another", "removed", "admitted"],
 )
