@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Annotated, NamedTuple, NewType, Protocol
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 NUMBER_MAX = (1 << 53) - 1
 """V1: no term, epoch, offset, index, version or incarnation is greater. What counts a million times a second
@@ -242,9 +242,7 @@ class LogSummary(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One entry of the Raft log. `data` is an encoded metadata command or a configuration (M2); empty = the
-    no-op of a new leader.
-    """
+    """Of the Raft log. `data`: a metadata command, a configuration (M2), or empty, a new leader's no-op."""
 
     index: Number
     term: Number
@@ -433,6 +431,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """"sync" (R5), or "os": acknowledged before it is synced, an explicit opt-out."""
     read_only: bool = False
     """R19: leaders take no more messages; what is there is kept and read as before."""
+    paused: bool | UnsetType = UNSET
+    """N1: leaders have no subscription. Unset, and never False, if they have: release 0.1.0 reads it then."""
 
     @property
     def log_options(self) -> LogOptions:
@@ -499,14 +499,11 @@ class NodeConfig(msgspec.Struct, frozen=True):
     """M3: a command means nothing more than so many entries after the last that its author had applied."""
     raft_snapshot_entries: int = 8192
     """M1p: a snapshot is taken when so many entries were applied since the last. A quarter of that number
-    stays in the log before its end, for nodes that are a little late.
-    """
+    stays in the log before its end, for nodes that are a little late."""
     max_voters: int = 5
     """M2: how many nodes may vote in the metadata group, if the configuration does not name more of them."""
     spare_after_ms: int = 900_000
-    """M2: for so long a voter is gone until one that does not vote takes its place, if there is one; 0 = for
-    ever.
-    """
+    """M2: for so long a voter is gone until one that does not vote takes its place, if any; 0 = for ever."""
     can_level: int = FEATURE_LEVEL
     """U2: up to which feature level this process can follow. Simulated nodes may know less than they do."""
     raft_chunk_records: int = 256
@@ -642,6 +639,10 @@ class Mutants(msgspec.Struct, frozen=True):
     log_names_nobody: bool = False  # I3
     start_owes_the_snapshot: bool = False  # L5
     drained_until_restart: bool = False  # R20
+    retires_until_restart: bool = False  # I3
+    replaced_by_another: bool = False  # I3
+    removed_with_copies: bool = False  # I3
+    paused_until_restart: bool = False  # N1
     level_raised_too_early: bool = False  # U2
     level_of_earlier_run: bool = False  # U2
     level_forgotten_in_snapshot: bool = False  # U2

@@ -48,6 +48,7 @@ from liftlog.messages import (
     RaiseLevelRequest,
     RebalanceRequest,
     RemoveNodeRequest,
+    RetireNodeRequest,
     SetVoterRequest,
     StreamChanges,
     StreamInfoRequest,
@@ -134,6 +135,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "NODE.ADD": _plainly(AddNodeRequest),
     "NODE.DRAIN": _plainly(DrainNodeRequest),
     "NODE.REMOVE": _plainly(RemoveNodeRequest),
+    "NODE.RETIRE": _plainly(RetireNodeRequest),
 }
 
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}

@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 
 def to_plain(value: object) -> Any:
-    """Structs become dicts, tuples become lists; everything else stays."""
+    """Structs become dicts, without what is unset; tuples become lists; everything else stays."""
     if isinstance(value, msgspec.Struct):
-        return {name: to_plain(getattr(value, name)) for name in value.__struct_fields__}
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return {name: to_plain(one) for name, one in fields.items() if one is not msgspec.UNSET}
     if isinstance(value, (list, tuple)):
         return [to_plain(one) for one in value]
     if isinstance(value, dict):

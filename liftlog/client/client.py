@@ -343,6 +343,13 @@ class Client:
         """
         return (await self._request("NODE.REMOVE", {"node": node}, DoneReply, timeout_ms)).detail
 
+    async def retire_node(self, node: int, retires: bool, heir: int = 0, timeout_ms: int = 0) -> str:
+        """Have a node give away what it has, to `heir` if one is named, and be removed then; or take that
+        back (I3). Returns when that is decided. Raises RequestFailed, with code "invalid" and the remedy.
+        """
+        body = {"node": node, "retires": retires, "heir": heir}
+        return (await self._request("NODE.RETIRE", body, DoneReply, timeout_ms)).detail
+
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
         return await self.nodes.call(node, address, request, timeout_s)

@@ -92,8 +92,20 @@ def _add_node_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParse
     drain.set_defaults(run=lambda args: run(_drain_node(args)))
     remove = actions.add_parser("remove", help="remove a node that keeps nothing and has no vote, for good")
     remove.add_argument("node", metavar="NODE", type=positive_count)
+    how = remove.add_mutually_exclusive_group()
+    how.add_argument(
+        "--drain", action="store_true", help="have it give away its copies and its vote, and be removed then"
+    )
+    how.add_argument("--cancel", action="store_true", help="take --drain, or 'replace', back")
     add_client_options(remove)
     remove.set_defaults(run=lambda args: run(_remove_node(args)))
+    replace = actions.add_parser(
+        "replace", help="give a node's copies and its vote to another one, and remove it"
+    )
+    replace.add_argument("node", metavar="OLD", type=positive_count, help="it may be lost for good")
+    replace.add_argument("heir", metavar="NEW", type=positive_count, help="a node that was added")
+    add_client_options(replace)
+    replace.set_defaults(run=lambda args: run(_replace_node(args)))
 
 
 async def _status(args: argparse.Namespace) -> int:
@@ -299,9 +311,28 @@ async def _drain_node(args: argparse.Namespace) -> int:
 
 
 async def _remove_node(args: argparse.Namespace) -> int:
+    if args.drain or args.cancel:
+        async with await connect(args) as client:
+            detail = await client.retire_node(args.node, args.drain)
+        done = f"node {args.node} retires: 'liftlog cluster status' tells how far that is"
+        if args.cancel:
+            done = (
+                f"node {args.node} stays; what has left it stays away, a vote too: 'liftlog cluster promote "
+                f"{args.node}' gives it one"
+            )
+        _say(args, detail or done)
+        return 0
     async with await connect(args) as client:
         detail = await client.remove_node(args.node)
     _say(args, detail or f"node {args.node} is removed; its number is not used again")
+    return 0
+
+
+async def _replace_node(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        detail = await client.retire_node(args.node, True, args.heir)
+    done = f"node {args.node} retires in favour of node {args.heir}: 'liftlog cluster status' tells how far"
+    _say(args, detail or f"{done} that is")
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from liftlog.commands.retirements import retirements
 from liftlog.messages import ClusterStatusReply, NodeInfo, PartitionInfo, StreamInfo
 
 LINES_MAX = 20
@@ -205,6 +206,13 @@ class ClusterView:
 
     def _remark(self) -> None:
         self._remark_level()
+        self.remarks += retirements(self.newest.counters, self.nodes(), self.streams)
+        for stream in self.streams:
+            if stream.config.paused:
+                name = stream.config.name
+                self.remarks.append(
+                    f"stream '{name}' is paused, and takes no messages: liftlog stream resume {name}"
+                )
         for node, answer in sorted(self.answers.items()):
             contact = answer.contact
             if contact.vote in NO_VOTE and (contact.vote != "learner" or node in self.learners):

@@ -92,7 +92,8 @@ def _row(
     copies: Mapping[int, ReplicaInfo],
 ) -> _Row:
     lacking = len(partition.isr) < len(partition.replicas)
-    dead = not partition.leader or not partition.ready or len(partition.isr) < partition.min_insync
+    unready = not partition.ready and not stream.config.paused
+    dead = not partition.leader or unready or len(partition.isr) < partition.min_insync
     leader = copies.get(partition.leader)
     behind = [leader.leo - copy.durable_leo for copy in copies.values()] if leader is not None else []
     in_sync = f"{_listed(partition.isr)} of {_listed(partition.replicas)}"

@@ -133,6 +133,8 @@ async def why_not_stored(client: Client, subject: str) -> str:
     name = listening[0] if listening else ""
     if any(stream.config.name == name and stream.config.read_only for stream in view.streams):
         return ""  # The refusal has said so.
+    if any(stream.config.name == name and stream.config.paused for stream in view.streams):
+        return f"stream '{name}' is paused; take messages again with: liftlog stream resume {name}"
     for problem in view.problems:
         if not view.controller or f"'{name}'" in problem:
             known = (

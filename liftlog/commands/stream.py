@@ -74,6 +74,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     alter.add_argument("name", metavar="NAME")
     _add_alterable(alter)
     _finish(alter, _alter)
+    for name, paused, text in (
+        ("pause", True, "let its leaders unsubscribe: nothing is taken, publishers hear 'no responders'"),
+        ("resume", False, "let them subscribe again"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("name", metavar="NAME")
+        _finish(action, lambda args, paused=paused: _pause(args, paused))
     purge = actions.add_parser("purge", help="remove the records below an offset, for good")
     purge.add_argument("name", metavar="NAME")
     purge.add_argument("--partition", type=int, default=0, metavar="N")
@@ -198,6 +205,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
         metavar="N",
         help="more partitions, never fewer: number I takes what is published to SUBJECT.I",
     )
+    alter.set_defaults(paused=UNSET)
     way = alter.add_mutually_exclusive_group()
     way.add_argument(
         "--read-only",
@@ -262,6 +270,19 @@ async def _alter(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _pause(args: argparse.Namespace, paused: bool) -> int:
+    async with await connect(args) as client:
+        await client.alter_stream(args.name, StreamChanges(paused=paused))
+    text = "is resumed: its leaders subscribe again"
+    if paused:
+        text = "is paused: its leaders unsubscribe, and what is published meanwhile is not taken"
+    if args.json:
+        print_json({"paused" if paused else "resumed": args.name})
+    else:
+        print(f"stream '{args.name}' {text}")
+    return 0
+
+
 async def _list(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         streams = await client.streams()
@@ -304,6 +325,8 @@ async def _info(args: argparse.Namespace) -> int:
         if config.read_only:
             again = f"liftlog stream alter {config.name} --read-write"
             print(f"read-only: messages are refused; take them again with: {again}")
+        if config.paused:
+            print(f"paused: it takes no messages; take them again with: liftlog stream resume {config.name}")
         if info.revision:
             print(f"altered last by command {info.revision}")
         _print_partitions(info)

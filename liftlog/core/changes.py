@@ -23,11 +23,13 @@ from liftlog.core.metadata.commands import (
     Command,
     CreateStream,
     DeleteStream,
+    DrainNode,
     ElectLeader,
     MoveReplicas,
     Rebalance,
     RemoveNode,
     RequestId,
+    RetireNode,
     SetVoter,
 )
 from liftlog.core.metadata.limits import with_defaults
@@ -80,8 +82,10 @@ class Creation:
         record = records.partitions.get(partition)
         if record is None:
             return
+        stream = records.by_id.get(partition.stream)
+        paused = stream is not None and bool(stream.config.paused)
         for lacks, those in (
-            (not record.ready, self.unready),
+            (not record.ready and not paused, self.unready),
             (bool(records.refused_by_nats(record)), self.refused),
         ):
             if lacks:
@@ -242,6 +246,12 @@ class Changes:
             elif request.votes == (node.node in voters):
                 detail = f"node {node.node} is {'' if request.votes else 'not '}to vote already"
                 self._clients.answer(waiting, DoneReply(detail))
+            elif request.votes and node.retires:
+                text = (
+                    f"node {node.node} retires, and gives its vote away: take that back with 'liftlog "
+                    f"cluster remove {node.node} --cancel'"
+                )
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, text, False))
             elif problem := self._too_many_or_none(node.node, request.votes, voters):
                 self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
             else:
@@ -369,7 +379,7 @@ class Changes:
             else:
                 self._alter(waiting, stream, command.changes)
             return
-        if isinstance(command, AdmitNode | RemoveNode):
+        if isinstance(command, AdmitNode | DrainNode | RemoveNode | RetireNode | SetVoter):
             text = "the cluster's nodes have changed since they were looked at; see 'liftlog cluster status'"
             self._clients.answer(waiting, ErrorReply(ERR_STALE, f"{text}, and ask again", False))
             return

@@ -65,6 +65,14 @@ def refused_creation(stream: StreamState, record: PartitionState, done: str) -> 
     return ErrorReply(ERR_NATS_REFUSES, text, False, record.leader)
 
 
+def _wishes(records: Records) -> dict[str, int]:
+    """What operators want of nodes, as counters, which release 0.1.0 lets pass: who is drained (R20), and who
+    retires (I3), with its heir.
+    """
+    told = {f"drained.{node.node}": 1 for node in records.nodes.values() if node.drains}
+    return told | {f"retires.{node.node}": node.heir for node in records.nodes.values() if node.retires}
+
+
 def cluster_status(
     ctx: Context, raft: Raft, replicas: Mapping[PartitionId, Replica], contact: Contact
 ) -> ClusterStatusReply:
@@ -106,6 +114,7 @@ def cluster_status(
             **ctx.marks,
             "level.cluster": ctx.metadata.level,
             "level.can": ctx.config.can_level,
+            **_wishes(ctx.metadata),
             "drains": sum(node.drains for node in ctx.metadata.nodes.values() if node.node == ctx.node),
         },
         contact=contact,

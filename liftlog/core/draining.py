@@ -1,12 +1,16 @@
 """What the controller does about nodes that are to be drained: their copies go to others (R20).
 
-A node that is drained is given no copy and no office that another one could have. The copies that it keeps
-are moved, a few partitions at a time: each gets, in the place of the drained node, the live node that keeps
-least. What is to be moved follows from the records, so that whoever is controller goes on where they stand. A
-partition for which there is no other node stays where it is until there is one.
+A node that is drained, or that retires (I3), is given no copy and no office that another one could have. The
+copies that it keeps are moved, a few partitions at a time: each gets, in the place of the drained node, the
+live node that keeps least. If an heir is named it is the heir and nobody else, however long that is away, but
+for partitions of which the heir has a copy anyway. What is to be moved follows from the records, so that
+whoever is controller goes on where they stand. A partition for which there is no other node stays where it is
+until there is one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from liftlog.core.context import Context
 from liftlog.core.metadata.commands import UNSENT, MoveReplicas
@@ -26,7 +30,9 @@ class Draining:
 
     def tick(self) -> None:
         metadata = self._ctx.metadata
-        drained = [node.node for node in metadata.nodes.values() if node.drains]
+        drained = {node.node: node.heir for node in metadata.nodes.values() if node.is_emptied}
+        if self._ctx.mutants.replaced_by_another:
+            drained = dict.fromkeys(drained, 0)
         if not drained:
             return
         under_way = [metadata.partitions[partition] for partition in metadata.unsettled]
@@ -42,21 +48,38 @@ class Draining:
                 self._ctx.want(MoveReplicas(UNSENT, partition.id, partition.assignment, wanted))
 
     def _instead(
-        self, partition: PartitionState, drained: list[int], given: dict[int, int]
+        self, partition: PartitionState, drained: dict[int, int], given: dict[int, int]
     ) -> list[int] | None:
         """Who is to have copies of a partition; None if that is so, or cannot be any better."""
         present = partition.target or partition.replicas
         wanted: list[int] = []
         for node in present:
-            other = self._least_loaded((*present, *wanted, *partition.dropping), drained, given)
-            if node not in drained or not other:
+            other = self._other(node, partition, wanted, drained, given) if node in drained else 0
+            if not other:
                 wanted.append(node)
             else:
                 given[other] = given.get(other, 0) + 1
                 wanted.append(other)
         return wanted if wanted != list(present) else None
 
-    def _least_loaded(self, taken: tuple[int, ...], drained: list[int], given: dict[int, int]) -> int:
+    def _other(
+        self,
+        node: int,
+        partition: PartitionState,
+        wanted: list[int],
+        drained: dict[int, int],
+        given: dict[int, int],
+    ) -> int:
+        """Who is to have a copy in the place of this node; 0: nobody can now."""
+        present = partition.target or partition.replicas
+        heir = drained[node]
+        if heir and heir not in present:
+            able = self._ctx.metadata.is_live(heir) and heir not in partition.dropping
+            return heir if able else 0
+        heirs = [drained[other] for other in present if other in drained]
+        return self._least_loaded((*present, *wanted, *heirs, *partition.dropping), drained, given)
+
+    def _least_loaded(self, taken: tuple[int, ...], drained: Collection[int], given: dict[int, int]) -> int:
         metadata = self._ctx.metadata
         kept = metadata.loads.replicas
         free = [

@@ -35,6 +35,7 @@ from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.state import OPENING
 from liftlog.core.replica_events import ReplicaEvents
 from liftlog.core.requests import Requests
+from liftlog.core.retiring import Retiring
 from liftlog.core.roster import Roster
 from liftlog.core.session import Session
 from liftlog.core.slices import Slices
@@ -185,6 +186,7 @@ class Node:
         self._found: dict[PartitionId, LogSummary] = {summary.log: summary for summary in recovered.logs}
         self.replacing = Replacing(self.ctx, self.raft)
         self.draining = Draining(self.ctx)
+        self.retiring = Retiring(self.ctx, self.raft, self.roster)
         self.dropping = Dropping(self.ctx)
         self.lineage = Lineage(self.ctx, recovered)
         self.leaving = Leaving(self.ctx, self.raft, self.replicas)
@@ -391,6 +393,7 @@ class Node:
             self.replacing.tick()
             self.raising.tick()
             self.draining.tick()
+            self.retiring.tick()
         self._fence_or_release()
         ctx.count_replicas(len(self.replicas))
         self.slices.tick(self.replicas)

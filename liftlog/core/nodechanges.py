@@ -11,7 +11,10 @@ from collections.abc import Callable
 
 from liftlog.core.barrier import Barrier
 from liftlog.core.context import Context
-from liftlog.core.metadata.commands import AdmitNode, Command, DrainNode, RemoveNode
+from liftlog.core.metadata.commands import AdmitNode, Command, DrainNode, RemoveNode, RetireNode
+from liftlog.core.metadata.moves import is_heir
+from liftlog.core.metadata.records import NodeState
+from liftlog.core.metadata.retiring import retirement_problem, vote_problem
 from liftlog.core.raft.raft import Raft
 from liftlog.core.roster import Roster
 from liftlog.core.waiting import Clients, Waiting
@@ -23,6 +26,7 @@ from liftlog.messages import (
     DrainNodeRequest,
     ErrorReply,
     RemoveNodeRequest,
+    RetireNodeRequest,
 )
 from liftlog.types import ClientRef
 
@@ -98,6 +102,8 @@ class NodeChanges:
             if node is None:
                 text = f"there is no node {request.node}: none with that number has ever registered"
                 self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
+            elif problem := self._cannot_drain(node, request.drains):
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
             elif node.drains == request.drains:
                 how = "being drained already" if node.drains else "not being drained"
                 self._clients.answer(waiting, DoneReply(f"node {node.node} is {how}"))
@@ -106,6 +112,66 @@ class NodeChanges:
                 self._propose(waiting, DrainNode(new, node.node, request.drains, node.drains_at))
 
         self._barrier.after(client, act)
+
+    def _cannot_drain(self, node: NodeState, drains: bool) -> str:
+        before = self._ctx.metadata.replaced_by(node.node)
+        if drains and before:
+            return is_heir(node.node, before)
+        if node.retires and not drains and not node.drains:
+            return (
+                f"node {node.node} retires: take that back with 'liftlog cluster remove {node.node} --cancel'"
+            )
+        return ""
+
+    def retire(self, client: ClientRef, request: RetireNodeRequest) -> None:
+        number = request.node
+
+        def act(waiting: Waiting) -> None:
+            ctx, node = self._ctx, self._ctx.metadata.nodes.get(number)
+            if node is None:
+                self._retire_unknown(waiting, request)
+                return
+            heir = request.heir if request.retires else 0
+            if (node.retires, node.heir) == (request.retires, heir):
+                how = "retires already" if node.retires else "does not retire"
+                self._clients.answer(waiting, DoneReply(f"node {number} {how}"))
+            elif problem := self._cannot_retire(number, request.retires, heir):
+                self._clients.answer(waiting, ErrorReply(ERR_INVALID, problem, False))
+            else:
+                new = ctx.new_request()
+                self._propose(waiting, RetireNode(new, number, request.retires, heir, node.retires_at))
+
+        self._barrier.after(client, act)
+
+    def _cannot_retire(self, node: int, retires: bool, heir: int) -> str:
+        ctx = self._ctx
+        if not retires:
+            return ""
+        if heir and heir not in self._nodes and not ctx.metadata.is_removed(heir):
+            return (
+                f"there is no node {heir}: admit it with 'liftlog cluster add {heir} HOST:PORT', and ask "
+                "again"
+            )
+        problem = retirement_problem(ctx.metadata, node, heir)
+        votes = ctx.metadata.nodes[node].is_to_vote(ctx.founders)
+        return problem or (vote_problem(ctx.metadata, ctx.founders, node, heir) if votes else "")
+
+    def _retire_unknown(self, waiting: Waiting, request: RetireNodeRequest) -> None:
+        """Who never registered has nothing to give away, and who was removed has nothing left."""
+        ctx, node = self._ctx, request.node
+        if ctx.metadata.is_removed(node):
+            if request.retires and not request.heir:
+                self._clients.answer(waiting, DoneReply(f"node {node} was removed already"))
+                return
+            text = f"node {node} was removed already"
+        elif node in self._nodes:
+            text = (
+                f"node {node} has never registered, and has nothing to give away: remove it with 'liftlog "
+                f"cluster remove {node}'"
+            )
+        else:
+            text = f"there is no node {node}; the cluster's nodes are {', '.join(map(str, self._nodes))}"
+        self._clients.answer(waiting, ErrorReply(ERR_NOT_FOUND, text, False))
 
     def remove(self, client: ClientRef, request: RemoveNodeRequest) -> None:
         node = request.node
@@ -131,13 +197,17 @@ class NodeChanges:
         ctx, members = self._ctx, self._raft.members
         record = ctx.metadata.nodes.get(node)
         kept = ctx.metadata.replicas_on(node)
+        before = ctx.metadata.replaced_by(node)
+        if before:
+            return is_heir(node, before)
         if kept:
             names = sorted({ctx.metadata.by_id[partition.id.stream].config.name for partition in kept})
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             copies = "a copy of a partition" if len(kept) == 1 else f"copies of {len(kept)} partitions"
             return (
-                f"node {node} keeps {copies} ({listed}): drain it with 'liftlog cluster drain {node}', and "
-                "ask again when 'liftlog stream moves' says that nothing is being moved"
+                f"node {node} keeps {copies} ({listed}): have it give them away first with 'liftlog cluster "
+                f"remove {node} --drain'; or drain it with 'liftlog cluster drain {node}', and ask again "
+                "when 'liftlog stream moves' says that nothing is being moved"
             )
         if (record is not None and record.is_to_vote(ctx.founders)) or members.member(node) is not None:
             only = "; promote another one before that" if members.nodes == (node,) else ""

@@ -46,6 +46,7 @@ from liftlog.messages import (
     ReadRequest,
     RebalanceRequest,
     RemoveNodeRequest,
+    RetireNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -139,6 +140,8 @@ class Requests:
                 self._nodes.add(client, request)
             case DrainNodeRequest():
                 self._nodes.drain(client, request)
+            case RetireNodeRequest():
+                self._nodes.retire(client, request)
             case RemoveNodeRequest():
                 self._nodes.remove(client, request)
             case TransferControllerRequest():

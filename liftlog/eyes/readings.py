@@ -145,7 +145,9 @@ class Readings:
                 under += lacking
                 below += in_sync < record.min_insync
                 least += lacking and in_sync == record.min_insync
-                unready += bool(record.leader) and not record.ready
+                stream = metadata.by_id.get(record.id.stream)
+                paused = stream is not None and bool(stream.config.paused)
+                unready += bool(record.leader) and not record.ready and not paused
             yield names.PARTITIONS, []
         yield _one(names.PARTITIONS, len(records))
         yield _one(names.OFFLINE, offline)

@@ -13,6 +13,7 @@ from liftlog.types import (
     NUMBER_MAX,
     Line,
     NodeId,
+    NodeOrNobody,
     Number,
     PartitionId,
     PartitionIndex,
@@ -93,6 +94,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     replication_factor: Number | UnsetType = UNSET
     min_insync_replicas: Number | UnsetType = UNSET
     partitions: Number | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:
@@ -205,6 +207,16 @@ class DrainNodeRequest(Struct):
 
     node: NodeId
     drains: bool
+
+
+class RetireNodeRequest(Struct):
+    """I3: a node is to give away what it has, and to be removed then; `heir` is to have it, if one is named.
+    Not `retires`: it is not, if it is not removed yet.
+    """
+
+    node: NodeId
+    retires: bool
+    heir: NodeOrNobody = 0
 
 
 class SlowReplica(Struct):
@@ -390,5 +402,6 @@ ClientMessage = (
     | AddNodeRequest
     | RemoveNodeRequest
     | DrainNodeRequest
+    | RetireNodeRequest
 )
 ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply

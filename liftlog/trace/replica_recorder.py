@@ -25,12 +25,14 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     ExpireNode,
     LeaveNode,
+    PassVote,
     PromoteSpare,
     RaiseLevel,
     Rebalance,
     RegisterNode,
     RemoveNode,
     ReplicaFailed,
+    RetireNode,
     SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
@@ -307,7 +309,7 @@ class Recorder:
 
     def _candidates(self, command: Command, metadata: Metadata, result: CommandResult) -> list[PartitionId]:
         """The partitions that a command may have touched."""
-        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode | DrainNode):
+        if isinstance(command, RegisterNode | ConfirmNode | ExpireNode | LeaveNode | DrainNode | RetireNode):
             return [p.id for p in metadata.partitions.values() if command.node in p.replicas]
         if isinstance(command, CreateStream):
             stream = metadata.by_id.get(result.stream)
@@ -319,7 +321,7 @@ class Recorder:
             return [known for known in self._told.records if known not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
-        if isinstance(command, AdmitNode | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
+        if isinstance(command, AdmitNode | PassVote | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
             return []
         return [command.partition]
 

@@ -501,6 +501,7 @@ def test_every_evaluation_is_counted() -> None:
         "CommandOnce",
         "OnlyAsAltered",
         "LevelForAll",
+        "PausedTakesNothing",
         "ReadOnlyRefused",
         "FencedInTime",
         "ReadsBounded",

@@ -7,6 +7,7 @@ at the other streams when there are to be more partitions (N7).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -19,7 +20,10 @@ from liftlog.types import PartitionId, StreamConfig
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     """The configuration that comes of it, whether it may be or not."""
-    return msgspec.structs.replace(config, **changes.named)
+    values: dict[str, Any] = changes.named
+    if changes.paused is False:
+        values["paused"] = UNSET
+    return msgspec.structs.replace(config, **values)
 
 
 def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
@@ -73,4 +77,6 @@ def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
 
 
 def _text(value: object) -> str:
+    if value is UNSET:
+        value = False
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -195,6 +195,17 @@ class ExpireReports(Struct):
     round: Number
 
 
+class ReadyAgain(Struct):
+    """N1: as `LeaderReady`, after a pause in this epoch. `paused_at`: of the last pause that its author had
+    applied, so that what was said before it does not count after it.
+    """
+
+    request: RequestId
+    partition: PartitionId
+    epoch: Number
+    paused_at: Number
+
+
 class LeaderReady(Struct):
     """N1: the leader of this epoch has its subscription confirmed by NATS, or, with a `refusal` in its words,
     refused.
@@ -311,6 +322,31 @@ class DrainNode(Struct):
     version: Number
 
 
+class RetireNode(Struct):
+    """I3: an operator wants a node to give away what it has, and to be removed then; or not any more. `heir`:
+    who is to have its copies and its vote; 0 = whoever the controller chooses, and nobody. `version`: the
+    index of the last such command about the node that its author had read.
+    """
+
+    request: RequestId
+    node: NodeId
+    retires: bool
+    heir: NodeOrNobody
+    version: Number
+
+
+class PassVote(Struct):
+    """M2: a node that retires is to vote no more, and `heir` is, if there is one. `wish`: the index of the
+    command that it retires by. `version`: as of `SetVoter`.
+    """
+
+    request: RequestId
+    node: NodeId
+    heir: NodeOrNobody
+    wish: Number
+    version: Number
+
+
 class NodeLevel(NamedTuple):
     """What one run of a node can."""
 
@@ -349,13 +385,15 @@ class AdmitNode(Struct):
 
 class RemoveNode(Struct):
     """I3: an operator says that a node is of the cluster no more: it keeps nothing and is not to vote.
-    `version`, `founders`: as of `AdmitNode`.
+    `version`, `founders`: as of `AdmitNode`. `wish`: the controller says it, of a node that retires by the
+    command with this index; 0 = an operator does.
     """
 
     request: RequestId
     node: NodeId
     version: Number
     founders: Addresses
+    wish: Number = 0
 
 
 Command = (
@@ -371,6 +409,7 @@ Command = (
     | ReportLeader
     | ExpireReports
     | LeaderReady
+    | ReadyAgain
     | Resign
     | ForgetSlow
     | ElectLeader
@@ -381,6 +420,8 @@ Command = (
     | FinishMove
     | CopyDropped
     | DrainNode
+    | RetireNode
+    | PassVote
     | RaiseLevel
     | AdmitNode
     | RemoveNode
@@ -399,7 +440,7 @@ def decode_command(data: bytes) -> Command:
     return intake.decode(_decoder, data, "a command")
 
 
-CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PromoteSpare, RaiseLevel)
+CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PassVote, PromoteSpare, RaiseLevel)
 """What the controller alone measures, and asks for in the term in which it has measured it."""
 
 

@@ -12,16 +12,22 @@ door, in words that its own release has (U1). `IMAGE` says in which format snaps
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.core.metadata.commands import (
     AdmitNode,
     AlterStream,
     Command,
     CopyDropped,
+    CreateStream,
     DrainNode,
     FinishMove,
     MoveReplicas,
+    PassVote,
     RaiseLevel,
+    ReadyAgain,
     RemoveNode,
+    RetireNode,
 )
 
 FIRST, NEWEST = 1, 2
@@ -33,6 +39,9 @@ SINCE: dict[type, int] = {
     FinishMove: 2,
     CopyDropped: 2,
     DrainNode: 2,
+    RetireNode: 2,
+    PassVote: 2,
+    ReadyAgain: 2,
     AdmitNode: 2,
     RemoveNode: 2,
 }
@@ -42,7 +51,12 @@ PROTOCOL: dict[int, int] = {1: 2, 2: 3}
 IMAGE: dict[int, int] = {1: 2, 2: 3}
 
 
-ALTERABLE_SINCE: dict[str, int] = {"replication_factor": 2, "min_insync_replicas": 2, "partitions": 2}
+ALTERABLE_SINCE: dict[str, int] = {
+    "replication_factor": 2,
+    "min_insync_replicas": 2,
+    "partitions": 2,
+    "paused": 2,
+}
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
 
@@ -50,6 +64,8 @@ def since(command: Command) -> int:
     """From which level on a node knows this command."""
     if isinstance(command, AlterStream):
         return max((ALTERABLE_SINCE.get(name, FIRST) for name in command.changes.named), default=FIRST)
+    if isinstance(command, CreateStream) and command.config.paused is not UNSET:
+        return ALTERABLE_SINCE["paused"]
     return SINCE.get(type(command), FIRST)
 
 

@@ -14,6 +14,7 @@ ends), M3 (idempotence).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import UNSET
 
@@ -44,8 +45,10 @@ from liftlog.core.metadata.commands import (
     LeaderReady,
     LeaveNode,
     MoveReplicas,
+    PassVote,
     PromoteSpare,
     RaiseLevel,
+    ReadyAgain,
     Rebalance,
     RegisterNode,
     RemoveNode,
@@ -53,6 +56,7 @@ from liftlog.core.metadata.commands import (
     ReportLeader,
     RequestId,
     Resign,
+    RetireNode,
     SetVoter,
 )
 from liftlog.core.metadata.image import ImageReader
@@ -81,6 +85,7 @@ from liftlog.core.metadata.records import (
     StreamState,
     replaced,
 )
+from liftlog.core.metadata.retiring import RetireCommands
 from liftlog.core.metadata.subjects import collision, config_problem, rivalry
 from liftlog.messages import ERR_EXISTS, ERR_INVALID, ERR_NOT_FOUND
 from liftlog.types import Members, PartitionId, StreamConfig
@@ -102,6 +107,7 @@ class Metadata(Records):
         self._streams_max = streams_max
         self._partitions = PartitionCommands(self, guards)
         self._moves = MoveCommands(self, guards, self._partitions)
+        self._retiring = RetireCommands(self, guards, self._moves)
         self._members: Members | None = None
         """M2: of the metadata group, by what was applied; None: those of its birth."""
         self.results: dict[RequestId, CommandResult] = {}
@@ -162,6 +168,11 @@ class Metadata(Records):
         for request in self.results:
             self._ends.setdefault(request.until, []).append(request)
 
+    @property
+    def members(self) -> Members | None:
+        """M2: of the group, by what was applied; None: those of its birth."""
+        return self._members
+
     def grouped(self, members: Members) -> None:
         """M2: these are the group's members from the last entry on. They are Raft's own; here they say who
         cannot be removed, since the group may not be able to decide anything without him.
@@ -198,7 +209,7 @@ class Metadata(Records):
                 return self._partitions.report(command)
             case ExpireReports():
                 return self._partitions.expire_reports(command)
-            case LeaderReady():
+            case LeaderReady() | ReadyAgain():
                 return self._partitions.leader_ready(command)
             case Resign():
                 return self._partitions.resign(command)
@@ -224,6 +235,10 @@ class Metadata(Records):
                 return self._moves.dropped(command)
             case DrainNode():
                 return self._moves.drain(index, command)
+            case RetireNode():
+                return self._retiring.retire(index, command)
+            case PassVote():
+                return self._retiring.pass_vote(index, command)
             case RaiseLevel():
                 return self._raise_level(command)
 
@@ -280,6 +295,7 @@ class Metadata(Records):
                 voter_at=before.voter_at if before is not None else 0,
                 drains=before is not None and before.drains and not self._mutants.drained_until_restart,
                 drains_at=before.drains_at if before is not None else 0,
+                **self._wish(before),
             )
         )
         if reset:
@@ -291,6 +307,12 @@ class Metadata(Records):
             report = reports.get(partition.id)
             self.put_partition(self._partitions.registered(partition, command.node, report, reset, confirmed))
         return OK
+
+    def _wish(self, before: NodeState | None) -> dict[str, Any]:
+        """I3: a node that retires does so in its next run too, and on another disk."""
+        if before is None or self._mutants.retires_until_restart:
+            return {}
+        return {"retires": before.retires, "heir": before.heir, "retires_at": before.retires_at}
 
     def _confirm(self, index: int, command: ConfirmNode) -> CommandResult:
         node = self.nodes.get(command.node)
@@ -319,15 +341,26 @@ class Metadata(Records):
         votes = command.node in (self._members.nodes if self._members is not None else numbers)
         votes = votes or (self._members is not None and self._members.member(command.node) is not None)
         idle = not votes and (node is None or not node.is_to_vote(numbers))
+        wished = node is not None and node.retires and node.retires_at == command.wish
+        if self._mutants.removed_with_copies:
+            self._tear_away(command.node)
         if not self._decides(
             ("I3.stale", command.version == self.admitted_at),
+            ("I3.taken-back", command.wish == 0 or wished),
             ("I3.keeps", not self.replicas_on(command.node)),
             ("I3.votes", idle),
+            ("I3.heir", not self.replaced_by(command.node)),
         ):
             return STALE
         self.remove_node(command.node, founders)
         self._count("I3.remove")
         return OK
+
+    def _tear_away(self, node: int) -> None:
+        """Planted: moves that take copies from a node end, whoever is in sync."""
+        for partition in self.replicas_on(node):
+            if node in partition.leaving:
+                self.put_partition(self._partitions.lead_on(partition.settled()))
 
     def _set_voter(self, index: int, command: SetVoter) -> CommandResult:
         node = self.nodes.get(command.node)
@@ -405,7 +438,7 @@ class Metadata(Records):
         their records.
         """
         live = [node.node for node in self.nodes.values() if node.state == LIVE]
-        nodes = sorted(node.node for node in self.nodes.values() if not node.drains)
+        nodes = sorted(node.node for node in self.nodes.values() if not node.is_emptied)
         if len(nodes) < config.replication_factor:
             nodes = sorted(self.nodes)
         for identity in identities:
@@ -457,6 +490,10 @@ class Metadata(Records):
             return CommandResult(ERR_INVALID, problem)
         identities = (*stream.partitions, *new)
         self.alter_stream(replaced(stream, config=config, partitions=identities, revision=index))
+        if config.paused and not stream.config.paused:
+            # N1: who leads has a subscription until it has heard of this, but is not to be relied upon.
+            for one in stream.partitions:
+                self.put_partition(replaced(self.partitions[one], ready=False, paused_at=index))
         for one, replicas in resized.items():
             self._moves.begin(index, self.partitions[one], replicas)
         for one in stream.partitions:

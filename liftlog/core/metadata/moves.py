@@ -47,6 +47,15 @@ def assignment_problem(records: Records, partition: PartitionState, replicas: Se
     return ""
 
 
+def is_heir(node: int, before: int) -> str:
+    """Why a node cannot be drained that is to take the place of another one (I3)."""
+    return (
+        f"node {node} is to take the place of node {before}, and gets its copies: take that back with "
+        f"'liftlog cluster remove {before} --cancel', or name another node with 'liftlog cluster replace "
+        f"{before} NEW'"
+    )
+
+
 def _listed(replicas: Sequence[int]) -> str:
     return ", ".join(map(str, replicas))
 
@@ -95,7 +104,7 @@ class MoveCommands:
         able = [
             node.node
             for node in records.nodes.values()
-            if not node.drains and node.node not in (*present, *partition.dropping)
+            if not node.is_emptied and node.node not in (*present, *partition.dropping)
         ]
         live = [node for node in able if records.is_live(node)]
         more = choose_replicas(factor - len(kept), able, live, records.loads) if factor > len(kept) else []
@@ -138,10 +147,20 @@ class MoveCommands:
             return CommandResult(ERR_NOT_FOUND, f"there is no node {number}")
         if not self._decides(("R20.stale-drain", node.drains_at == command.version)):
             return STALE
+        before = records.replaced_by(number)
+        if command.drains and before:
+            self._mark("R20.refused")
+            return CommandResult(ERR_INVALID, is_heir(number, before))
         records.put_node(replaced(node, drains=command.drains, drains_at=index))
         self._mark("R20.drain" if command.drains else "R20.drain-ends")
-        for partition in records.replicas_on(number) if command.drains else ():
+        if command.drains:
+            self.give_offices_away(number)
+        return OK
+
+    def give_offices_away(self, number: int) -> None:
+        """A node that is to keep nothing leads nothing that another one in sync can lead."""
+        records = self._records
+        for partition in records.replicas_on(number):
             others = [other for other in partition.isr if other != number and records.is_live(other)]
             if partition.leader == number and others:
                 records.put_partition(self._partitions.elect(partition, avoid=number))
-        return OK

@@ -13,6 +13,7 @@ from liftlog.core.metadata.commands import (
     ExpireReports,
     ForgetSlow,
     LeaderReady,
+    ReadyAgain,
     Rebalance,
     ReplicaFailed,
     ReportLeader,
@@ -228,15 +229,24 @@ class PartitionCommands:
         )
         return OK
 
-    def leader_ready(self, command: LeaderReady) -> CommandResult:
+    def leader_ready(self, command: LeaderReady | ReadyAgain) -> CommandResult:
         partition = self._records.partitions.get(command.partition)
         if partition is None or partition.epoch != command.epoch or partition.leader == 0:
             return STALE
+        # Which pause its author knows of, if this epoch has had one: before that it had a subscription.
+        seen = command.paused_at if isinstance(command, ReadyAgain) else 0
+        refusal = command.refusal if isinstance(command, LeaderReady) else ""
+        missed = partition.paused_at if partition.paused_at > partition.led_since else 0
+        if not self._decides(
+            ("N1.paused", not self._records.by_id[partition.id.stream].config.paused),
+            ("N1.before-pause", seen == missed or bool(refusal)),
+        ):
+            return STALE
         refused = {node: text for node, text in partition.refused.items() if node != partition.leader}
-        if command.refusal:
+        if refusal:
             self._mark("N1.told-refused")
-            refused[partition.leader] = command.refusal
-        self._records.put_partition(replaced(partition, refused=refused, ready=not command.refusal))
+            refused[partition.leader] = refusal
+        self._records.put_partition(replaced(partition, refused=refused, ready=not refusal))
         return OK
 
     def resign(self, command: Resign) -> CommandResult:
@@ -291,7 +301,7 @@ class PartitionCommands:
                 continue
             for node in partition.replicas:
                 able = node in partition.isr and records.is_live(node) and node not in partition.slow
-                if able and not records.nodes[node].drains:
+                if able and not records.nodes[node].is_emptied:
                     if node != partition.leader:
                         records.put_partition(self._lead(partition, node))
                         moved += 1
@@ -306,7 +316,7 @@ class PartitionCommands:
             self._mark("R16.not-live")
         wanted = [node for node in candidates if node != avoid] or candidates
         # R20: who is drained gets no office that another one can have.
-        wanted = [node for node in wanted if not self._records.nodes[node].drains] or wanted
+        wanted = [node for node in wanted if not self._records.nodes[node].is_emptied] or wanted
         # N5: whom NATS refused comes last, since nothing would reach it.
         wanted = [node for node in wanted if node not in partition.refused] or wanted
         # R17: and before it whoever is known to be slow, for whom everybody would wait.

@@ -74,6 +74,18 @@ class NodeState(msgspec.Struct, frozen=True):
     drains_at: int = 0
     """Index of the command that has said so."""
 
+    retires: bool = False
+    """I3: it is to give away what it has, and to be removed then."""
+    heir: int = 0
+    """I3: who is to have it, while it retires; 0 = nobody in particular."""
+    retires_at: int = 0
+    """Index of the command that has said so."""
+
+    @property
+    def is_emptied(self) -> bool:
+        """R20: it is to have no copy and no office that another node can have."""
+        return self.drains or self.retires
+
     @property
     def votes_as(self) -> str:
         """The disk that is meant in the group's configuration."""
@@ -85,10 +97,10 @@ class NodeState(msgspec.Struct, frozen=True):
 
     def is_spare(self, founders: Collection[int]) -> bool:
         """Whether it may take the place of a voter that is gone for long: it is here, its disk has forgotten
-        nothing, and no operator has said that it shall not vote.
+        nothing, it does not retire, and no operator has said that it shall not vote.
         """
         idle = self.voter == SPARE or (self.voter == CONFIGURED and self.node not in founders)
-        return idle and self.state == LIVE and not self.forgot
+        return idle and self.state == LIVE and not self.forgot and not self.retires
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -163,6 +175,9 @@ class PartitionState(msgspec.Struct, frozen=True):
     def created(self) -> int:
         """Index of the command that has made it: whoever ran before may never have opened its log."""
         return self.added or self.id.stream
+
+    paused_at: int = 0
+    """N1: index of the last command that has paused the stream."""
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -404,7 +419,10 @@ class Records:
     @property
     def voters_at(self) -> int:
         """Index of the last command that has said of some node whether it is to vote (M2)."""
-        return max((node.voter_at for node in self.nodes.values()), default=0)
+        said = max((node.voter_at for node in self.nodes.values()), default=0)
+        # What was said of a node that was removed since is forgotten with it; the removal stands for it.
+        gone = (admission.at for admission in self.admissions.values() if admission.removed)
+        return max(said, *gone, 0)
 
     def raise_level(self, level: int) -> None:
         """U2: it never goes down."""
@@ -420,6 +438,12 @@ class Records:
         """I3: whether the group has removed a node, and nobody has admitted it since."""
         admission = self.admissions.get(node)
         return admission is not None and admission.removed
+
+    def replaced_by(self, heir: int) -> int:
+        """I3: the node whose place this one is to take; 0 = of none."""
+        if not heir:
+            return 0
+        return next((node.node for node in self.nodes.values() if node.retires and node.heir == heir), 0)
 
     def admit(self, admission: Admission, founders: Founders) -> None:
         """I3: a node is of the cluster. Who has founded it is said once."""

@@ -6,6 +6,8 @@ NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one 
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import intake
 from liftlog.types import StreamConfig
@@ -76,6 +78,8 @@ def config_problem(config: StreamConfig) -> str:
             return f"subject {config.subject!r} overlaps the reserved {reserved!r}: choose a narrower subject"
     if _is_open(config):
         return _OPEN.format(config.subject)
+    if config.paused is not UNSET:
+        return "a stream is not paused when it is created: leave that out, and pause it then (stream pause)"
     return limits_problem(config)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from liftlog import headers
-from liftlog.core.metadata.commands import UNSENT, LeaderReady, Resign
+from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.sequencer import sequence
@@ -64,9 +64,11 @@ class Leader:
     """Publishing to one partition in one epoch. A new epoch gets a new object."""
 
     __slots__ = (
+        "began_paused",
         "bus_down_ticks",
         "confirmed",
         "ctx",
+        "draining",
         "inflight",
         "inflight_bytes",
         "leading",
@@ -87,6 +89,9 @@ class Leader:
         self.subscribed = False
         self.confirmed = False
         """NATS has confirmed the subscription (N1)."""
+        self.draining = False
+        """N1: the stream was paused while this leader had a subscription, which ends."""
+        self.began_paused = log.config is not None and bool(log.config.paused)
         self.refusal = ""
         """Why NATS did not let us subscribe when we last tried; empty if it did, or has not said yet."""
         self.refusals = 0
@@ -107,7 +112,7 @@ class Leader:
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
         ctx = self.ctx
-        if self.subscribed or ctx.leaving or not ctx.bus_up or self.retry_ticks > 0:
+        if self.subscribed or ctx.leaving or not ctx.bus_up or self.retry_ticks > 0 or self.paused:
             return
         if ctx.fenced:
             ctx.mark("N2.fenced-subscribe")
@@ -130,9 +135,31 @@ class Leader:
         if ctx.mutants.ready_before_confirmed:
             self._tell_ready()
 
+    @property
+    def paused(self) -> bool:
+        """N1: whether the stream is, as far as this leader goes by that."""
+        config = self.log.config
+        if config is None or (self.ctx.mutants.paused_until_restart and self.began_paused):
+            return False
+        return bool(config.paused)
+
+    def altered(self) -> None:
+        """N1: the stream may be paused now, or not any more. What NATS has sent until it heard of that is
+        taken and answered, as in an orderly stop.
+        """
+        if not self.paused:
+            self.subscribe()
+            return
+        self.refusal = ""
+        self.refusals = self.refused_ticks = self.retry_ticks = 0
+        if self.subscribed and not self.draining:
+            self.ctx.mark("N1.pause")
+            self.draining = True
+            self.drain()
+
     def unsubscribe(self) -> None:
         if self.subscribed:
-            self.subscribed = self.confirmed = False
+            self.subscribed = self.confirmed = self.draining = False
             self.ctx.effects.append(Unsubscribe(self.log.id))
 
     def drain(self) -> None:
@@ -142,8 +169,13 @@ class Leader:
 
     def drained(self) -> None:
         """Nothing more comes from NATS."""
-        self.ctx.mark("N3.drained")
-        self.subscribed = False
+        if self.ctx.leaving:
+            self.ctx.mark("N3.drained")
+            self.subscribed = False
+        elif self.draining:
+            self.unsubscribe()
+            # The pause may be over already.
+            self.subscribe()
 
     @property
     def settled(self) -> bool:
@@ -161,7 +193,7 @@ class Leader:
                 inflight.silence()
 
     def bus_lost(self) -> None:
-        self.subscribed = self.confirmed = False
+        self.subscribed = self.confirmed = self.draining = False
         self.retry_ticks = 0
 
     def on_subscribed(self) -> None:
@@ -182,7 +214,7 @@ class Leader:
             self.on_subscribed()
             return
         ctx.mark("N1.refused")
-        self.subscribed = self.confirmed = False
+        self.subscribed = self.confirmed = self.draining = False
         self.refusal = reason
         self.retry_ticks = ctx.ticks_of(min(RETRY_MIN_MS << min(self.refusals, 10), RETRY_MAX_MS))
         self.refusals += 1
@@ -191,9 +223,14 @@ class Leader:
     def _tell_ready(self) -> None:
         """N1: until the group has heard it."""
         ctx, record = self.ctx, self.leading.record
+        if self.draining or self.paused:
+            return
         confirmed = self.confirmed or (self.subscribed and ctx.mutants.ready_before_confirmed)
         if confirmed and (not record.ready or ctx.node in record.refused):
-            ctx.want(LeaderReady(UNSENT, self.log.id, self.leading.epoch))
+            if record.paused_at > record.led_since:
+                ctx.want(ReadyAgain(UNSENT, self.log.id, self.leading.epoch, record.paused_at))
+            else:
+                ctx.want(LeaderReady(UNSENT, self.log.id, self.leading.epoch))
         elif self.refusal and (record.ready or record.refused.get(ctx.node) != self.refusal):
             ctx.want(LeaderReady(UNSENT, self.log.id, self.leading.epoch, self.refusal))
 

@@ -305,6 +305,7 @@ class Replica:
                 roles.isr.advance()
             self._settle()
             roles.purges.check()
+            roles.leader.altered()
             return
         self.step_aside()
         self.ctx.mark("R1.lead")

@@ -33,6 +33,8 @@ from liftlog_sim.chance.chances import Chances, amount, below
 from liftlog_sim.devices.clock import SimClock
 from liftlog_sim.kernel import Kernel
 
+FOR_EVER_US = 1 << 62
+
 Post = Callable[[Event], None]
 ACKS = "AckPublishes"
 
@@ -101,7 +103,8 @@ class SimBus:
         self._matches: dict[bytes, list[_Subscription]] = {}
         self._cut: dict[int, int] = {}
         self._denied: dict[int, int] = {}
-        self._held: set[tuple[PartitionId, int]] = set()
+        self._held: dict[tuple[PartitionId, int], int] = {}
+        """Until when the server had the subscription of a leader in an epoch."""
         self.options = options
         self.on_acks: OnAcks = lambda acks: None
         self.on_refusals: OnRefusals = lambda refusal: None
@@ -181,9 +184,11 @@ class SimBus:
             for entry in self._subscriptions
         )
 
-    def held(self, partition: PartitionId, epoch: int) -> bool:
-        """Whether the server ever had the subscription of this partition's leader in this epoch (N1)."""
-        return (partition, epoch) in self._held
+    def held(self, partition: PartitionId, epoch: int, since_us: int = 0) -> bool:
+        """Whether the server has had the subscription of this partition's leader in this epoch, at
+        `since_us` or later (N1).
+        """
+        return self._held.get((partition, epoch), -1) >= since_us
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -204,13 +209,16 @@ class SimBus:
 
     def add(self, subscription: _Subscription) -> None:
         self._subscriptions.append(subscription)
-        self._held.add((subscription.request.partition, subscription.request.epoch))
+        self._held[subscription.request.partition, subscription.request.epoch] = FOR_EVER_US
         self._matches.clear()
 
     def remove(self, subscription: _Subscription) -> None:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
             self._matches.clear()
+            key = subscription.request.partition, subscription.request.epoch
+            if not self.has(subscription.connection.node, *key):
+                self._held[key] = self._kernel.now_us
 
 
 class BusConnection:

@@ -72,6 +72,17 @@ _SAY: dict[str, Callable[[Fields], str]] = {
     "ForgetSlow": lambda f: f"node {f['node']} has kept up in {_name(f)}",
     "ElectLeader": lambda f: f"node {f['node']} is elected for {_name(f)} by an operator",
     "SetVoter": lambda f: f"node {f['node']} is {'' if f['votes'] else 'not '}to vote",
+    "RetireNode": lambda f: (
+        f"node {f['node']} retires" + (f", and node {f['heir']} takes its place" if f["heir"] else "")
+        if f["retires"]
+        else f"node {f['node']} does not retire any more"
+    ),
+    "PassVote": lambda f: f"node {f['node']} votes no more" + (
+        f", and node {f['heir']} does" if f["heir"] else ""
+    ),
+    "ReadyAgain": lambda f: (
+        f"the leader of {_name(f)} in epoch {f['epoch']} has subscribed again after the pause"
+    ),
     "RaiseLevel": lambda f: f"the feature level rises to {f['to']}",
     "PromoteSpare": lambda f: f"node {f['spare']} is to vote in the place of node {f['node']}",
     "Rebalance": lambda f: "leaders go back to where they belong",

@@ -28,6 +28,7 @@ import msgspec
 
 from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
+from liftlog.api.plain import to_plain
 from liftlog.api.tags import FrameOpener, FrameSealer
 from liftlog.messages import (
     AlterStreamRequest,
@@ -340,6 +341,6 @@ def _as_json(request: ClientMessage) -> tuple[str, object]:
         case SetVoterRequest():
             return "CONTROLLER.VOTER", body
         case CreateStreamRequest():
-            return "STREAM.CREATE", msgspec.structs.asdict(request.config)
+            return "STREAM.CREATE", to_plain(request.config)
         case _:
             return "CLUSTER.STATUS", body

@@ -215,6 +215,7 @@ def _good_api(draws: Draws) -> bytes:
         "NODE.ADD": {"node": 4, "address": "10.0.0.4:4801"},
         "NODE.DRAIN": {"node": 4, "drains": True},
         "NODE.REMOVE": {"node": 4},
+        "NODE.RETIRE": {"node": 4, "retires": True, "heir": 5},
         "CONTROLLER.TRANSFER": {"to": 2},
         "CONTROLLER.VOTER": {"node": 2, "votes": False},
     }

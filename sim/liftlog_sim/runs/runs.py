@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
 from liftlog.messages import ElectLeaderRequest
 from liftlog.types import PartitionId
@@ -283,9 +284,25 @@ def _without_vote(world: World) -> str:
 def is_outside(world: World, number: int) -> bool:
     """I3: whether a machine's node was never added, or was removed."""
     newest = world.newest_metadata()
-    if newest is None or number <= world.knobs.nodes - world.knobs.joiners:
+    if newest is None:
         return False
-    return number not in newest.admissions or newest.is_removed(number)
+    joins = number > world.knobs.nodes - world.knobs.joiners
+    return newest.is_removed(number) or (joins and number not in newest.admissions)
+
+
+def _not_retired(newest: Metadata) -> str:
+    """I3: which node is still there although nothing keeps it; empty if none is."""
+    founders = [node for node, _ in newest.founders]
+    for node in newest.nodes.values() if founders else ():
+        if not node.retires:
+            continue
+        kept = newest.replicas_on(node.node)
+        if any(node.heir and node.heir not in partition.replicas for partition in kept):
+            return f"node {node.node} retires and has copies that node {node.heir} is to have"
+        others = [other for other in newest.nodes.values() if other is not node]
+        if not kept and any(other.is_to_vote(founders) for other in others):
+            return f"node {node.node} retires, keeps nothing, and is there"
+    return ""
 
 
 def unhealed(world: World) -> str:
@@ -308,7 +325,9 @@ def unhealed(world: World) -> str:
         return problem
     if not world.workload.targets and world.knobs.streams:
         return "the streams were never created"
-    drained = [node.node for node in newest.nodes.values() if node.drains]
+    if problem := _not_retired(newest):
+        return problem
+    drained = [node.node for node in newest.nodes.values() if node.is_emptied]
     for partition, state in newest.partitions.items():
         kept = [node for node in state.replicas if node in drained]
         if kept and len(newest.nodes) - len(drained) >= len(state.replicas):

@@ -120,7 +120,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, StreamChanges):
         return [type(value).__name__, value.named]
     if isinstance(value, msgspec.Struct):
-        fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        known = {name: getattr(value, name) for name in value.__struct_fields__}
+        fields = {name: plain(one) for name, one in known.items() if one is not msgspec.UNSET}
         return [type(value).__name__, fields]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: plain(item) for name, item in zip(value._fields, value, strict=True)}

@@ -9,7 +9,9 @@ applies an entry then shows, not by what commands say of themselves:
 - What a client's command changes was there while its author waited for the answer: the stream that is
   deleted bore the name, a stream that is made anew was not deleted after he had gone, a partition was in the
   state in which he wanted another leader. And each request of a client accounts for one change. The vote that
-  a controller gives to a spare is that of a node which is gone (CommandAsMeant).
+  a controller gives to a spare is that of a node which is gone. A copy that he moves by himself is one of a
+  node that somebody had drained, or had wanted to retire, and goes to its heir if one was named; and a node
+  that he removes was to retire, and had no copy and no vote (CommandAsMeant).
 
 An author may have gone without an answer: then what he asked for may happen later, to what he knew.
 """
@@ -21,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from liftlog.core.metadata.commands import (
+    AdmitNode,
     AlterStream,
     Command,
     CreateStream,
@@ -28,14 +31,18 @@ from liftlog.core.metadata.commands import (
     DrainNode,
     ElectLeader,
     MoveReplicas,
+    PassVote,
     PromoteSpare,
     Rebalance,
+    RemoveNode,
     ReplicaFailed,
+    RetireNode,
     SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.metadata.records import GONE
+from liftlog.core.metadata.records import CONFIGURED, DOES_NOT_VOTE, GONE, VOTES
 from liftlog.messages import (
+    AddNodeRequest,
     AlterStreamRequest,
     ClientMessage,
     CreateStreamRequest,
@@ -44,6 +51,8 @@ from liftlog.messages import (
     ElectLeaderRequest,
     MoveReplicasRequest,
     RebalanceRequest,
+    RemoveNodeRequest,
+    RetireNodeRequest,
     SetVoterRequest,
 )
 from liftlog.types import PartitionId, StreamConfig
@@ -87,6 +96,8 @@ class PartitionShape(NamedTuple):
     """R20."""
     minimum: int
     """In sync, by its record (R19)."""
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
 
 
 class MetadataPicture(NamedTuple):
@@ -99,6 +110,10 @@ class MetadataPicture(NamedTuple):
     nodes: dict[int, tuple[int, str, str]]
     drains: dict[int, tuple[int, bool]]
     """Of each node: which command has said so last, and whether it is drained (R20)."""
+    wishes: dict[int, tuple[int, bool, int]]
+    """Of each node: which command has said so last, whether it retires, and its heir (I3)."""
+    admitted: dict[int, tuple[int, str, bool]]
+    """Of each node of which an operator has said so: the command, the address, whether it is removed (I3)."""
 
 
 def picture_of(metadata: Metadata) -> MetadataPicture:
@@ -114,15 +129,20 @@ def picture_of(metadata: Metadata) -> MetadataPicture:
                 partition.report_round,
                 partition.assignment,
                 partition.min_insync,
+                partition.replicas,
+                partition.target,
             )
             for partition in metadata.partitions.values()
         },
         {node.node: (node.incarnation, node.state, node.voter) for node in metadata.nodes.values()},
         {node.node: (node.drains_at, node.drains) for node in metadata.nodes.values()},
+        {node.node: (node.retires_at, node.retires, node.heir) for node in metadata.nodes.values()},
+        {one.node: (one.at, one.address, one.removed) for one in metadata.admissions.values()},
     )
 
 
 OF_CLIENTS = (
+    AdmitNode,
     CreateStream,
     DeleteStream,
     AlterStream,
@@ -130,6 +150,8 @@ OF_CLIENTS = (
     ElectLeader,
     MoveReplicas,
     Rebalance,
+    RemoveNode,
+    RetireNode,
     SetVoter,
 )
 """Commands that somebody has to have asked for."""
@@ -143,13 +165,15 @@ class Authors:
         self._kernel = kernel
         self._authors: dict[tuple[object, ...], list[Author]] = {}
         self._index = 0
-        self._picture = MetadataPicture({}, {}, {}, {}, {})
+        self._picture = MetadataPicture({}, {}, {}, {}, {}, {}, {})
         self._effects: dict[tuple[object, ...], int] = {}
         """Which command has changed something, and at which index."""
         self._born_us: dict[int, int] = {}
         self._gone_us: dict[str, int] = {}
         self._altered_us: dict[int, int] = {}
         self._assigned_us: dict[PartitionId, int] = {}
+        self._emptied: dict[int, list[tuple[int, int, int]]] = {}
+        """Of each node: from when until when it was to give its copies away, and to whom (0: to anybody)."""
         self._since_us: dict[PartitionId, int] = {}
         """When the present version of each partition was first seen."""
         self._led_us: dict[PartitionId, int] = {}
@@ -171,6 +195,12 @@ class Authors:
                 wanted = ("move", request.id, request.partition, *request.replicas)
             case DrainNodeRequest():
                 wanted = ("drain", request.node, request.drains)
+            case AddNodeRequest():
+                wanted = ("add", request.node, request.address)
+            case RemoveNodeRequest():
+                wanted = ("remove", request.node)
+            case RetireNodeRequest():
+                wanted = ("retire", request.node, request.retires, request.heir if request.retires else 0)
             case RebalanceRequest():
                 wanted = ("rebalance",)
             case SetVoterRequest():
@@ -203,6 +233,8 @@ class Authors:
         try:
             self._once(index, command)
             self._as_meant(index, command, before, after)
+            if isinstance(command, RemoveNode):
+                self._removed(index, command, before, metadata)
         except Violation as violation:
             self.violation = violation
         self._note(before, after)
@@ -228,18 +260,28 @@ class Authors:
         self._only_as_drained(index, command, before, after)
         if isinstance(command, PromoteSpare):
             self._spared(index, command, before)
+        if isinstance(command, PassVote):
+            self._passed(index, command, before)
         if not isinstance(command, OF_CLIENTS):
             return
         self._checks["CommandAsMeant"] += 1
         if isinstance(command, AlterStream):
-            asked = ("alter", command.name, *sorted(command.changes.named.items()))
+            asked: tuple[object, ...] = ("alter", command.name, *sorted(command.changes.named.items()))
             since_us = self._altered_us.get(command.stream, self._born_us[command.stream])
             self._account(index, asked, since_us, f"alters stream {command.stream}")
             return
         if isinstance(command, MoveReplicas):
-            if not any(drains for _, drains in before.drains.values()):
-                # Else it may be the controller's, who drains a node.
-                self._moved(index, command)
+            self._moved(index, command, before)
+            return
+        if isinstance(command, AdmitNode):
+            asked = ("add", command.node, command.address)
+            self._account(index, asked, 0, f"admits node {command.node}")
+            return
+        if isinstance(command, RetireNode):
+            asked = ("retire", command.node, command.retires, command.heir)
+            self._account(index, asked, 0, f"has node {command.node} retire, or ends that")
+            return
+        if isinstance(command, RemoveNode):
             return
         if isinstance(command, DrainNode):
             wish = ("drain", command.node, command.drains)
@@ -269,14 +311,60 @@ class Authors:
             since_us = max(self._led_us[partition] for partition in moved)
             self._account(index, ("rebalance",), since_us, f"gives {moved[0]} another leader")
 
-    def _moved(self, index: int, command: MoveReplicas) -> None:
-        """R20: somebody wanted the copies there, or a move undone."""
+    def _moved(self, index: int, command: MoveReplicas, before: MetadataPicture) -> None:
+        """R20: somebody wanted the copies there, or a move undone; or the controller empties a node."""
         partition = command.partition
         undone: tuple[object, ...] = ("move", partition.stream, partition.index)
         since_us = self._assigned_us.get(partition, self._born_us[partition.stream])
         self._assigned_us[partition] = self._kernel.now_us
         what = f"moves {partition} to {list(command.replicas)}"
+        if self._gives_away(command, before, since_us):
+            return
         self._account(index, (*undone, *command.replicas), since_us, what, undone)
+
+    def _gives_away(self, command: MoveReplicas, before: MetadataPicture, since_us: int) -> bool:
+        """R20, I3: whether this is what a controller may do: each copy that goes elsewhere is one of a node
+        that was to give its copies away, at some time since the partition was moved last, to this one.
+        """
+        shape = before.partitions[command.partition]
+        present = shape.target or shape.replicas
+        if len(present) != len(command.replicas):
+            return False
+        for old, new in zip(present, command.replicas, strict=True):
+            if old == new:
+                continue
+            heirs = [heir for _, until_us, heir in self._emptied.get(old, ()) if until_us >= since_us]
+            if not any(heir in (0, new) or heir in present for heir in heirs):
+                return False
+        return True
+
+    def _passed(self, index: int, command: PassVote, before: MetadataPicture) -> None:
+        """I3: a vote passes from a node that retires to its heir."""
+        self._checks["CommandAsMeant"] += 1
+        said = before.wishes[command.node]
+        if said[1:] != (True, command.heir):
+            raise Violation(
+                "CommandAsMeant",
+                f"index {index} gives the vote of node {command.node} to {command.heir}; the last word about "
+                f"that node, of index {said[0]}, was: retires {said[1]}, heir {said[2]}",
+            )
+
+    def _removed(self, index: int, command: RemoveNode, before: MetadataPicture, now: Metadata) -> None:
+        """I3: somebody wanted a node to be removed, now or when it has nothing left; and it had nothing."""
+        node, said = command.node, before.wishes.get(command.node)
+        what = f"index {index} removes node {node}"
+        if said is None or not said[1]:
+            self._account(index, ("remove", node), 0, f"removes node {node}")
+        for partition, shape in before.partitions.items():
+            if node in shape.replicas:
+                raise Violation(
+                    "CommandAsMeant", f"{what}, which has a copy of {partition}: {list(shape.replicas)}"
+                )
+        founders = [founder for founder, _ in now.founders]
+        voter = before.nodes[node][2] if node in before.nodes else DOES_NOT_VOTE
+        members = now.members.nodes if now.members is not None else ()
+        if voter == VOTES or (voter == CONFIGURED and node in founders) or node in members:
+            raise Violation("CommandAsMeant", f"{what}, which votes: members {members}, wish {voter!r}")
 
     def _spared(self, index: int, command: PromoteSpare, before: MetadataPicture) -> None:
         """M2: the vote that a spare gets is that of a node which is gone."""
@@ -301,6 +389,7 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
+                expected["paused"] = expected["paused"] or msgspec.UNSET
                 at = index
             if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):
                 raise Violation(
@@ -337,7 +426,13 @@ class Authors:
     def _only_as_drained(
         self, index: int, command: Command, before: MetadataPicture, after: MetadataPicture
     ) -> None:
-        """R20: whether a node is drained is what the last command about that says, whatever becomes of it."""
+        """R20: whether a node is drained, or retires, is what the last command about that says."""
+        for node, wish in before.wishes.items():
+            meant = isinstance(command, RetireNode) and command.node == node
+            if not meant and after.wishes.get(node, wish) != wish:
+                how = "retires" if wish[1] else "does not retire"
+                text = f"index {index}, a {type(command).__name__}, changes that node {node} {how}"
+                raise Violation("CommandAsMeant", text)
         for node, said in before.drains.items():
             meant = isinstance(command, DrainNode) and command.node == node
             if not meant and after.drains.get(node, said) != said:
@@ -369,6 +464,15 @@ class Authors:
     def _note(self, before: MetadataPicture, after: MetadataPicture) -> None:
         """When what is there now began."""
         now_us = self._kernel.now_us
+        for node in {**before.drains, **after.drains}:
+            was, now = _heir(before, node), _heir(after, node)
+            if was == now:
+                continue
+            times = self._emptied.setdefault(node, [])
+            if was is not None and times:
+                times[-1] = (times[-1][0], now_us, times[-1][2])
+            if now is not None:
+                times.append((now_us, FOR_EVER_US, now))
         for stream in after.streams:
             self._born_us.setdefault(stream, now_us)
         for stream, name in before.streams.items():
@@ -383,6 +487,13 @@ class Authors:
                 self._since_us[partition] = now_us
             if known is None or known.epoch != shape.epoch:
                 self._led_us[partition] = now_us
+
+
+def _heir(picture: MetadataPicture, node: int) -> int | None:
+    """Who is to have the copies of a node: its heir, anybody (0), or nobody else than itself (None)."""
+    _, retires, heir = picture.wishes.get(node, (0, False, 0))
+    _, drains = picture.drains.get(node, (0, False))
+    return heir if retires else 0 if drains else None
 
 
 def _assign(change: Change, authors: list[Author], asked: set[int]) -> bool:

@@ -44,6 +44,7 @@ histories costs the length of the list of epochs, not of the log, and is done on
     OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
+    PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
@@ -107,6 +108,7 @@ STEP_INVARIANTS = (
     "OnlyAsAltered",
     "LevelForAll",
     "TimePasses",
+    "PausedTakesNothing",
     "ReadOnlyRefused",
     "ElectionSafety",
     "RaftLogMatching",

@@ -19,7 +19,7 @@ from liftlog.core.describe import describe_partition
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.raft.members import is_change
+from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
 from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
 from liftlog_sim.truth.invariants import Violation
@@ -120,6 +120,8 @@ class MetadataTruth:
         try:
             ordinary = entry.data and not is_change(entry.data)
             state.apply(entry.index, decode_command(entry.data) if ordinary else None)
+            if entry.data and not ordinary:
+                state.grouped(decode_members(entry.data))
         except InvariantViolation as broken:
             raise Violation("NodeInvariant", f"entry {entry.index}: {broken}") from None
         if self._states is not None:

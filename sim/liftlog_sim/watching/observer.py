@@ -75,7 +75,7 @@ from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, 
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
 from liftlog_sim.watching.waiting import WaitingReads
-from liftlog_sim.watching.writing import may_be_written
+from liftlog_sim.watching.writing import Pauses, may_be_written
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
 """A log's epoch history, where its durable part ends, and where it begins."""
@@ -137,7 +137,7 @@ class Observer:
         self.on_raised: Callable[[Machine, Event | None, Exception], None] | None = None
         """Told of what `node_failed` and `cannot_start` are told, before that is judged."""
         self._contacts, self._reads = Contacts(self.checks), WaitingReads(self.checks)
-        self._sessions = WholeSessions(self.checks)
+        self._sessions, self._pauses = WholeSessions(self.checks), Pauses(cluster.kernel, cluster.bus)
         self.causes = Causes(cluster, account)
         self._paces = Paces(account)
         self._log_starts = LogStarts(cluster, account)
@@ -529,7 +529,7 @@ class Observer:
                     truth.isr = truth.eligible = ()
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
-            if state.ready and not self._cluster.bus.held(partition, state.epoch):
+            if not self._pauses.subscribed(state) and state.ready:
                 self.fail(never_subscribed(state))
             truth = self.truth(partition)
             if state.version != truth.version:
@@ -614,7 +614,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
-        self.checks.counts["ReadOnlyRefused"] += may_be_written(machine, log)
+        may_be_written(self.checks, machine, log)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")

@@ -1,20 +1,48 @@
-"""Whether whoever stores messages may: no leader of a stream that it knows to be read-only (R19)."""
+"""Whether whoever stores messages may: no leader of a stream that it knows to be read-only (R19), and of one
+that is paused only what NATS had sent before its subscription ended (N1). And since when a stream is paused.
+"""
 
 from __future__ import annotations
 
+from liftlog.core.metadata.records import PartitionState
 from liftlog.types import PartitionId
+from liftlog_sim.devices.bus import SimBus
 from liftlog_sim.devices.machine import Machine
-from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.kernel import Kernel
+from liftlog_sim.truth.invariants import Checks, Violation
 
 
-def may_be_written(machine: Machine, log: PartitionId) -> bool:
-    """Whether that was to be asked: a leader stores. Raises Violation if it knows that it must not."""
+def may_be_written(checks: Checks, machine: Machine, log: PartitionId) -> None:
+    """A leader stores. Raises Violation if it knows that it must not."""
     node = machine.node
     replica = node.replicas.get(log) if node is not None else None
     config = replica.log.config if replica is not None else None
-    if replica is None or replica.leading is None or config is None:
-        return False
+    if replica is None or replica.roles is None or replica.leading is None or config is None:
+        return
+    checks.counts["ReadOnlyRefused"] += 1
+    checks.counts["PausedTakesNothing"] += 1
+    known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
     if config.read_only:
-        text = f"node {machine.number} leads {log} and stores messages, which it knows to be read-only"
-        raise Violation("ReadOnlyRefused", text)
-    return True
+        raise Violation("ReadOnlyRefused", f"{known} read-only")
+    if config.paused and not replica.roles.leader.draining:
+        raise Violation("PausedTakesNothing", f"{known} paused")
+
+
+class Pauses:
+    """When streams were paused, as the group knows it."""
+
+    def __init__(self, kernel: Kernel, bus: SimBus) -> None:
+        self._kernel = kernel
+        self._bus = bus
+        self._known: dict[PartitionId, tuple[int, int]] = {}
+        """Of each partition: the command that has paused its stream last, and when it was first seen."""
+
+    def subscribed(self, state: PartitionState) -> bool:
+        """N1: whether NATS has had the subscription of this leader, since the last pause if there was one."""
+        since_us = 0
+        if state.paused_at:
+            at, since_us = self._known.get(state.id, (0, 0))
+            if at != state.paused_at:
+                since_us = self._kernel.now_us
+                self._known[state.id] = state.paused_at, since_us
+        return self._bus.held(state.id, state.epoch, since_us)

@@ -1,8 +1,8 @@
 """An operator who alters streams while they are in use (R19): how their logs are written, how many copies
-must be in sync, how many partitions there are, and read-only.
+must be in sync, how many partitions there are, and that they take nothing: read-only (R19), or paused (N1).
 
 What is asked for is judged in `truth/authors.py`: an alteration is somebody's who waited for it, and changes
-what it names. A stream that was made read-only is given back after a while, also when all load is over, so
+what it names. A stream that was closed so is given back after a while, also when all load is over, so
 that it can be written when everything is whole again. Partitions that were added are used by all clients, and
 by them alone: somebody else wants a stream on such a subject (N7). He never deletes it: a node that has not
 heard of a deletion may still answer for a moment.
@@ -28,11 +28,15 @@ from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.targets import Target
 
 BESIDE = "beside"
-READ_ONLY_SHARE = 0.3
 MINIMUM_SHARE = 0.4
 """How often it is the minimum in sync that is altered, in worlds in which it is at all."""
 TO_WHAT_THERE_IS = 0.7
 """How often who sees that too few are in sync for messages to be acked lowers the minimum to these."""
+CLOSED_SHARE = 0.3
+PAUSED_SHARE = 0.5
+"""Of the streams that are closed."""
+CLOSES = {"read_only": StreamChanges(read_only=True), "paused": StreamChanges(paused=True)}
+OPENS = {"read_only": StreamChanges(read_only=False), "paused": StreamChanges(paused=False)}
 RIVAL_SHARE = 0.4
 """How often two operators alter a stream at once, by two nodes."""
 GROW_SHARE = 0.3
@@ -54,7 +58,7 @@ class Alterer:
         self._account = shared.account
         self._turns = self._cluster.chances.turns("alterer/0", self._cluster.knobs.alter_interval_us)
         self._locked: set[str] = set()
-        """Streams that are read-only, or may yet become so."""
+        """Streams that are read-only or paused, or may yet become so."""
         self._lifts = 0
 
     def start(self) -> None:
@@ -80,7 +84,7 @@ class Alterer:
         draws, stream = turn.draws, target.stream
         if self._cluster.knobs.partitions_max and draws.part("grow").random() < GROW_SHARE:
             self._grow(turn.name, target, draws.part("grown"))
-        elif draws.random() < READ_ONLY_SHARE and stream not in self._locked:
+        elif draws.random() < CLOSED_SHARE and stream not in self._locked:
             self._lock(stream, turn)
         else:
             self._ask(turn.name, stream, draws, _changes(draws))
@@ -140,17 +144,20 @@ class Alterer:
     def _lock(self, stream: str, turn: Turn) -> None:
         self._locked.add(stream)
         locked_us = turn.draws.randrange(LOCKED_MAX_US)
+        way = "paused" if turn.draws.part("way").random() < PAUSED_SHARE else "read_only"
 
         def answered(reply: object) -> None:
             self._answered(reply)
-            self._cluster.kernel.after(locked_us, self._lift, stream)
+            self._cluster.kernel.after(locked_us, self._lift, (stream, way))
 
-        request = AlterStreamRequest(stream, StreamChanges(read_only=True))
+        self._account.count("pauses" if way == "paused" else "read-only streams")
+        request = AlterStreamRequest(stream, CLOSES[way])
         node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
         self._shared.hub.request(turn.name, node, request, answered, patience_us)
 
-    def _lift(self, stream: str, second: object) -> None:
+    def _lift(self, closed: tuple[str, str], second: object) -> None:
         """Until somebody says that it is done."""
+        stream, way = closed
         self._lifts += 1
         name = f"lift/{self._lifts}"
 
@@ -159,9 +166,9 @@ class Alterer:
             if isinstance(reply, DoneReply):
                 self._locked.discard(stream)
             else:
-                self._cluster.kernel.after(AGAIN_US, self._lift, stream)
+                self._cluster.kernel.after(AGAIN_US, self._lift, closed)
 
-        request = AlterStreamRequest(stream, StreamChanges(read_only=False))
+        request = AlterStreamRequest(stream, OPENS[way])
         node = self._shared.any_node(self._cluster.chances.draws(name))
         self._shared.hub.request(name, node, request, answered, self._cluster.knobs.admin_patience_us)
 

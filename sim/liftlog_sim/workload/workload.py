@@ -26,6 +26,7 @@ from liftlog.messages import (
     RebalanceRequest,
     RefusePublishes,
     RemoveNodeRequest,
+    RetireNodeRequest,
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
@@ -182,6 +183,8 @@ class Workload:
 
 
 INBOX = b"_INBOX.sim."
+RETIRE_SHARE = 0.3
+"""Of what an operator wants of nodes: that one retires, or does not."""
 RIVAL_SHARE = 0.1
 RAISE_SHARE = 0.05
 RAISE_US = SECOND
@@ -498,6 +501,8 @@ class Admin:
             return RaiseLevelRequest()
         if knobs.node_share and draw.random() < knobs.node_share:
             node = knobs.nodes - draw.randrange(knobs.joiners)
+            if draw.part("retires").random() < RETIRE_SHARE:
+                return self._retirement(draw.part("retirement"), node)
             if draw.random() < 0.2:
                 return RemoveNodeRequest(node)
             return AddNodeRequest(node, knobs.peer_address(node))
@@ -520,6 +525,19 @@ class Admin:
         number = turn.number % len(EXTRA_STREAMS)
         self._extra = EXTRA_STREAMS[number]
         return CreateStreamRequest(StreamConfig(self._extra, f"extra.{number}", 1, 3))
+
+
+    def _retirement(self, draw: Draws, joiner: int) -> ClientMessage:
+        """I3: who joined goes again, or takes the place of another one, one that has founded the cluster too;
+        or somebody changes his mind.
+        """
+        nodes = self._cluster.knobs.nodes
+        choice = draw.random()
+        if choice < 0.25:
+            return RetireNodeRequest(1 + draw.randrange(nodes), False)
+        if choice < 0.55:
+            return RetireNodeRequest(joiner, True)
+        return RetireNodeRequest(1 + draw.randrange(nodes), True, joiner)
 
 
 def is_purged(config: StreamConfig) -> bool:
