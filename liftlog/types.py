@@ -523,10 +523,8 @@ class NodeConfig(msgspec.Struct, frozen=True):
 
 
 class Mutants(msgspec.Struct, frozen=True):
-    """Planted protocol bugs, each behind a switch that is off. The simulator must catch every one.
-
-    Numbers are those by which tests and decisions name them; else it is the rule that is broken. What each
-    does stands in `liftlog_sim/profiles/mutants.py`.
+    """Planted protocol bugs, each behind a switch that is off, with its rule or number; the simulator catches
+    all. What each does stands in `liftlog_sim/profiles/mutants.py`.
     """
 
     without: str = ""

@@ -79,7 +79,8 @@ def test_I1_a_stream_is_known_by_the_index_of_its_creation_and_its_name_is_free(
 def test_a_partition_is_not_led_before_it_is_there() -> None:
     cluster, record = led()
     with pytest.raises(InvariantViolation, match="is led already"):
-        cluster.metadata.add_partition(replace(record, id=record.id._replace(index=1)))
+        new = replace(record, id=record.id._replace(index=1), added=cluster.metadata.applied)
+        cluster.metadata.add_partition(new)
 
 
 def test_a_leader_from_outside_the_ISR_is_not_made() -> None:

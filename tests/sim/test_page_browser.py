@@ -201,8 +201,9 @@ def test_a_click_on_an_arrow_lights_the_chain(browser: Browser, pages: dict[str,
     tab = browser.open(pages["failure"], *SIZES[0])
     keys(tab, "d", "ArrowLeft")
     picks = "[...document.querySelectorAll('#chart .pick')]"
-    place = tab.run(f"{picks}.findIndex(e => e.dataset.tip.startsWith('FetchReply'))")
+    place = tab.run(f"{picks}.findIndex(e => /^\\w+Reply/.test(e.dataset.tip))")
     assert place >= 0
+    kind = tab.run(f"{picks}[{place}].dataset.tip.match(/^\\w+/)[0]")
     number = int(tab.run(f"document.querySelectorAll('#chart .pick')[{place}].dataset.place"))
     # On the arrow, where no other lies above it.
     x, y = tab.run(
@@ -217,7 +218,7 @@ def test_a_click_on_an_arrow_lights_the_chain(browser: Browser, pages: dict[str,
     assert step(tab) == number
     assert tab.run("document.getElementById('chart').classList.contains('lit')") is True
     assert tab.run("document.querySelectorAll('#chart .arrow.lit').length") >= 1
-    assert "receives FetchReply" in text_of(tab, "#panel .words")
+    assert f"receives {kind}" in text_of(tab, "#panel .words")
     assert "Because of" in text_of(tab, "#panel")
     tab.hover("#chart circle.chosen")
     assert tab.run("document.getElementById('tip').hidden") is False

@@ -2,8 +2,7 @@
 
 Both gears call `Observer.stepped` after each `Node.step`, before any effect of it is carried out. Only what
 changed is looked at: the effects of this step, and the replicas that its outcome names; on every tick all of
-the node's, so that none changes unseen. A replica that has compacted or repaired something is read
-from its disk and judged record by record.
+the node's. A replica that has compacted or repaired something is read from its disk, record by record.
 """
 
 from __future__ import annotations
