@@ -528,16 +528,18 @@ class Admin:
 
 
     def _retirement(self, draw: Draws, joiner: int) -> ClientMessage:
-        """I3: who joined goes again, or takes the place of another one, one that has founded the cluster too;
-        or somebody changes his mind.
+        """I3: who joined goes again, or takes the place of another one, of the first node too; or somebody
+        changes his mind. The other founders stay: the files of those who may yet join name them.
         """
-        nodes = self._cluster.knobs.nodes
+        knobs = self._cluster.knobs
+        goes = [1, *range(knobs.nodes - knobs.joiners + 1, knobs.nodes + 1)]
+        old = goes[draw.randrange(len(goes))]
         choice = draw.random()
         if choice < 0.25:
-            return RetireNodeRequest(1 + draw.randrange(nodes), False)
+            return RetireNodeRequest(old, False)
         if choice < 0.55:
             return RetireNodeRequest(joiner, True)
-        return RetireNodeRequest(1 + draw.randrange(nodes), True, joiner)
+        return RetireNodeRequest(old, True, joiner)
 
 
 def is_purged(config: StreamConfig) -> bool:
