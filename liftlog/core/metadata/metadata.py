@@ -440,12 +440,12 @@ class Metadata(Records):
             if any(len(replicas) < factor for _, replicas in resized):
                 problem = f"replication factor {factor} needs as many nodes that can have a copy now"
         config = altered(stream.config, command.changes)
-        new = [PartitionId(stream.id, number) for number in range(len(stream.partitions), config.partitions)]
-        if new and not problem:
+        if not problem and config.partitions > stream.config.partitions:
             problem = self._growth_problem(stream, config)
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
+        new = [PartitionId(stream.id, number) for number in range(len(stream.partitions), config.partitions)]
         identities = (*stream.partitions, *new)
         self.alter_stream(replaced(stream, config=config, partitions=identities, revision=index))
         for partition, replicas in resized:
