@@ -113,5 +113,5 @@ async def _first(reader: Reader, start: str | int, timestamp_ms: int) -> int:
     if start in (EARLIEST, 0):
         reader.mind_deletions()
     if isinstance(start, int):
-        return min(start, await reader.offset(NEW))
+        return min(start, await reader.offset(NEW)) if start else 0
     return await reader.offset(start, timestamp_ms)

@@ -159,21 +159,40 @@ class NodePool:
         self._access = access
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, NodeConnection] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._opening: dict[str, asyncio.Task[NodeConnection]] = {}
+        """By address: one attempt at a time, for all who ask meanwhile."""
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask a node at `address`. Raises Unreachable, RequestFailed, LiftlogError."""
-        async with self._opening.setdefault(address, asyncio.Lock()):
-            connection = self._connections.get(address)
-            if connection is None or not connection.usable:
-                if connection is not None:
-                    await connection.close()
+        connection = self._connections.get(address)
+        if connection is None or not connection.usable:
+            task = self._opening.get(address)
+            if task is None:
                 wait_s = min(timeout_s, self._connect_timeout_s)
-                connection = await NodeConnection.open(node, address, self._access(), wait_s)
-                self._connections[address] = connection
+                task = self._opening[address] = asyncio.create_task(self._open(node, address, wait_s))
+                task.add_done_callback(lambda done: self._opened(address, done))
+            connection = await asyncio.shield(task)
         return await connection.call(request, timeout_s)
 
+    async def _open(self, node: int, address: str, wait_s: float) -> NodeConnection:
+        """Another connection in the place of one that is of no more use. Raises as `NodeConnection.open`."""
+        lost = self._connections.pop(address, None)
+        if lost is not None:
+            await lost.close()
+        connection = await NodeConnection.open(node, address, self._access(), wait_s)
+        self._connections[address] = connection
+        return connection
+
+    def _opened(self, address: str, task: asyncio.Task[NodeConnection]) -> None:
+        """The attempt is over; perhaps nobody waits for it any more."""
+        del self._opening[address]
+        if not task.cancelled():
+            task.exception()
+
     async def close(self) -> None:
+        for task in self._opening.values():
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()

@@ -16,7 +16,7 @@ from liftlog.messages import (
     StreamChanges,
     StreamInfoReply,
 )
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
+from liftlog.types import NO_MUTANTS, NUMBER_MAX, Mutants, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 
@@ -81,6 +81,7 @@ def test_r19_fewer_partitions_are_refused_with_what_to_do_instead() -> None:
     ("subject", "count", "says"),
     [
         ("orders", 1025, "partitions = 1025 is not accepted; it must be 1 to 1024"),
+        ("orders", NUMBER_MAX, "it must be 1 to 1024"),
         ("orders.>", 2, "ends in '>': it can have one partition only"),
         ("$JS", 2, "partition subject '$JS.1' overlaps the reserved '$JS.>'"),
         ("*", 2, "partition subject '*.1' overlaps the reserved '_INBOX.>'"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from liftlog.client import EARLIEST, NEW, TIME
+from liftlog.client import EARLIEST, NEW, TIME, nodes
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.following import StreamFollower
 from liftlog.client.reader import Reader
@@ -21,8 +21,51 @@ from liftlog.messages import (
     ReadReply,
     ReadRequest,
     StreamInfo,
+    StreamInfoRequest,
 )
 from liftlog.types import Batch, LiftlogError, PartitionId, Record, StreamConfig
+
+
+class Opened:
+    """A connection that answers with its number."""
+
+    usable = True
+    made = 0
+
+    @classmethod
+    async def open(cls, node: int, address: str, access: object, timeout_s: float) -> Opened:
+        cls.made += 1
+        await asyncio.sleep(0.02)
+        if address == "gone:1":
+            raise Unreachable("gone")
+        return cls()
+
+    async def call(self, request: object, timeout_s: float) -> int:
+        return self.made
+
+    async def close(self) -> None:
+        pass
+
+
+def test_many_readers_open_one_connection_to_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are read at the same time; whoever finds an attempt under way waits for that one."""
+    monkeypatch.setattr(nodes, "NodeConnection", Opened)
+    monkeypatch.setattr(Opened, "made", 0)
+
+    async def story() -> list[object]:
+        pool = nodes.NodePool(lambda: nodes.Access("c"), 1.0)
+        asked = [pool.call(1, "h:1", StreamInfoRequest(), 1.0) for _ in range(5)]
+        lost = [pool.call(2, "gone:1", StreamInfoRequest(), 1.0) for _ in range(3)]
+        found = await asyncio.gather(*asked, *lost, return_exceptions=True)
+        forgotten = asyncio.create_task(pool.call(3, "gone:1", StreamInfoRequest(), 1.0))
+        await asyncio.sleep(0)
+        forgotten.cancel()
+        await pool.close()
+        return found
+
+    found = asyncio.run(story())
+    assert found[:5] == [2] * 5
+    assert [str(error) for error in found[5:]] == ["gone"] * 3
 
 
 class Server:

@@ -482,12 +482,12 @@ class Metadata(Records):
         if not problem and command.changes.min_insync_replicas is not UNSET:
             copies = {one: resized.get(one, self.partitions[one].meant) for one in stream.partitions}
             problem = minimum_problem(config.min_insync_replicas, copies)
-        new = [PartitionId(stream.id, number) for number in range(len(stream.partitions), config.partitions)]
-        if new and not problem:
+        if not problem and config.partitions > stream.config.partitions:
             problem = self._growth_problem(stream, config)
         if problem:
             self._count("R19.refused")
             return CommandResult(ERR_INVALID, problem)
+        new = [PartitionId(stream.id, number) for number in range(len(stream.partitions), config.partitions)]
         identities = (*stream.partitions, *new)
         self.alter_stream(replaced(stream, config=config, partitions=identities, revision=index))
         if config.paused and not stream.config.paused:
