@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from liftlog.core.metadata.commands import ReplicaFailed, decode_command
@@ -247,6 +248,22 @@ def test_D2_what_may_be_committed_on_one_copy_alone_is_not_cut_off() -> None:
     world.run(20.0)
     assert world.nodes[first].marks.get("D2.lone-tail", 0) == 0
     assert b"and here" in world.values(first, partition)
+
+
+def test_D2_nor_what_was_committed_alone_before_the_minimum_was_raised() -> None:
+    """R19: the ISR has not been at the higher minimum since."""
+    world, partition, first = leading_alone_with_damage(minimum=2)
+    heard = world.replica(first, partition).leading
+    assert heard is not None
+    mine = world.replica(first, partition).repairs
+    assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
+    for other in heard.followers.values():
+        other.leo = 6
+    partitions = world.nodes[first].metadata.partitions
+    record = partitions[partition]
+    assert mine.lone_tail() == 6
+    partitions[partition] = msgspec.structs.replace(record, alone=True)
+    assert mine.lone_tail() is None
 
 
 def test_D2_two_copies_with_different_damage_repair_each_other() -> None:

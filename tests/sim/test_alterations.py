@@ -11,9 +11,15 @@ from liftlog.core.metadata.commands import AlterStream, ConfirmNode, CreateStrea
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import AlterStreamRequest, ClientRequest, CreateStreamRequest, StreamChanges
 from liftlog.types import ClientRef, PartitionId, StreamConfig
-from liftlog_sim.kernel import Kernel
+from liftlog_sim.chance.fault_plan import DISK_KINDS
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.kernel import MILLISECOND, SECOND, Kernel
+from liftlog_sim.profiles.profiles import draw_knobs
+from liftlog_sim.profiles.settings import HARMLESS
+from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.runs.trace import plain
 from liftlog_sim.truth.authors import Authors
+from liftlog_sim.world import World
 
 CHANGES = StreamChanges(segment_ms=3, read_only=True)
 
@@ -91,3 +97,50 @@ def test_a_trace_names_only_what_is_altered() -> None:
     asked = ClientRequest(ClientRef(1), AlterStreamRequest("a", CHANGES))
     shown = msgspec.json.decode(msgspec.json.encode(plain(asked)))
     assert shown[1]["request"][1]["changes"] == ["StreamChanges", {"segment_ms": 3, "read_only": True}]
+
+
+def test_a_minimum_that_no_alteration_names_is_found() -> None:
+    """R19: the partition's record says what its stream's configuration says."""
+    group = Group()
+    group.authors.asks(AlterStreamRequest("a", CHANGES))
+    command = group.alteration(4)
+    index = group.metadata.applied + 1
+    group.metadata.apply(index, command)
+    partition = next(iter(group.metadata.partitions.values()))
+    group.metadata.partitions[partition.id] = msgspec.structs.replace(partition, min_insync=2)
+    group.authors.applied(index, command, group.metadata)
+    assert str(group.authors.violation).startswith("OnlyAsAltered")
+    assert "makes the minimum in sync" in str(group.authors.violation)
+
+
+def test_worlds_in_which_copies_are_damaged_keep_a_minimum_of_two() -> None:
+    """D3: who lowers it to one while a copy is damaged is promised nothing."""
+    drawn = {1: 0, 2: 0}
+    for seed in range(300):
+        knobs = draw_knobs(seed)
+        damaged = any(kind in (*DISK_KINDS, "wipe") and kind not in HARMLESS for kind, _ in knobs.faults)
+        if knobs.minimum_from:
+            assert knobs.alter_interval_us
+            assert knobs.minimum_from == 2 or not damaged
+            drawn[knobs.minimum_from] += 1
+    assert all(drawn.values())
+
+
+def test_an_operator_lowers_the_minimum_and_raises_it_again() -> None:
+    world = World(
+        3,
+        Knobs(
+            streams=(StreamConfig("orders", "orders", 1, 3, 3),),
+            alter_interval_us=300 * MILLISECOND,
+            minimum_from=1,
+            duration_us=40 * SECOND,
+            faults=(),
+        ),
+        StepProcess,
+    )
+    world.start()
+    world.kernel.run_until(40 * SECOND)
+    assert world.account.counters["minima asked for"] > 10
+    nodes = [machine.node for machine in world.machines.values() if machine.node is not None]
+    marks = {name for node in nodes for name in node.marks}
+    assert {"R19.minimum-lower", "R19.minimum-higher"} <= marks

@@ -23,6 +23,7 @@ from liftlog_sim.runs.comparing import compare_copies
 from liftlog_sim.runs.runs import heal, unhealed
 from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.watching.log_starts import LogStarts
 from liftlog_sim.workload.workload import CREATE_TIMEOUT_US
 from liftlog_sim.world import World
 
@@ -328,3 +329,17 @@ def test_R6_damaged_end_a_copy_that_lost_all_of_an_epoch_gives_it_up(mutants: Mu
     nodes = [machine.node for machine in world.machines.values()]
     assert sum(node.marks.get("R6.damaged-end", 0) for node in nodes if node is not None) >= 1
     finish(world)
+
+
+def test_a_copy_that_was_destroyed_with_its_disk_begins_at_the_front_again() -> None:
+    """Mixed profile, seed 13: a write had failed before the log was opened on the new disk, so that nobody
+    saw it empty, and it was held to where the destroyed one began.
+    """
+    world = new_world(11, faults=(), plan=Plan(faults=()))
+    partition, machine = PartitionId(6, 0), world.machines[1]
+    starts = LogStarts(world.cluster, world.account)
+    for exempt, expected in ((False, 20), (True, 0)):
+        world.account.log_starts[1, partition] = 20
+        world.account.log_starts[2, partition] = 20
+        starts.began(machine, [], exempt)
+        assert world.account.log_starts == {(1, partition): expected, (2, partition): 20}

@@ -33,8 +33,10 @@ VARIANTS = [
 ]
 
 
-def steps(constants: dict[str, int], variant: str = "right", moves: str = "none") -> IsrSteps:
-    return IsrSteps(variant=variant, moves=moves, **{**LEAST, **constants})
+def steps(
+    constants: dict[str, int], variant: str = "right", moves: str = "none", alters: str = "none"
+) -> IsrSteps:
+    return IsrSteps(variant=variant, moves=moves, alters=alters, **{**LEAST, **constants})
 
 
 def test_it_holds_while_one_leader_leads() -> None:
@@ -80,6 +82,32 @@ def test_a_move_that_ends_no_epoch_is_found() -> None:
 def test_it_holds_while_copies_are_moved() -> None:
     """R20."""
     assert check(steps(MOVES, moves="right"), Bounds(symmetry=True)).verdict == "holds"
+
+
+def test_who_stays_eligible_by_the_minimum_before_is_found() -> None:
+    """R13, R19: the ISR commits without him by the minimum that holds now."""
+    report = check(steps({"Changes": 3}, alters="keeps-eligible"), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", "LeaderCandidateCompleteness")
+    assert len(report.trace) == 11
+
+
+ALONE = {"Changes": 5, "Mail": 0, "Confessions": 0}
+"""Nobody has to be asked for who is the whole ISR to commit by a minimum of one."""
+
+
+@pytest.mark.nightly
+def test_who_stays_eligible_when_another_one_is_elected_is_found() -> None:
+    """R13, R19: by a minimum that was lowered to one whoever is elected commits alone."""
+    report = check(steps(ALONE, alters="elects-with-eligible"), Bounds(symmetry=True))
+    assert (report.verdict, report.invariant) == ("violated", "LeaderCandidateCompleteness")
+    assert len(report.trace) == 15
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("constants", [{"Epochs": 2, "Changes": 3}, {**ALONE, "Epochs": 2}])
+def test_it_holds_while_the_minimum_is_altered(constants: dict[str, int]) -> None:
+    """R13, R19."""
+    assert check(steps(constants, alters="right"), Bounds(symmetry=True)).verdict == "holds"
 
 
 @pytest.mark.nightly

@@ -74,6 +74,8 @@ REQUIRED_MARKS = (
     "R18.forgotten",
     "R18.probation",
     "N7.growth",
+    "R19.minimum-higher",
+    "R19.minimum-lower",
     "R19.partitions",
     "R19.read-only",
     "R19.stale",

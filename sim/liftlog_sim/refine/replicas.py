@@ -72,7 +72,8 @@ def required_actions() -> list[str]:
     """
     from liftlog_spec.models.isr_steps import IsrSteps
 
-    wanted = [action.name for action in IsrSteps(moves="right").actions if action.name not in RARE_ACTIONS]
+    actions = IsrSteps(moves="right", alters="right").actions
+    wanted = [action.name for action in actions if action.name not in RARE_ACTIONS]
     return wanted + required_raft_actions()
 
 

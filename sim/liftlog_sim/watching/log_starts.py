@@ -6,6 +6,8 @@ Of a reset it says only that it is durable; until then a start may find the log 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from liftlog.messages import Durable, ResetLog
 from liftlog.types import LogSummary, PartitionId, Ticket
 from liftlog_sim.devices.cluster import Cluster
@@ -25,9 +27,16 @@ class LogStarts:
         self._resets: dict[int, dict[Ticket, PartitionId]] = {}
         """Of each node, the last reset of each log, until storage answers."""
 
-    def began(self, machine: Machine) -> None:
-        """A process has read its disk; what an earlier one waited for is never answered."""
+    def began(self, machine: Machine, found: Iterable[LogSummary], exempt: bool) -> None:
+        """A process has read its disk; what an earlier one waited for is never answered. `exempt`: what it
+        has not found may have been destroyed by us.
+        """
         self._resets[machine.number] = {}
+        if exempt:
+            there = {summary.log for summary in found}
+            for number, log in self._starts:
+                if number == machine.number and log not in there:
+                    self.fresh(machine, log)
 
     def opened(self, machine: Machine, summary: LogSummary, exempt: bool) -> None:
         """Storage has opened a log; `exempt`: it may lack what we have damaged. Raises Violation."""

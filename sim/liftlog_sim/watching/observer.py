@@ -192,7 +192,7 @@ class Observer:
 
     def recovered(self, machine: Machine, recovered: Recovered) -> None:
         """A process has read its disk: what it promised before the crash must be there (R5, R7)."""
-        self._log_starts.began(machine)
+        self._log_starts.began(machine, recovered.logs, self._exempt(machine))
         self._contacts.began(machine)
         self._views[machine.number] = _View(self._contacts.of(machine))
         self._reads.began(machine)
@@ -524,8 +524,7 @@ class Observer:
         if len(metadata.partitions) != len(self.partitions):
             for truth in self.partitions.values():
                 if truth.id not in metadata.partitions:
-                    # The stream was deleted: nobody is held to anything any more.
-                    truth.isr = truth.eligible = ()
+                    truth.isr = truth.eligible = ()  # The stream was deleted: nobody is held to anything.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
             if not self._pauses.subscribed(state) and state.ready:
