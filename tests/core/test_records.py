@@ -32,6 +32,7 @@ PARTITION_WRITES: list[tuple[str, dict[str, Any], str]] = [
     ("an epoch begins when it is decided", {"epoch": 2, "led_since": 1}, "does not begin now"),
     ("rounds of reports never fall", {"report_round": -1}, "round of reports"),
     ("versions never fall", {"version": 0}, "version 1, then 0"),
+    ("R19: it was added once", {"added": 4}, "added at 0, then at 4"),
     ("R9: another ISR is another version", {"version": 1, "isr": (1, 2)}, "changes who leads or is in sync"),
 ]
 
@@ -81,6 +82,20 @@ def test_a_partition_is_not_led_before_it_is_there() -> None:
     with pytest.raises(InvariantViolation, match="is led already"):
         new = replace(record, id=record.id._replace(index=1), added=cluster.metadata.applied)
         cluster.metadata.add_partition(new)
+
+
+def test_R19_a_partition_is_added_by_the_command_that_was_just_applied_and_none_is_taken_away() -> None:
+    cluster, record = led()
+    metadata = cluster.metadata
+    new = PartitionState(record.id._replace(index=1), (1, 2, 3), 2, isr=(1, 2, 3), added=metadata.applied)
+    metadata.begin(metadata.applied + 1)
+    for late in (replace(new, added=0), replace(new, added=new.added - 1)):
+        with pytest.raises(InvariantViolation, match="is not created now"):
+            metadata.add_partition(late)
+    metadata.add_partition(replace(new, added=metadata.applied))
+    stream = metadata.by_id[record.id.stream]
+    with pytest.raises(InvariantViolation, match="becomes another one"):
+        metadata.alter_stream(replace(stream, partitions=(), revision=metadata.applied))
 
 
 def test_a_leader_from_outside_the_ISR_is_not_made() -> None:

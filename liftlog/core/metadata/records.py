@@ -506,8 +506,8 @@ class Records:
     def add_partition(self, partition: PartitionState) -> None:
         """One of a stream that is created now, or gets more of them now; nobody leads it yet."""
         invariant(partition.id not in self.partitions, f"partition {partition.id} exists")
-        invariant(partition.created == self.applied, f"partition {partition.id} is not created now")
         invariant(partition.epoch == 0 and partition.leader == 0, f"partition {partition.id} is led already")
+        invariant(partition.created == self.applied, f"partition {partition.id} is not created now")
         self.partitions[partition.id] = partition
         self.loads.placed(partition.replicas)
         self.changed[partition.id] = None
@@ -568,6 +568,8 @@ def _problem(now: PartitionState, before: PartitionState, index: int) -> str:
         return f"epoch {now.epoch} passes from {before.leader} to {now.leader}"
     elif now.report_round < before.report_round:
         return f"a round of reports goes back in epoch {now.epoch}"
+    if now.added != before.added:
+        return f"it was added at {before.added}, then at {now.added}"
     if now.version < before.version:
         return f"version {before.version}, then {now.version}"
     same = (now.epoch, isr, eligible, now.min_insync) == (
