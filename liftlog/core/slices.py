@@ -44,6 +44,11 @@ class Slices:
         return bool(self._following)
 
     @property
+    def waiting(self) -> Iterable[PartitionId]:
+        """Partitions whose replicas have not looked at what was applied last."""
+        return self._following
+
+    @property
     def has_rest(self) -> bool:
         return bool(self._ticking or self._following or self._entries)
 

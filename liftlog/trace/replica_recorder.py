@@ -102,7 +102,9 @@ class Told:
 States = Sequence[tuple[PartitionId, ReplicaState | None]]
 """Replicas that were touched, as they are now; `None` for those that are gone."""
 Reports = Sequence[tuple[PartitionId, Report]]
-Seen = tuple[Event | None, Sequence[Effect], int, int, States, Sequence[GroupStep], Reports]
+Behind = dict[PartitionId, int]
+"""Replicas that have not looked at what the node has applied, and as of which index each is (L5)."""
+Seen = tuple[Event | None, Sequence[Effect], int, int, States, Sequence[GroupStep], Reports, Behind]
 """What a step leaves that only it can tell; lines are made of it at once, or later. The effects are those of
 replicas (`parted`), the numbers the incarnation and the index of the last command that was applied."""
 
@@ -144,6 +146,9 @@ class Recorder:
         """... and in the last line about it."""
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
+        self._applied = node.metadata.applied
+        """As of the last step."""
+        self._behind: Behind = {}
         self.jumped(node.metadata.applied)
 
     def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
@@ -159,9 +164,15 @@ class Recorder:
         node = self._node
         replicas = node.replicas
         touched, groups = outcome.touched, self._groups
+        applied = node.metadata.applied
+        behind = self._behind
+        if behind or node.slices.is_following:
+            # Since when each has not looked: a new value, since this one is kept with the step.
+            since = self._applied
+            behind = self._behind = {one: behind.get(one, since) for one in node.slices.waiting}
+        self._applied = applied
         if not (touched or effects or groups or _message_in(event) is not None):
             return None
-        applied = node.metadata.applied
         states: States = NO_STATES
         reports = NO_REPORTS
         if touched:
@@ -171,17 +182,18 @@ class Recorder:
                 if replica is None:
                     states.append((partition, None))
                     continue
-                states.append((partition, _state(replica, applied)))
+                states.append((partition, _state(replica, behind.get(partition, applied))))
                 report = self._report(replica)
                 if report is not None:
                     reports = (*reports, (partition, report))
         if groups:
             self._groups = []
-        return event, effects, node.ctx.incarnation, applied, states, groups or NO_GROUPS, reports
+        incarnation = node.ctx.incarnation
+        return event, effects, incarnation, applied, states, groups or NO_GROUPS, reports, behind
 
     def lines(self, seen: Seen) -> Sequence[Step]:
         """The lines of a step."""
-        event, effects, _, _, states, groups, reports = seen
+        event, effects, _, _, states, groups, reports, _ = seen
         deeds: dict[PartitionId, _Deeds] = self._deeds(effects) if effects else {}
         for partition, report in reports:
             _deeds_of(deeds, partition).reports.append(report)
@@ -244,7 +256,7 @@ class Recorder:
         deeds: _Deeds | None,
         letter: Letter | None,
     ) -> None:
-        applied = seen[3]
+        applied = seen[7].get(partition, seen[3])
         after = self._last[partition]
         before = self._last_told.get(partition)
         if letter is None and deeds is None and before is not None and _same(before, after):
