@@ -50,7 +50,7 @@ def unseen() -> RunResult:
 def test_R2_a_commit_below_the_minimum_is_seen_when_it_happens(unseen: RunResult) -> None:
     assert unseen.invariant == "Refinement"
     assert "Commit(r = node" in unseen.finding
-    assert "size(isr) >= s.Minimum" in unseen.finding
+    assert "size(isr) >= s.least_known_to(r)" in unseen.finding
     assert "isr_replica.py:" in unseen.finding
     assert unseen.replay == (
         f"liftlog sim run --seed {unseen.seed} --faults all --mutant commit_below_minimum --refine"

@@ -275,6 +275,7 @@ class Replica:
     @entry
     def adopt(self) -> None:
         """Follow what the metadata says now: lead, follow, or neither. Called after every applied change."""
+        self.log.looks()
         self._adopt()
 
     def _adopt(self) -> None:

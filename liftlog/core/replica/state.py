@@ -89,7 +89,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from liftlog.core.context import Context
-from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.confession import Confession
 from liftlog.core.replica.damage import Damage
 from liftlog.core.replica.role_state import Following, LeaderState
@@ -179,6 +178,7 @@ class LogState:
         "options",
         "options_told",
         "pending",
+        "record",
         "refetched",
         "state",
         "tail",
@@ -189,6 +189,8 @@ class LogState:
     def __init__(self, ctx: Context, partition: PartitionId) -> None:
         self.ctx = ctx
         self.id = partition
+        self.record = ctx.metadata.partitions.get(partition)
+        """The partition's committed metadata, as far as this log has looked at them."""
         self.changes = 0
         self.state = OPENING
         self.epoch = 0
@@ -270,10 +272,11 @@ class LogState:
 
     # -- what the metadata say --------------------------------------------------------------------
 
-    @property
-    def record(self) -> PartitionState | None:
-        """The partition's committed metadata, as far as this node has applied it."""
-        return self.ctx.metadata.partitions.get(self.id)
+    def looks(self) -> None:
+        """Go by the metadata as applied now. Until its turn comes a log goes by what it has seen before, and
+        all of that: the ISR of one epoch with the office of another would commit what nobody else has (L5).
+        """
+        self.record = self.ctx.metadata.partitions.get(self.id)
 
     @property
     def isr(self) -> tuple[int, ...]:
