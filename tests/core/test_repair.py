@@ -263,6 +263,7 @@ def test_D2_nor_what_was_committed_alone_before_the_minimum_was_raised() -> None
     record = partitions[partition]
     assert mine.lone_tail() == 6
     partitions[partition] = msgspec.structs.replace(record, alone=True)
+    mine.log.looks()
     assert mine.lone_tail() is None
 
 
