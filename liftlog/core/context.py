@@ -105,6 +105,10 @@ class Context(Status):
         """The partition that wants to hear what became of a ticket, once."""
         return self._owners.pop(ticket, None)
 
+    def owner_of(self, ticket: Ticket) -> PartitionId | None:
+        """The same, to be asked again."""
+        return self._owners.get(ticket)
+
     @property
     def tickets_open(self) -> int:
         """How many jobs of storage partitions wait for."""

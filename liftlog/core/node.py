@@ -33,7 +33,7 @@ from liftlog.core.raising import Raising
 from liftlog.core.replacing import Replacing
 from liftlog.core.replica.replica import Replica
 from liftlog.core.replica.state import OPENING
-from liftlog.core.replica_events import ReplicaEvents
+from liftlog.core.replica_events import ReplicaEvents, addressee
 from liftlog.core.requests import Requests
 from liftlog.core.retiring import Retiring
 from liftlog.core.roster import Roster
@@ -286,6 +286,10 @@ class Node:
 
     def step(self, event: Event) -> Outcome:
         """Take in one event; the effects are to be carried out in order."""
+        if self.slices.is_following:
+            partition = addressee(event, self.ctx)
+            if partition is not None:
+                self._look(partition)
         self._handlers[type(event)](event)
         if self.ctx.leaving:
             self.leaving.advance()
@@ -407,6 +411,7 @@ class Node:
         if not self.slices.is_ticking:
             return
         for partition in self.slices.ticking(whole):
+            self._look(partition)
             replica = self.replicas.get(partition)
             if replica is not None:
                 replica.tick()
@@ -548,6 +553,11 @@ class Node:
         for partition in self.slices.following():
             self._follow_partition(partition)
         return changed
+
+    def _look(self, partition: PartitionId) -> None:
+        """L5: whoever acts knows what has been applied."""
+        if self.slices.called(partition):
+            self._follow_partition(partition)
 
     def _follow_partition(self, partition: PartitionId) -> None:
         record = self.metadata.partitions.get(partition)

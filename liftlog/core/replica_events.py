@@ -7,6 +7,7 @@ an answer says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from liftlog.core.context import Context
 from liftlog.core.replica.leader import Leader
@@ -17,8 +18,11 @@ from liftlog.messages import (
     FETCH_UNKNOWN,
     BusDown,
     BusUp,
+    ClientRequest,
     Compacted,
     Drained,
+    Durable,
+    Event,
     Fetch,
     FetchProgress,
     FetchReply,
@@ -29,12 +33,28 @@ from liftlog.messages import (
     Published,
     RangeFetch,
     RangeReply,
+    Received,
     Scrubbed,
     Subscribed,
     SubscriptionRefused,
     TimeFound,
 )
 from liftlog.types import PartitionId
+
+
+def addressee(event: Event, ctx: Context) -> PartitionId | None:
+    """Whose replica takes an event in; None if that is not one partition's."""
+    if isinstance(event, Durable):
+        return ctx.owner_of(event.ticket)
+    about: Any = event
+    if isinstance(event, Received):
+        about = event.message
+    elif isinstance(event, ClientRequest):
+        about = event.request
+    elif isinstance(event, LogOpened):
+        about = event.summary
+    found = getattr(about, "partition", None) or getattr(about, "log", None)
+    return found if isinstance(found, PartitionId) else None
 
 
 class ReplicaEvents:

@@ -8,9 +8,10 @@ What is left when a step has done its share goes on with `TIMER_REST`, which is 
 goes round in between, and messages, heartbeats among them, are taken in. A node of few replicas never has a
 rest.
 
-To be late here is nothing new to the protocol. A node may apply what is committed at any time, and a replica
-acts by the record that it has adopted, as if the node had heard of the next one later. A tick that comes
-before the last one is through does first what is left of that: every replica has every tick.
+To be late here is nothing new to the protocol: a node may apply what is committed at any time. But who acts
+while it waits for its turn would mix what the node knows by now of others with what it has seen itself. So a
+replica that is spoken to, or ticks, looks first. A tick that comes before the last one is through does first
+what is left of that: every replica has every tick.
 """
 
 from __future__ import annotations
@@ -82,6 +83,13 @@ class Slices:
     def follow(self, partitions: Iterable[PartitionId]) -> None:
         """The replicas of these have to look at the metadata."""
         self._following.update(dict.fromkeys(partitions))
+
+    def called(self, partition: PartitionId) -> bool:
+        """Whether the replica of this one has to look now, out of its turn, since it is spoken to."""
+        if partition not in self._following:
+            return False
+        del self._following[partition]
+        return True
 
     def following(self) -> list[PartitionId]:
         """Those whose turn it is."""
