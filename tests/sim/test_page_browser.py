@@ -200,21 +200,19 @@ def test_search_goes_from_hit_to_hit(browser: Browser, pages: dict[str, Path]) -
 def test_a_click_on_an_arrow_lights_the_chain(browser: Browser, pages: dict[str, Path]) -> None:
     tab = browser.open(pages["failure"], *SIZES[0])
     keys(tab, "d", "ArrowLeft")
-    picks = "[...document.querySelectorAll('#chart .pick')]"
-    place = tab.run(f"{picks}.findIndex(e => /^\\w+Reply/.test(e.dataset.tip))")
-    assert place >= 0
-    kind = tab.run(f"{picks}[{place}].dataset.tip.match(/^\\w+/)[0]")
-    number = int(tab.run(f"document.querySelectorAll('#chart .pick')[{place}].dataset.place"))
-    # On the arrow, where no other lies above it.
-    x, y = tab.run(
-        f"(() => {{ const e = document.querySelectorAll('#chart .pick')[{place}], m = e.getScreenCTM();"
-        "for (let i = 1; i < 40; i++) { const p = e.getPointAtLength(e.getTotalLength() * i / 40),"
+    # On the arrow of some reply, where no other lies above it.
+    kind, number, x, y = tab.run(
+        "(() => { for (const e of document.querySelectorAll('#chart .pick')) {"
+        "const said = e.dataset.tip.match(/^(\\w+Reply) /), m = e.getScreenCTM();"
+        "for (let i = 1; said && i < 40; i++) {"
+        "const p = e.getPointAtLength(e.getTotalLength() * i / 40),"
         "x = p.x * m.a + m.e, y = p.y * m.d + m.f;"
-        "if (document.elementFromPoint(x, y) === e) return [x, y]; }"
-        "return [0, 0]; })()"
+        "if (document.elementFromPoint(x, y) === e) return [said[1], Number(e.dataset.place), x, y]; } }"
+        "return ['', 0, 0, 0]; })()"
     )
-    for kind in ("mousePressed", "mouseReleased"):
-        tab.mouse(kind, x, y, button="left", clickCount=1)
+    assert kind
+    for press in ("mousePressed", "mouseReleased"):
+        tab.mouse(press, x, y, button="left", clickCount=1)
     assert step(tab) == number
     assert tab.run("document.getElementById('chart').classList.contains('lit')") is True
     assert tab.run("document.querySelectorAll('#chart .arrow.lit').length") >= 1
