@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from liftlog.core.metadata.commands import ReplicaFailed, decode_command
+from liftlog.core.replica.repair import Repairs
 from liftlog.messages import (
     ElectLeaderRequest,
     Fetch,
@@ -221,6 +222,17 @@ def leading_alone_with_damage(minimum: int) -> tuple[World, PartitionId, int]:
     return world, partition, first
 
 
+def heard_at(world: World, partition: PartitionId, first: int, leo: int) -> Repairs:
+    """The leader's repairs, when both others have told that their logs end there."""
+    heard = world.replica(first, partition).leading
+    assert heard is not None
+    mine = world.replica(first, partition).repairs
+    assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
+    for other in heard.followers.values():
+        other.leo = leo
+    return mine
+
+
 def test_D2_a_leader_cuts_off_damage_behind_which_nobody_else_has_anything() -> None:
     """Found in seed 2042: nobody could fetch past it, so that nobody came into sync for ever."""
     world, partition, first = leading_alone_with_damage(minimum=2)
@@ -234,12 +246,7 @@ def test_D2_a_leader_cuts_off_damage_behind_which_nobody_else_has_anything() -> 
 def test_D2_what_another_damaged_copy_has_too_is_not_cut_off() -> None:
     """Found in seed 166 of disk faults: a copy reports nothing behind its own damage, yet has it."""
     world, partition, first = leading_alone_with_damage(minimum=2)
-    heard = world.replica(first, partition).leading
-    assert heard is not None
-    mine = world.replica(first, partition).repairs
-    assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
-    for other in heard.followers.values():
-        other.leo = 8
+    mine = heard_at(world, partition, first, 8)
     assert mine.lone_tail() is None
 
 
@@ -253,12 +260,7 @@ def test_D2_what_may_be_committed_on_one_copy_alone_is_not_cut_off() -> None:
 def test_D2_nor_what_was_committed_alone_before_the_minimum_was_raised() -> None:
     """R19: the ISR has not been at the higher minimum since."""
     world, partition, first = leading_alone_with_damage(minimum=2)
-    heard = world.replica(first, partition).leading
-    assert heard is not None
-    mine = world.replica(first, partition).repairs
-    assert world.run_until(lambda: len(heard.followers) == 2 and bool(mine.ranges))
-    for other in heard.followers.values():
-        other.leo = 6
+    mine = heard_at(world, partition, first, 6)
     partitions = world.nodes[first].metadata.partitions
     record = partitions[partition]
     assert mine.lone_tail() == 6

@@ -17,7 +17,7 @@ from typing import TypeVar
 from liftlog.client import Client, PublishResult, RequestFailed, Unreachable
 from liftlog.messages import PartitionInfo
 from liftlog.real.local_cluster import LocalCluster
-from liftlog.types import LiftlogError
+from liftlog.types import FEATURE_LEVEL, LiftlogError
 from liftlog_spec.refine.traces import check_traces
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,6 +191,29 @@ class Harness:
                 found[record.offset] = record.value.decode()
                 expected += 1
         return found
+
+    async def said(self, *words: str) -> tuple[int, str]:
+        """What a command says to an operator: its exit code, and what it prints, or else complains of."""
+        code, out, error = await asyncio.to_thread(liftlog, *words, "--nats", self.cluster.nats_url)
+        return code, out or error
+
+    async def run(self, *words: str) -> str:
+        """What a command prints that has to succeed."""
+        code, said = await self.said(*words)
+        assert code == 0, said
+        return said
+
+    async def refused(self, *words: str) -> str:
+        """What a command complains of that must not succeed."""
+        code, said = await self.said(*words)
+        assert code
+        return said
+
+    async def newest_level(self) -> None:
+        async def reached() -> bool:
+            return f"level {FEATURE_LEVEL}" in await self.run("cluster", "level")
+
+        await until(reached, "the newest feature level")
 
     async def check_nothing_lost(self, stream: str, writer: Writer) -> None:
         """Every acked message is where its ack said, on every replica, and all replicas agree."""

@@ -11,7 +11,7 @@ import pytest
 
 from liftlog.client import EARLIEST
 from liftlog.types import StreamConfig
-from tests.integration.cluster import Harness, Writer, liftlog, until, with_cluster
+from tests.integration.cluster import Harness, Writer, until, with_cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -61,16 +61,9 @@ class Follower:
 
 def test_R19_a_stream_gets_partitions_while_it_is_published_to_and_followed(tmp_path: Path) -> None:
     async def story(harness: Harness) -> None:
-        client, server = harness.client, ("--nats", harness.cluster.nats_url)
+        client = harness.client
 
-        async def run(*words: str) -> tuple[int, str]:
-            code, said, error = await asyncio.to_thread(liftlog, *words, *server)
-            return code, said or error
-
-        async def level() -> bool:
-            return "level 2" in (await run("cluster", "level"))[1]
-
-        await until(level, "the newest feature level")
+        await harness.newest_level()
         await client.create_stream(StreamConfig("orders", "orders", 1, 3))
         await client.create_stream(StreamConfig("beside", "orders.4", 1, 3))
         alter = ("stream", "alter", "orders", "--partitions")
@@ -78,20 +71,20 @@ def test_R19_a_stream_gets_partitions_while_it_is_published_to_and_followed(tmp_
         async with Follower(harness, "orders") as follower, contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(writers[0])
             await writers[0].more_acks(50)
-            assert await run(*alter, "2") == (0, "stream 'orders': partitions 1 -> 2\n")
+            assert await harness.said(*alter, "2") == (0, "stream 'orders': partitions 1 -> 2\n")
             writers.append(await stack.enter_async_context(Writer(client, "orders.1", "p1")))
             # N1: its leader listens already.
             await writers[1].more_acks(20)
             assert [result.error for result in writers[1].others] == []
-            code, said = await run(*alter, "5")
+            code, said = await harness.said(*alter, "5")
             assert code and "'orders.4' collides with stream 'beside'" in said
-            code, said = await run(*alter, "1")
+            code, said = await harness.said(*alter, "1")
             assert code and "there are 2, and what those beyond hold would be gone" in said
             leader = (await harness.partition("orders")).leader
             down, other = (node for node in (1, 2, 3) if node != leader)
             await harness.kill(down)
             await writers[0].more_acks(20)
-            assert await run(*alter, "4") == (0, "stream 'orders': partitions 2 -> 4\n")
+            assert await harness.said(*alter, "4") == (0, "stream 'orders': partitions 2 -> 4\n")
             for number in (2, 3):
                 writer = Writer(client, f"orders.{number}", f"p{number}")
                 writers.append(await stack.enter_async_context(writer))
@@ -111,11 +104,11 @@ def test_R19_a_stream_gets_partitions_while_it_is_published_to_and_followed(tmp_
                 await follower.has(number, writer)
                 assert writer.contradictions == []
             assert follower.out_of_order == []
-        _, said = await run("stream", "info", "orders", "--json")
+        _, said = await harness.said("stream", "info", "orders", "--json")
         told = json.loads(said)
         assert told["config"]["partitions"] == 4
         assert [partition["index"] for partition in told["partitions"]] == [0, 1, 2, 3]
-        code, said = await run("sub", "orders", "--follow", "--count", "60", "--raw")
+        code, said = await harness.said("sub", "orders", "--follow", "--count", "60", "--raw")
         assert code == 0 and len(said.splitlines()) == 60
 
     with_cluster(tmp_path, 3, story)

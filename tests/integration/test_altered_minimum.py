@@ -18,19 +18,11 @@ def test_R19_a_lower_minimum_goes_on_with_fewer_copies_and_loses_nothing(tmp_pat
         client, server = harness.client, ("--nats", harness.cluster.nats_url)
         await client.create_stream(StreamConfig("orders", "orders", 1, 3, 3))
 
-        async def run(*words: str) -> str:
-            code, said, error = await asyncio.to_thread(liftlog, *words, *server)
-            assert code == 0, error
-            return said
-
-        async def level() -> bool:
-            return "level 2" in await run("cluster", "level")
-
         async def two_in_sync() -> bool:
             partition = (await client.sure_stream("orders")).streams[0].partitions[0]
             return len(partition.isr) == 2 and bool(partition.leader)
 
-        await until(level, "the newest feature level")
+        await harness.newest_level()
         alter = ("stream", "alter", "orders", "--min-insync-replicas")
         async with Writer(client, "orders", "value") as writer:
             await writer.more_acks(20)
@@ -38,8 +30,9 @@ def test_R19_a_lower_minimum_goes_on_with_fewer_copies_and_loses_nothing(tmp_pat
             gone = next(node for node in partition.replicas if node != partition.leader)
             await harness.kill(gone)
             await until(two_in_sync, "two copies in sync")
-            assert "min_insync_replicas 3 -> 2" in await run(*alter, "2")
-            assert "of which 2 must be in sync" in await run("stream", "info", "orders", "--linearizable")
+            assert "min_insync_replicas 3 -> 2" in await harness.run(*alter, "2")
+            info = await harness.run("stream", "info", "orders", "--linearizable")
+            assert "of which 2 must be in sync" in info
             await writer.more_acks(20)
             code, _, error = await asyncio.to_thread(liftlog, *alter, "4", *server)
             assert code and "it must be 1 to the replication factor, which is 3" in error
@@ -47,7 +40,7 @@ def test_R19_a_lower_minimum_goes_on_with_fewer_copies_and_loses_nothing(tmp_pat
                 liftlog, "stream", "alter", "orders", "--replicas", "1", *server
             )
             assert code and "lower min_insync_replicas too" in error
-            assert "min_insync_replicas 2 -> 3" in await run(*alter, "3")
+            assert "min_insync_replicas 2 -> 3" in await harness.run(*alter, "3")
             await harness.start(gone)
             await writer.more_acks(20)
         await harness.in_sync("orders", 3)

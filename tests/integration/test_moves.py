@@ -34,15 +34,7 @@ def test_R20_copies_are_moved_and_a_node_is_drained_while_messages_come(tmp_path
         client, server = harness.client, ("--nats", harness.cluster.nats_url)
         await client.create_stream(StreamConfig("orders", "orders", 1, 3))
 
-        async def run(*words: str) -> str:
-            code, said, error = await asyncio.to_thread(liftlog, *words, *server)
-            assert code == 0, error
-            return said
-
-        async def level() -> bool:
-            return "level 2" in await run("cluster", "level")
-
-        await until(level, "the newest feature level")
+        await harness.newest_level()
         async with Writer(client, "orders", "value") as writer:
             await writer.more_acks(50)
             before = await record(harness)
@@ -53,22 +45,22 @@ def test_R20_copies_are_moved_and_a_node_is_drained_while_messages_come(tmp_path
             move = ("stream", "move", "orders", "0", "--to")
             # Who is to have a copy is away: the move waits, and goes on by itself.
             await harness.kill(new)
-            assert f"its copies go to nodes {new}" in await run(*move, named)
+            assert f"its copies go to nodes {new}" in await harness.run(*move, named)
             await writer.more_acks(20)
-            assert f"{new} {' '.join(map(str, stay))}" in await run("stream", "moves")
+            assert f"{new} {' '.join(map(str, stay))}" in await harness.run("stream", "moves")
             await harness.start(new)
             await whole(harness, gone)
-            assert "nothing is being moved" in await run("stream", "moves")
+            assert "nothing is being moved" in await harness.run("stream", "moves")
             await writer.more_acks(20)
             assert (await record(harness)).replicas == [new, *stay]
             drained = (await record(harness)).leader
             code, _, error = await asyncio.to_thread(liftlog, "cluster", "remove", str(drained), *server)
             assert code and f"liftlog cluster drain {drained}" in error
-            assert "is being drained" in await run("cluster", "drain", str(drained))
+            assert "is being drained" in await harness.run("cluster", "drain", str(drained))
             await whole(harness, drained)
             await writer.more_acks(20)
-            assert "drained already" in await run("cluster", "drain", str(drained))
-            assert "may keep copies again" in await run("cluster", "drain", str(drained), "--cancel")
+            assert "drained already" in await harness.run("cluster", "drain", str(drained))
+            assert "may keep copies again" in await harness.run("cluster", "drain", str(drained), "--cancel")
             code, _, error = await asyncio.to_thread(liftlog, *move, "1,2", *server)
             assert code and "replication factor of 3" in error
         await harness.in_sync("orders", 3)

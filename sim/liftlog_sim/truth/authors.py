@@ -157,6 +157,24 @@ OF_CLIENTS = (
 """Commands that somebody has to have asked for."""
 
 
+def _wish_for_a_node(command: Command) -> tuple[tuple[object, ...], str] | None:
+    """What an operator has asked for who wanted this of a node, and what it does; None if it is about no
+    node.
+    """
+    match command:
+        case AdmitNode():
+            return ("add", command.node, command.address), f"admits node {command.node}"
+        case RetireNode():
+            asked = ("retire", command.node, command.retires, command.heir)
+            return asked, f"has node {command.node} retire, or ends that"
+        case DrainNode():
+            return ("drain", command.node, command.drains), f"drains node {command.node}, or ends that"
+        case SetVoter():
+            return ("vote", command.node, command.votes), f"sets node {command.node}'s vote"
+        case _:
+            return None
+
+
 class Authors:
     """All requests of one world, and the metadata as the first node that applies an entry sees it."""
 
@@ -273,22 +291,12 @@ class Authors:
         if isinstance(command, MoveReplicas):
             self._moved(index, command, before)
             return
-        if isinstance(command, AdmitNode):
-            asked = ("add", command.node, command.address)
-            self._account(index, asked, 0, f"admits node {command.node}")
-            return
-        if isinstance(command, RetireNode):
-            asked = ("retire", command.node, command.retires, command.heir)
-            self._account(index, asked, 0, f"has node {command.node} retire, or ends that")
-            return
         if isinstance(command, RemoveNode):
             return
-        if isinstance(command, DrainNode):
-            wish = ("drain", command.node, command.drains)
-            self._account(index, wish, 0, f"drains node {command.node}, or ends that")
-            return
-        if isinstance(command, SetVoter):
-            self._account(index, ("vote", command.node, command.votes), 0, f"sets node {command.node}'s vote")
+        wish = _wish_for_a_node(command)
+        if wish is not None:
+            asked, what = wish
+            self._account(index, asked, 0, what)
             return
         for stream, name in before.streams.items():
             if stream not in after.streams:
