@@ -31,8 +31,8 @@ check: venv lint types  ## the inner loop, under 90 seconds: the quick tests and
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not real and not nightly"
 	$(BIN)/liftlog sim sweep --seeds $(CHECK_SEEDS) --jobs $(JOBS)
 
-sweep-record: venv  ## sweep seeds 0:400 and, if that is clean, write the record that CI compares with the code
-	$(BIN)/liftlog sim sweep --seeds 0:400 --faults all --jobs $(JOBS) --record tests/golden/sweep.json
+sweep-record: venv  ## sweep seeds 0:1000 and, if that is clean, write the record that CI compares with the code
+	$(BIN)/liftlog sim sweep --seeds 0:1000 --faults all --jobs $(JOBS) --record tests/golden/sweep.json
 
 browser:  ## a headless Chromium for the tests that open reports; without one they are skipped
 	@scripts/browser.sh >/dev/null || true
