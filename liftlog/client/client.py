@@ -354,10 +354,10 @@ class Client:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""
         return await self.nodes.call(node, address, request, timeout_s)
 
-    async def addresses(self, refresh: bool = False) -> dict[int, str]:
+    async def addresses(self, refresh: bool = False, timeout_ms: int = 0) -> dict[int, str]:
         """host:port of every known node."""
         if refresh or not self._known:
-            await self.status()
+            await self.status(timeout_ms=timeout_ms)
         return self._known.addresses
 
     # -- data ----------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Reader:
         hint = 0
         while True:
             node = hint or self._choose(to_leader)
-            hint = 0
+            hint, found = 0, True
             try:
                 address = await self._address(node)
                 left_s = min(max(0.05, deadline - loop.time()), ATTEMPT_TIMEOUT_S)
@@ -172,10 +172,11 @@ class Reader:
             except Unreachable:
                 if loop.time() + RETRY_PAUSE_S > deadline:
                     raise
+                found = False
             self._turn += 1
             if not hint:
                 await asyncio.sleep(RETRY_PAUSE_S)
-                await self._refresh()
+                await self._refresh(found)
 
     def _choose(self, to_leader: bool) -> int:
         """The node to ask: the given one; else the leader first, then the others in turn."""
@@ -199,10 +200,14 @@ class Reader:
             raise Unreachable(f"the cluster knows no address of node {node}")
         return addresses[node]
 
-    async def _refresh(self) -> None:
-        """Learn who leads now; if nobody can say, go on with what we know."""
+    async def _refresh(self, found: bool) -> None:
+        """Learn who leads now, and where the nodes are if one was not `found` where it should be: it may have
+        come back at another address. If nobody can say, go on with what we know.
+        """
         try:
             stream = await self._transport.stream(self._stream.config.name, timeout_ms=REFRESH_TIMEOUT_MS)
+            if not found:
+                await self._transport.addresses(refresh=True, timeout_ms=REFRESH_TIMEOUT_MS)
         except Unreachable:
             return
         except RequestFailed as error:

@@ -17,8 +17,9 @@ class Transport(Protocol):
         """Ask one node over TCP."""
         ...
 
-    async def addresses(self, refresh: bool = False) -> dict[int, str]:
-        """Where clients reach each node; asked for again if `refresh`."""
+    async def addresses(self, refresh: bool = False, timeout_ms: int = 0) -> dict[int, str]:
+        """Where clients reach each node; asked for again if `refresh`, for at most `timeout_ms`, 0 = the
+        client's own time limit."""
         ...
 
     async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:

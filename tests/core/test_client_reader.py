@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from liftlog.client import EARLIEST
-from liftlog.client.errors import RequestFailed
+from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.reader import Reader
 from liftlog.format import encode_records, encode_sparse
 from liftlog.messages import (
@@ -39,16 +39,22 @@ class Server:
         self.dropped_below = 0
         self.damaged: set[bool] = set()
         self.requests: list[ReadRequest] = []
+        self.known = self.address = "h:1"
+        """Where it is, and where its client takes it to be."""
         config = StreamConfig("s", "s", compact=compact)
         self.info = StreamInfo(5, config, [PartitionInfo(0, 1, 1, 1, [1], [1], [], True)])
 
-    async def addresses(self, refresh: bool = False) -> dict[int, str]:
-        return {1: "h:1"}
+    async def addresses(self, refresh: bool = False, timeout_ms: int = 0) -> dict[int, str]:
+        if refresh:
+            self.known = self.address
+        return {1: self.known}
 
     async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
         return self.info
 
     async def call(self, node: int, address: str, request: Any, timeout_s: float) -> Any:
+        if address != self.address:
+            raise Unreachable(f"nobody is at {address}")
         if isinstance(request, OffsetRequest):
             return OffsetReply(LOG, 0 if request.what == "earliest" else self.hw, 1)
         self.requests.append(request)
@@ -83,6 +89,14 @@ def test_C5_a_reader_passes_holes_and_batches_without_records() -> None:
     assert run(offsets(server.reader())) == [1, 3, 9]
     assert [request.offset for request in server.requests] == [0, 5, 9]
     assert run(offsets(server.reader(), 4)) == [9]
+
+
+def test_a_node_that_came_back_at_another_address_is_found() -> None:
+    """The client had the old one from a status that the node answered before it had registered anew."""
+    server = Server(encode_records(LOG, 1, [record(0)]))
+    server.address = "h:2"
+    assert run(offsets(server.reader())) == [0]
+    assert server.known == "h:2"
 
 
 def test_several_frames_may_come_in_one_piece_and_lie_below_the_asked_offset() -> None:

@@ -83,7 +83,7 @@ class Server:
         partitions = [PartitionInfo(n, 1, 1, 1, [1], [1], [], True) for n in range(len(self.counts))]
         return StreamInfo(self.id, StreamConfig("s", "s", len(self.counts)), partitions)
 
-    async def addresses(self, refresh: bool = False) -> dict[int, str]:
+    async def addresses(self, refresh: bool = False, timeout_ms: int = 0) -> dict[int, str]:
         return {1: "h:1"}
 
     async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:

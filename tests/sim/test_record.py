@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from liftlog.cli import main
 from liftlog.types import LiftlogError
 from liftlog_sim.runs.runner import run_seed
-from liftlog_sim.sweeps.record import COMMAND, RECORD, read_record, sources_hash
+from liftlog_sim.sweeps.record import COMMAND, RECORD, read_record, sources_hash, swept_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,30 +22,71 @@ def test_the_last_whole_sweep_was_of_this_code() -> None:
     record = read_record(ROOT / RECORD)
     assert (record.seeds, record.options, record.verdict) == ("0:1000", "--faults all --refine", "clean")
     assert record.sources == sources_hash(), (
-        f"liftlog/ or sim/ has changed since the sweep that {RECORD} tells of; "
+        f"what a sweep runs has changed since the sweep that {RECORD} tells of; "
         f"run '{COMMAND}' and commit the file"
     )
 
 
-def test_the_hash_follows_the_sources_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("liftlog/core/one.py", "liftlog/two.py", "sim/liftlog_sim/three.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    checkout = [tmp_path / "liftlog", tmp_path / "sim" / "liftlog_sim"]
-    first = sources_hash(checkout)
-    cache = tmp_path / "liftlog/core/__pycache__"
-    cache.mkdir()
-    (cache / "one.cpython-311.pyc").write_bytes(b"\0")
-    (checkout[1] / "notes.txt").write_text("not a source")
-    assert sources_hash(checkout) == first
+def write_checkout(folder: Path) -> dict[str, Path]:
+    """Two packages: a sweep that runs a world through another module, and a command that no world knows."""
+    sources = {
+        "core/__init__.py": "",
+        "core/log.py": "import os\nfrom core import words\n",
+        "core/words.py": "def late():\n    import core.inner.deep\n",
+        "core/inner/__init__.py": "# of the package around it\n",
+        "core/inner/deep.py": "",
+        "core/command.py": "import worlds.sweep\n",
+        "worlds/__init__.py": "",
+        "worlds/sweep.py": "from core.log import words\n",
+    }
+    for name, text in sources.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return {name: folder / name for name in ("core", "worlds")}
+
+
+def test_the_hash_follows_what_a_sweep_runs_and_nothing_else(tmp_path: Path) -> None:
+    packages = write_checkout(tmp_path / "checkout")
+    assert sorted(swept_sources("worlds.sweep", packages)) == [
+        "core", "core.inner", "core.inner.deep", "core.log", "core.words", "worlds", "worlds.sweep",
+    ]  # fmt: skip
+
+    def present(packages: dict[str, Path] = packages) -> str:
+        return sources_hash("worlds.sweep", packages)
+
+    first = present()
+    (packages["core"] / "command.py").write_text("changed")
+    (packages["core"] / "notes.txt").write_text("not a source")
+    assert present() == first
     installed = tmp_path / "site-packages"
-    for package in checkout:
-        shutil.copytree(package, installed / package.name)
-    assert sources_hash([installed / package.name for package in checkout]) == first
-    (checkout[1] / "three.py").write_text("changed")
-    changed = sources_hash(checkout)
-    (checkout[1] / "three.py").rename(checkout[1] / "four.py")
-    assert len({first, changed, sources_hash(checkout)}) == 3
+    for name, package in packages.items():
+        shutil.copytree(package, installed / name)
+    assert present({name: installed / name for name in packages}) == first
+    hashes = {first}
+    for changed in ("core/inner/__init__.py", "core/inner/deep.py", "core/words.py", "worlds/sweep.py"):
+        path = packages["core"].parent / changed
+        path.write_text(path.read_text() + "# changed\n")
+        hashes.add(present())
+    assert len(hashes) == 5
+
+
+@pytest.mark.slow
+def test_every_module_that_a_world_loads_is_in_the_hash() -> None:
+    """In a process of its own: what other tests have imported does not count."""
+    program = (
+        "import sys\n"
+        "from liftlog_sim.runs.runner import run_seed\n"
+        "from liftlog_sim.runs.runs import RunOptions\n"
+        "from liftlog_sim.sweeps import sweep\n"
+        "for gear in ('step', 'trio'):\n"
+        "    run_seed(RunOptions(seed=1, duration_s=3, gear=gear, refine=True))\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] in "
+        "('liftlog', 'liftlog_sim', 'liftlog_spec')))\n"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    missing = set(loaded.stdout.split()) - swept_sources().keys()
+    assert not missing
+    assert "liftlog.core.node" in loaded.stdout and "liftlog.bench.life" not in swept_sources()
 
 
 @pytest.mark.slow
