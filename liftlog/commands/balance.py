@@ -42,8 +42,8 @@ def add_balance(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "balance",
         help="move copies until all nodes keep as many, to one",
         description="As few copies move as can, a few partitions at a time; in the end every partition is "
-        "led by its preferred leader again. Messages are taken all the time. After Ctrl-C the moves that were "
-        "begun go on by themselves; the same command goes on from there.",
+        "led by its preferred leader again. Messages are taken all the time. After Ctrl-C the moves that "
+        "were begun go on by themselves; the same command goes on from there.",
     )
     balance.add_argument("--dry-run", action="store_true", help="say what would move, and move nothing")
     balance.add_argument(
