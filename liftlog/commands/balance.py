@@ -100,8 +100,9 @@ class _Balancing:
         self._failures = 0
         """How many moves have failed since one was begun."""
         self._have: dict[tuple[str, int, int], int] = {}
-        """Of each new copy, how many records it had when that was told last, at `_told_s`."""
-        self._told_s = 0.0
+        """Of each new copy, how many records it had at the last look, at `_looked_s`."""
+        self._looked_s = 0.0
+        self._told_s = asyncio.get_running_loop().time()
 
     async def run(self) -> int:
         view = await look(self._client)
@@ -180,17 +181,16 @@ class _Balancing:
     def _tell_progress(self, view: ClusterView, left: int) -> None:
         """From time to time, as `liftlog stream moves` tells it."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._told_s < PROGRESS_S:
-            return
         copying = list(copies_under_way(view))
-        if self._told_s and self._under_way:
+        if copying and now_s - self._told_s >= PROGRESS_S:
+            self._told_s = now_s
             self._say(f"{being_moved(len(self._under_way))}, {left} to begin")
             for one in copying:
-                more = one.have - self._have.get(one.key, one.have)
-                per_s = round(more / (now_s - self._told_s))
-                self._say(f"  '{one.stream}' partition {one.partition.index}: {how_far(one, per_s)}")
+                if one.key in self._have:
+                    per_s = round((one.have - self._have[one.key]) / (now_s - self._looked_s))
+                    self._say(f"  '{one.stream}' partition {one.partition.index}: {how_far(one, per_s)}")
         self._have = {one.key: one.have for one in copying}
-        self._told_s = now_s
+        self._looked_s = now_s
 
     async def _look_patiently(self) -> ClusterView:
         """Nodes restart, and controllers change: only what lasts longer than --timeout ends the command."""
@@ -214,13 +214,13 @@ class _Balancing:
 
     def _tell_what_goes_on(self) -> None:
         """Whoever ends the command early leaves moves behind."""
-        keys = sorted(self._under_way | self._begun.keys())
-        if not keys:
+        left = len(self._under_way | self._begun.keys())
+        if not left:
             self._say("nothing is being moved; 'liftlog cluster balance' goes on from here")
             return
         self._say(
-            f"{being_moved(len(keys))}, and that goes on by itself: 'liftlog stream moves' tells how far, "
-            "and 'liftlog cluster balance' goes on from there. To take a move back:"
+            f"{being_moved(left)}, and that goes on by itself: 'liftlog stream moves' tells how far, and "
+            "'liftlog cluster balance' goes on from there"
         )
-        for stream, partition in keys:
-            self._say(f"  liftlog stream move {stream} {partition} --cancel")
+        for stream, partition in self._begun:
+            self._say(f"  to take it back: liftlog stream move {stream} {partition} --cancel")

@@ -52,7 +52,7 @@ def standing(view: ClusterView) -> Standing:
                 "or, if it is not to come back, have its copies made elsewhere: liftlog cluster drain "
                 f"{info.node}"
             )
-    found = Standing([info.node for info in nodes], [], [], [], [], 0)
+    found = Standing(sorted(info.node for info in nodes), [], [], [], [], 0)
     for stream in view.streams:
         for partition in stream.partitions:
             found = _with(found, stream, partition, heirs, drained)
@@ -191,6 +191,12 @@ def _verdict(found: Standing) -> str:
         return "every node is drained or retires, so that none may be given a copy"
     least, most = min(kept.values()), max(kept.values())
     if not found.even:
-        return f"not even: nodes keep {least} to {most} copies, and no partition that may move helps"
+        return f"not even: {_nodes(found.able)} {least} to {most} copies, and no copy that may move helps"
     many = f"{least} or {most} copies" if least < most else _many(least, "copy", "copies")
-    return f"balanced: {'each node' if len(kept) > 1 else 'the only node'} keeps {many}"
+    return f"balanced: {_nodes(found.able)} {many}"
+
+
+def _nodes(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"node {numbers[0]} keeps"
+    return f"nodes {', '.join(map(str, numbers))} keep"
