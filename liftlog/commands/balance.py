@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 
 from liftlog.client import Client, RequestFailed
 from liftlog.commands.asking import ask_all
-from liftlog.commands.balanceplan import Change, balanced
+from liftlog.commands.balanceplan import PlannedMove, balanced
 from liftlog.commands.balanceview import (
-    Standing,
+    Placement,
     being_moved,
-    change_lines,
+    move_lines,
     node_lines,
-    plain_change,
+    placement,
+    plain_move,
     plain_plan,
-    standing,
     summary,
     verdict_lines,
 )
@@ -61,14 +61,14 @@ async def _balance(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
         if not args.dry_run:
             return await _Balancing(client, args).run()
-        found = standing(await look(client))
+        found = placement(await look(client))
     wanted = balanced(found.partitions, found.able)
     if args.json:
         print_json(plain_plan(found, wanted))
         return 0
     lines = [*node_lines(found, wanted), ""]
     if wanted:
-        lines += [*change_lines(wanted), ""]
+        lines += [*move_lines(wanted), ""]
     said = summary(found, wanted)
     print("\n".join([*lines, *([said] if said else verdict_lines(found))]))
     return 0
@@ -91,11 +91,11 @@ class _Balancing:
         self._client = client
         self._args = args
         self._say: Callable[[str], None] = note if args.json else lambda text: print(text, flush=True)
-        self._begun: dict[tuple[str, int], Change] = {}
+        self._begun: dict[tuple[str, int], PlannedMove] = {}
         """What was begun here and has not been seen at its end."""
         self._under_way: set[tuple[str, int]] = set()
         """What is being moved, by whomever, as far as is known."""
-        self._made: list[Change] = []
+        self._made: list[PlannedMove] = []
         self._failed: list[dict[str, object]] = []
         self._failures = 0
         """How many moves have failed since one was begun."""
@@ -106,7 +106,7 @@ class _Balancing:
 
     async def run(self) -> int:
         view = await look(self._client)
-        found = standing(view)
+        found = placement(view)
         wanted = balanced(found.partitions, found.able)
         for line in node_lines(found, wanted) if wanted else ():
             self._say(line)
@@ -121,70 +121,73 @@ class _Balancing:
         leaders = await self._client.rebalance() if found.elsewhere else ""
         if leaders:
             self._say(f"preferred leaders lead again: {leaders}")
+            found = placement(await self._look_patiently())
         for line in verdict_lines(found):
             self._say(line)
         if self._args.json:
-            made = [plain_change(change) for change in self._made]
+            made = [plain_move(move) for move in self._made]
             print_json({**plain_plan(found, []), "moves": made, "failed": self._failed, "leaders": leaders})
         return 0 if found.even else 1
 
-    async def _move_all(self, view: ClusterView) -> Standing:
+    async def _move_all(self, view: ClusterView) -> Placement:
         """Until no copy is to move, and nothing is under way."""
         while True:
-            found = standing(view)
+            found = placement(view)
             self._tell_ends(found)
             wanted = balanced(found.partitions, found.able)
             if not wanted and found.settled:
                 return found
             room = max(0, self._args.at_a_time - len(found.moving))
             await self._begin(wanted[:room])
-            self._tell_progress(view, len(wanted[room:]))
+            self._tell_progress(view, found, len(wanted[room:]))
             await asyncio.sleep(LOOK_AGAIN_S)
             view = await self._look_patiently()
 
-    async def _begin(self, wanted: Sequence[Change]) -> None:
+    async def _begin(self, wanted: Sequence[PlannedMove]) -> None:
         """Up to the first that fails: what was planned with it is planned anew."""
-        for change in wanted:
-            copies = change.copies
-            self._begun[copies.key] = change
+        for move in wanted:
+            copies = move.copies
+            self._begun[copies.key] = move
             try:
-                await self._client.move_replicas(copies.stream, copies.partition, change.to)
+                await self._client.move_replicas(copies.stream, copies.partition, move.to)
             except RequestFailed as error:
                 del self._begun[copies.key]
-                self._say(f"{change}: {'no answer' if error.retryable else 'refused'}: {error}")
-                self._failed.append({**plain_change(change), "reason": str(error)})
+                self._say(f"{move}: {'no answer' if error.retryable else 'refused'}: {error}")
+                self._failed.append({**plain_move(move), "reason": str(error)})
                 self._failures += 1
                 if self._failures == REFUSED_MAX:
                     raise LiftlogError(f"{self._failures} moves in a row have failed: {error}") from None
                 return
             self._failures = 0
             self._under_way.add(copies.key)
-            self._say(str(change))
+            self._say(str(move))
 
-    def _tell_ends(self, found: Standing) -> None:
+    def _tell_ends(self, found: Placement) -> None:
         """Which moves that were begun here are over."""
         self._under_way = {copies.key for copies in found.moving}
         now = {copies.key: copies for copies in found.partitions}
-        for key, change in list(self._begun.items()):
+        for key, move in list(self._begun.items()):
             if key in self._under_way:
                 continue
             del self._begun[key]
             if key not in now:
-                self._say(f"{change.copies}: its stream was deleted meanwhile")
-            elif now[key].nodes != change.to:
+                self._say(f"{move.copies}: its stream was deleted meanwhile")
+            elif now[key].nodes != move.to:
                 nodes = ", ".join(map(str, now[key].nodes))
-                self._say(f"{change.copies}: somebody else had it moved meanwhile, to nodes {nodes}")
+                self._say(f"{move.copies}: somebody else had it moved meanwhile, to nodes {nodes}")
             else:
-                self._made.append(change)
-                self._say(f"{change.copies}: done")
+                self._made.append(move)
+                self._say(f"{move.copies}: done")
 
-    def _tell_progress(self, view: ClusterView, left: int) -> None:
+    def _tell_progress(self, view: ClusterView, found: Placement, left: int) -> None:
         """From time to time, as `liftlog stream moves` tells it."""
         now_s = asyncio.get_running_loop().time()
         copying = list(copies_under_way(view))
-        if copying and now_s - self._told_s >= PROGRESS_S:
+        if now_s - self._told_s >= PROGRESS_S:
             self._told_s = now_s
             self._say(f"{being_moved(len(self._under_way))}, {left} to begin")
+            for copies in found.dropping:
+                self._say(f"  {copies}: waits until a node has dropped its former copy")
             for one in copying:
                 if one.key in self._have:
                     per_s = round((one.have - self._have[one.key]) / (now_s - self._looked_s))
@@ -199,7 +202,7 @@ class _Balancing:
         while True:
             try:
                 view = await look(self._client)
-                standing(view)
+                placement(view)
                 break
             except LiftlogError as error:
                 if loop.time() > until_s:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 
-class Copies(NamedTuple):
+class PlacedCopies(NamedTuple):
     """A partition, and who is to have a copy of it once what is under way is over."""
 
     stream: str
@@ -30,10 +30,10 @@ class Copies(NamedTuple):
         return self.stream, self.partition
 
 
-class Change(NamedTuple):
+class PlannedMove(NamedTuple):
     """A partition that is to have copies on other nodes: `to`, in this order."""
 
-    copies: Copies
+    copies: PlacedCopies
     to: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
     first: dict[int, int]
 
 
-def counts(partitions: Iterable[Copies], able: Collection[int]) -> Counts:
+def counts(partitions: Iterable[PlacedCopies], able: Collection[int]) -> Counts:
     """Of the nodes that may have copies, and no others."""
     found = Counts(dict.fromkeys(sorted(able), 0), dict.fromkeys(sorted(able), 0))
     for copies in partitions:
@@ -65,9 +65,9 @@ def counts(partitions: Iterable[Copies], able: Collection[int]) -> Counts:
     return found
 
 
-def changed(partitions: Iterable[Copies], changes: Iterable[Change]) -> list[Copies]:
+def changed(partitions: Iterable[PlacedCopies], moves: Iterable[PlannedMove]) -> list[PlacedCopies]:
     """Where the copies are when all of this is done."""
-    to = {change.copies.key: change.to for change in changes}
+    to = {move.copies.key: move.to for move in moves}
     return [copies._replace(nodes=to.get(copies.key, copies.nodes)) for copies in partitions]
 
 
@@ -76,7 +76,7 @@ def spread(kept: dict[int, int]) -> int:
     return max(kept.values(), default=0) - min(kept.values(), default=0)
 
 
-def balanced(partitions: Iterable[Copies], able: Collection[int]) -> list[Change]:
+def balanced(partitions: Iterable[PlacedCopies], able: Collection[int]) -> list[PlannedMove]:
     """The least number of moved copies after which the nodes of `able` differ by one copy at most, ordered by
     stream and partition. A new copy takes the place in the order that the old one had; of the copies that may
     move those do by which the numbers of partitions that nodes are to lead come near to each other.
@@ -86,13 +86,13 @@ def balanced(partitions: Iterable[Copies], able: Collection[int]) -> list[Change
     while plan.move_one():
         pass
     after = (tuple(nodes) for nodes in plan.nodes)
-    return [Change(copies, to) for copies, to in zip(before, after, strict=True) if copies.nodes != to]
+    return [PlannedMove(copies, to) for copies, to in zip(before, after, strict=True) if copies.nodes != to]
 
 
 class _Plan:
     """What the moves that were chosen so far come to. `nodes`: of each partition."""
 
-    def __init__(self, partitions: Sequence[Copies], able: Collection[int]) -> None:
+    def __init__(self, partitions: Sequence[PlacedCopies], able: Collection[int]) -> None:
         self.nodes = [list(copies.nodes) for copies in partitions]
         self._kept, self._first = counts(partitions, able)
         self._free: dict[int, dict[int, None]] = {node: {} for node in self._kept}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from liftlog.commands.balanceplan import Change, Copies, changed, counts, spread
+from liftlog.commands.balanceplan import PlacedCopies, PlannedMove, changed, counts, spread
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import table_lines
 from liftlog.commands.retirements import wishes
@@ -16,14 +16,14 @@ NAMED_MAX = 3
 """At most so many partitions are named that are left alone."""
 
 
-class Standing(NamedTuple):
+class Placement(NamedTuple):
     """Where copies are, and what is under way. `able`: the nodes that may have copies."""
 
     able: list[int]
-    partitions: list[Copies]
-    moving: list[Copies]
+    partitions: list[PlacedCopies]
+    moving: list[PlacedCopies]
     """Those that somebody moves."""
-    dropping: list[Copies]
+    dropping: list[PlacedCopies]
     """Those of which a node of `able` still has to drop its former copy."""
     left_alone: list[str]
     """For each other partition that stays as it is: why."""
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
         return spread(counts(self.partitions, self.able).kept) <= 1
 
 
-def standing(view: ClusterView) -> Standing:
+def placement(view: ClusterView) -> Placement:
     """Raises LiftlogError, with the remedy, while no plan could be made or carried out."""
     if not view.controller:
         raise LiftlogError(view.problems[0])
@@ -52,7 +52,7 @@ def standing(view: ClusterView) -> Standing:
                 "or, if it is not to come back, have its copies made elsewhere: liftlog cluster drain "
                 f"{info.node}"
             )
-    found = Standing(sorted(info.node for info in nodes), [], [], [], [], 0)
+    found = Placement(sorted(info.node for info in nodes), [], [], [], [], 0)
     for stream in view.streams:
         for partition in stream.partitions:
             found = _with(found, stream, partition, heirs, drained)
@@ -60,19 +60,19 @@ def standing(view: ClusterView) -> Standing:
 
 
 def _with(
-    found: Standing,
+    found: Placement,
     stream: StreamInfo,
     partition: PartitionInfo,
     heirs: Mapping[int, int],
     drained: Collection[int],
-) -> Standing:
+) -> Placement:
     """One more partition is looked at."""
     meant = partition.target or partition.replicas
     # The controller gives copies of a node that retires to its heir, unless that has one.
     nodes = tuple(heir if (heir := heirs.get(node, 0)) and heir not in meant else node for node in meant)
     drops = any(node in found.able for node in partition.dropping)
     why = _why_it_stays(stream, partition, {*heirs, *drained})
-    copies = Copies(stream.config.name, partition.index, nodes, bool(partition.target or drops or why))
+    copies = PlacedCopies(stream.config.name, partition.index, nodes, bool(partition.target or drops or why))
     found.partitions.append(copies)
     if partition.target:
         found.moving.append(copies)
@@ -107,7 +107,7 @@ def _first_could_lead(partition: PartitionInfo, able: Collection[int]) -> bool:
 # -- what is said ------------------------------------------------------------------------------------------
 
 
-def plain_plan(found: Standing, wanted: Sequence[Change]) -> dict[str, object]:
+def plain_plan(found: Placement, wanted: Sequence[PlannedMove]) -> dict[str, object]:
     now = counts(found.partitions, found.able)
     then = counts(changed(found.partitions, wanted), found.able)
     return {
@@ -122,24 +122,24 @@ def plain_plan(found: Standing, wanted: Sequence[Change]) -> dict[str, object]:
             }
             for node in found.able
         ],
-        "moves": [plain_change(change) for change in wanted],
+        "moves": [plain_move(move) for move in wanted],
         "under_way": [{"stream": one.stream, "partition": one.partition} for one in found.moving],
         "led_elsewhere": found.elsewhere,
         "left_alone": found.left_alone,
     }
 
 
-def plain_change(change: Change) -> dict[str, object]:
-    copies = change.copies
+def plain_move(move: PlannedMove) -> dict[str, object]:
+    copies = move.copies
     return {
         "stream": copies.stream,
         "partition": copies.partition,
         "replicas": list(copies.nodes),
-        "to": list(change.to),
+        "to": list(move.to),
     }
 
 
-def node_lines(found: Standing, wanted: Sequence[Change]) -> list[str]:
+def node_lines(found: Placement, wanted: Sequence[PlannedMove]) -> list[str]:
     """What each node keeps, and is to lead, now and then."""
     now = counts(found.partitions, found.able)
     then = counts(changed(found.partitions, wanted), found.able)
@@ -147,19 +147,19 @@ def node_lines(found: Standing, wanted: Sequence[Change]) -> list[str]:
     return table_lines(rows, ["NODE", "COPIES", "THEN", "PREFERRED", "THEN"])
 
 
-def change_lines(wanted: Sequence[Change]) -> list[str]:
+def move_lines(wanted: Sequence[PlannedMove]) -> list[str]:
     rows = []
-    for change in wanted:
-        before, after = (" ".join(map(str, nodes)) for nodes in (change.copies.nodes, change.to))
-        rows.append([change.copies.stream, change.copies.partition, before, after])
+    for move in wanted:
+        before, after = (" ".join(map(str, nodes)) for nodes in (move.copies.nodes, move.to))
+        rows.append([move.copies.stream, move.copies.partition, before, after])
     return table_lines(rows, ["STREAM", "PARTITION", "REPLICAS", "TO"])
 
 
-def summary(found: Standing, wanted: Sequence[Change]) -> str:
+def summary(found: Placement, wanted: Sequence[PlannedMove]) -> str:
     """What is to be done, in a line; empty if nothing is."""
     parts = []
     if wanted:
-        parts.append(f"{_many(sum(change.moved for change in wanted), 'copy is', 'copies are')} to move")
+        parts.append(f"{_many(sum(move.moved for move in wanted), 'copy is', 'copies are')} to move")
     if found.moving:
         parts.append(f"{being_moved(len(found.moving))} already")
     if found.elsewhere:
@@ -176,14 +176,14 @@ def _many(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def verdict_lines(found: Standing) -> list[str]:
+def verdict_lines(found: Placement) -> list[str]:
     """Of a cluster in which no copy is to move any more."""
     alone = found.left_alone
     lines = [_verdict(found), *(f"left alone: {text}" for text in alone[:NAMED_MAX])]
     return [*lines, f"left alone: {len(alone) - NAMED_MAX} more"] if len(alone) > NAMED_MAX else lines
 
 
-def _verdict(found: Standing) -> str:
+def _verdict(found: Placement) -> str:
     if not found.partitions:
         return "there are no streams, so there is nothing to balance"
     kept = counts(found.partitions, found.able).kept

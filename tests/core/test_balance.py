@@ -12,8 +12,8 @@ import pytest
 
 from liftlog.client import Client, RequestFailed, Unreachable
 from liftlog.commands import balance, cluster
-from liftlog.commands.balanceplan import Copies
-from liftlog.commands.balanceview import Standing, standing, verdict_lines
+from liftlog.commands.balanceplan import PlacedCopies
+from liftlog.commands.balanceview import Placement, placement, verdict_lines
 from liftlog.commands.clusterview import ClusterView
 from liftlog.messages import (
     ERR_STALE,
@@ -21,17 +21,18 @@ from liftlog.messages import (
     Contact,
     NodeInfo,
     PartitionInfo,
+    ReplicaInfo,
     SlowReplica,
     StreamInfo,
 )
-from liftlog.types import LiftlogError, StreamConfig
+from liftlog.types import LiftlogError, PartitionId, StreamConfig
 
 VOTERS = (1, 2, 3)
 
 
-def partition(index: int, replicas: list[int], **changes: object) -> PartitionInfo:
+def partition(index: int, replicas: list[int], **moves: object) -> PartitionInfo:
     known: dict[str, object] = {"isr": list(replicas), "leader": replicas[0], "min_insync": 1}
-    given = known | changes
+    given = known | moves
     return PartitionInfo(
         index=index,
         epoch=1,
@@ -59,6 +60,8 @@ class Group:
         self.most_at_once = 0
         self.asked: list[tuple[int, list[int]]] = []
         self.rebalanced = 0
+        self.leo: dict[int, Callable[[int], int]] = {}
+        """Of nodes that answer beside node 1: where their copy of partition 0 ends, at the n-th look."""
         self._looks = looks
         self._looked = 0
         self._ends: dict[int, int] = {}
@@ -73,14 +76,18 @@ class Group:
     async def __aexit__(self, *_: object) -> None: ...
 
     async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
-        if node > 1:
-            raise Unreachable("one node answers for all")
+        if node > 1 and node not in self.leo:
+            raise Unreachable("this node does not answer")
         infos = [
             NodeInfo(number, state == "live", 10 + number, f"h:{number}", number in VOTERS, state)
             for number, state in self.states.items()
         ]
         told = Contact(vote="born", has_controller=bool(self.controller), voters=VOTERS)
-        return ClusterStatusReply(1, self.controller, 4, 90, infos, [], self.counters, told)
+        ends = [self.leo[node](self._looked)] if node in self.leo else []
+        copies = [
+            ReplicaInfo(PartitionId(8, 0), "follower", 1, leo, leo, leo, 0, "clean", "ready") for leo in ends
+        ]
+        return ClusterStatusReply(node or 1, self.controller, 4, 90, infos, copies, self.counters, told)
 
     async def streams(self, timeout_ms: int = 0) -> list[StreamInfo]:
         self._looked += 1
@@ -98,12 +105,15 @@ class Group:
         self.asked.append((number, list(replicas)))
         one = self.partitions[number]
         one.target = list(replicas)
+        one.adding = [node for node in replicas if node not in one.replicas]
         self._ends[number] = self._looked + self._looks
         self.most_at_once = max(self.most_at_once, sum(bool(other.target) for other in self.partitions))
         return ""
 
     async def rebalance(self) -> str:
         self.rebalanced += 1
+        for one in self.partitions:
+            one.leader = one.replicas[0]
         return "1 partitions moved"
 
 
@@ -126,8 +136,8 @@ def command(monkeypatch: pytest.MonkeyPatch, group: Group, *words: str) -> int:
 THREE = [[1, 2], [2, 3], [3, 1], [1, 2], [2, 3], [3, 1]]
 
 
-def seen(group: Group) -> Standing:
-    return standing(asyncio.run(balance.look(cast(Client, group))))
+def seen(group: Group) -> Placement:
+    return placement(asyncio.run(balance.look(cast(Client, group))))
 
 
 def test_copies_move_a_few_at_a_time_until_nodes_keep_as_many(
@@ -191,6 +201,7 @@ def test_as_json_there_is_one_object_and_the_rest_is_for_people(
     out, error = capsys.readouterr()
     told = json.loads(out)
     assert told["balanced"] is True and told["failed"] == [] and told["leaders"] == "1 partitions moved"
+    assert told["led_elsewhere"] == 0
     assert [(move["partition"], move["to"]) for move in told["moves"]] == group.asked
     assert "'orders' partition 0: done" in error
 
@@ -202,7 +213,7 @@ def test_partitions_that_somebody_moves_are_counted_as_they_will_be_and_waited_f
     group.partitions[0].target = [4, 2]
     group.partitions[1].dropping = [4]
     found = seen(group)
-    assert found.partitions[0] == Copies("orders", 0, (4, 2), True) and found.partitions[1].stays
+    assert found.partitions[0] == PlacedCopies("orders", 0, (4, 2), True) and found.partitions[1].stays
     assert [str(one) for one in found.moving] == ["'orders' partition 0"]
     assert [str(one) for one in found.dropping] == ["'orders' partition 1"] and not found.settled
 
@@ -211,10 +222,25 @@ def test_partitions_that_somebody_moves_are_counted_as_they_will_be_and_waited_f
             group.partitions[1].dropping = []
 
     group.at_each_look = drops_at_last
+    monkeypatch.setattr(balance, "PROGRESS_S", 0)
     assert command(monkeypatch, group) == 0
     said = capsys.readouterr().out
+    assert "  'orders' partition 1: waits until a node has dropped its former copy\n" in said
     assert "2 copies are to move; 1 partition is being moved already\n" in said
     assert 0 not in dict(group.asked) and 1 not in dict(group.asked)
+
+
+def test_how_far_copies_are_is_told_as_stream_moves_tells_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = Group([list(replicas) for replicas in THREE], looks=4)
+    group.leo = {2: lambda look: 100, 4: lambda look: 20 * (look - 1)}
+    monkeypatch.setattr(balance, "PROGRESS_S", 0)
+    monkeypatch.setattr(balance, "LOOK_AGAIN_S", 0.1)
+    assert command(monkeypatch, group, "--at-a-time", "1") == 0
+    said = capsys.readouterr().out
+    assert "1 partition is being moved, 2 to begin\n" in said
+    assert "  'orders' partition 0: node 4 60% of 100 records, 1 s left\n" in said
 
 
 def test_a_move_that_is_refused_is_told_and_the_rest_planned_anew(
@@ -372,7 +398,7 @@ def test_the_only_node_and_no_node_at_all_have_a_sentence_too() -> None:
     )
 
 
-def test_a_view_without_a_controller_has_no_standing() -> None:
+def test_a_view_without_a_controller_has_no_placement() -> None:
     group = Group([[1]])
     group.controller = 0
     view = asyncio.run(balance.look(cast(Client, group)))

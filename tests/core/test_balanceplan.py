@@ -9,32 +9,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liftlog.commands.balanceplan import Change, Copies, balanced, changed, counts, spread
+from liftlog.commands.balanceplan import PlacedCopies, PlannedMove, balanced, changed, counts, spread
 from liftlog.core.metadata.placement import Loads, choose_replicas
 
 EXAMPLES = settings(max_examples=200, deadline=None)
 NODES = st.integers(1, 7)
+Cluster = tuple[list[PlacedCopies], list[int]]
 
 
 @st.composite
-def clusters(draw: st.DrawFn, staying: bool = False, most: int = 12) -> tuple[list[Copies], list[int]]:
+def clusters(draw: st.DrawFn, staying: bool = False, most: int = 12) -> Cluster:
     """Partitions anywhere, also on nodes that may have no copies, and the nodes that may."""
     able = sorted(draw(st.sets(NODES, min_size=1)))
     partitions = []
     for index in range(draw(st.integers(0, most))):
         nodes = draw(st.lists(NODES, min_size=1, max_size=4, unique=True))
         stays = staying and draw(st.booleans())
-        partitions.append(Copies(draw(st.sampled_from(["a", "b"])), index, tuple(nodes), stays))
+        partitions.append(PlacedCopies(draw(st.sampled_from(["a", "b"])), index, tuple(nodes), stays))
     return partitions, able
 
 
-def after(partitions: list[Copies], able: list[int]) -> list[Copies]:
+def after(partitions: list[PlacedCopies], able: list[int]) -> list[PlacedCopies]:
     return changed(partitions, balanced(partitions, able))
 
 
 @EXAMPLES
 @given(clusters())
-def test_nodes_that_may_have_copies_differ_by_one_at_most(cluster: tuple[list[Copies], list[int]]) -> None:
+def test_nodes_that_may_have_copies_differ_by_one_at_most(
+    cluster: Cluster,
+) -> None:
     partitions, able = cluster
     now, then = counts(partitions, able).kept, counts(after(partitions, able), able).kept
     assert spread(then) <= 1
@@ -44,27 +47,27 @@ def test_nodes_that_may_have_copies_differ_by_one_at_most(cluster: tuple[list[Co
 @EXAMPLES
 @given(clusters(staying=True))
 def test_whoever_stays_keeps_its_place_and_no_partition_is_twice_on_a_node(
-    cluster: tuple[list[Copies], list[int]],
+    cluster: Cluster,
 ) -> None:
     partitions, able = cluster
-    for change in balanced(partitions, able):
-        before = change.copies.nodes
-        assert not change.copies.stays
-        assert len(set(change.to)) == len(change.to) == len(before) and change.moved > 0
-        for old, new in zip(before, change.to, strict=True):
+    for move in balanced(partitions, able):
+        before = move.copies.nodes
+        assert not move.copies.stays
+        assert len(set(move.to)) == len(move.to) == len(before) and move.moved > 0
+        for old, new in zip(before, move.to, strict=True):
             assert old == new or (old in able and new in able and new not in before)
 
 
 @EXAMPLES
 @given(clusters(staying=True))
 def test_copies_go_straight_from_nodes_above_the_mean_to_nodes_below_it(
-    cluster: tuple[list[Copies], list[int]],
+    cluster: Cluster,
 ) -> None:
     partitions, able = cluster
     kept = counts(partitions, able).kept
     mean = sum(kept.values()) / len(kept)
-    for change in balanced(partitions, able):
-        for old, new in zip(change.copies.nodes, change.to, strict=True):
+    for move in balanced(partitions, able):
+        for old, new in zip(move.copies.nodes, move.to, strict=True):
             assert old == new or (kept[old] >= mean >= kept[new] and kept[old] > kept[new])
     then = counts(after(partitions, able), able).kept
     assert spread(then) <= spread(kept)
@@ -74,7 +77,7 @@ def test_copies_go_straight_from_nodes_above_the_mean_to_nodes_below_it(
 @EXAMPLES
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_plan_depends_on_nothing_but_where_the_copies_are(
-    cluster: tuple[list[Copies], list[int]], chance: random.Random
+    cluster: Cluster, chance: random.Random
 ) -> None:
     partitions, able = cluster
     plan = balanced(partitions, able)
@@ -87,25 +90,25 @@ def test_the_plan_depends_on_nothing_but_where_the_copies_are(
 @EXAMPLES
 @given(clusters(), st.data())
 def test_whoever_goes_on_in_the_middle_moves_what_was_left_and_no_more(
-    cluster: tuple[list[Copies], list[int]], data: st.DataObject
+    cluster: Cluster, data: st.DataObject
 ) -> None:
     partitions, able = cluster
     plan = balanced(partitions, able)
-    done = [change for change in plan if data.draw(st.booleans())]
+    done = [move for move in plan if data.draw(st.booleans())]
     middle = changed(partitions, done)
-    under_way = [change.copies.key for change in done if data.draw(st.booleans())]
+    under_way = [move.copies.key for move in done if data.draw(st.booleans())]
     counted = [copies._replace(stays=copies.key in under_way) for copies in middle]
     assert moves(balanced(middle, able)) == moves(plan) - moves(done)
-    assert not {change.copies.key for change in balanced(counted, able)} & set(under_way)
+    assert not {move.copies.key for move in balanced(counted, able)} & set(under_way)
 
 
-def moves(plan: list[Change]) -> int:
-    return sum(change.moved for change in plan)
+def moves(plan: list[PlannedMove]) -> int:
+    return sum(move.moved for move in plan)
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters(most=4))
-def test_as_few_copies_move_as_can(cluster: tuple[list[Copies], list[int]]) -> None:
+def test_as_few_copies_move_as_can(cluster: Cluster) -> None:
     partitions, able = cluster
     able = able[:5]
     assert moves(balanced(partitions, able)) == least_moves(partitions, able)
@@ -114,7 +117,7 @@ def test_as_few_copies_move_as_can(cluster: tuple[list[Copies], list[int]]) -> N
     assert moves(balanced(partitions, able)) >= sum(max(0, copies - most) for copies in kept.values())
 
 
-def least_moves(partitions: list[Copies], able: list[int]) -> int:
+def least_moves(partitions: list[PlacedCopies], able: list[int]) -> int:
     """By trying every way to place the copies that may move."""
     best = {tuple(0 for _ in able): 0}
     for copies in partitions:
@@ -129,14 +132,14 @@ def least_moves(partitions: list[Copies], able: list[int]) -> int:
     return min(cost for kept, cost in best.items() if max(kept) - min(kept) <= 1)
 
 
-def placed(streams: list[tuple[int, int]], nodes: int) -> list[Copies]:
+def placed(streams: list[tuple[int, int]], nodes: int) -> list[PlacedCopies]:
     """(partitions, copies of each) of each stream, as a cluster of these nodes places them."""
     loads, partitions = Loads(), []
     for name, (count, factor) in enumerate(streams):
         for index in range(count):
             chosen = choose_replicas(factor, range(1, nodes + 1), range(1, nodes + 1), loads)
             loads.placed(chosen)
-            partitions.append(Copies(f"s{name}", index, tuple(chosen)))
+            partitions.append(PlacedCopies(f"s{name}", index, tuple(chosen)))
     return partitions
 
 
@@ -149,7 +152,7 @@ def test_R16_a_grown_cluster_leads_evenly_too(streams: list[tuple[int, int]], ne
 
 
 def test_of_copies_that_may_move_those_stay_that_lead_where_there_is_no_need() -> None:
-    partitions = [Copies("a", 0, (1, 2)), Copies("a", 1, (2, 1)), Copies("a", 2, (3, 1))]
-    (change,) = balanced(partitions, [1, 2, 3])
-    assert change == Change(partitions[0], (1, 3)) or change == Change(partitions[1], (2, 3))
-    assert str(Change(partitions[0], (1, 3))) == "'a' partition 0: nodes 1, 2 -> 1, 3"
+    partitions = [PlacedCopies("a", 0, (1, 2)), PlacedCopies("a", 1, (2, 1)), PlacedCopies("a", 2, (3, 1))]
+    (move,) = balanced(partitions, [1, 2, 3])
+    assert move == PlannedMove(partitions[0], (1, 3)) or move == PlannedMove(partitions[1], (2, 3))
+    assert str(PlannedMove(partitions[0], (1, 3))) == "'a' partition 0: nodes 1, 2 -> 1, 3"
