@@ -16,6 +16,7 @@ from liftlog.commands.asking import ask_all
 from liftlog.commands.balanceplan import PlannedMove, balanced
 from liftlog.commands.balanceview import (
     Placement,
+    alone_lines,
     being_moved,
     move_lines,
     node_lines,
@@ -23,7 +24,7 @@ from liftlog.commands.balanceview import (
     plain_move,
     plain_plan,
     summary,
-    verdict_lines,
+    verdict,
 )
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import add_client_options, connect, note, positive_count, print_json, run
@@ -69,8 +70,7 @@ async def _balance(args: argparse.Namespace) -> int:
     lines = [*node_lines(found, wanted), ""]
     if wanted:
         lines += [*move_lines(wanted), ""]
-    said = summary(found, wanted)
-    print("\n".join([*lines, *([said] if said else verdict_lines(found))]))
+    print("\n".join([*lines, summary(found, wanted) or verdict(found), *alone_lines(found)]))
     return 0
 
 
@@ -122,7 +122,7 @@ class _Balancing:
         if leaders:
             self._say(f"preferred leaders lead again: {leaders}")
             found = placement(await self._look_patiently())
-        for line in verdict_lines(found):
+        for line in (verdict(found), *alone_lines(found)):
             self._say(line)
         if self._args.json:
             made = [plain_move(move) for move in self._made]

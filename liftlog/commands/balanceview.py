@@ -176,14 +176,15 @@ def _many(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def verdict_lines(found: Placement) -> list[str]:
-    """Of a cluster in which no copy is to move any more."""
+def alone_lines(found: Placement) -> list[str]:
+    """Which partitions stay as they are, and why."""
     alone = found.left_alone
-    lines = [_verdict(found), *(f"left alone: {text}" for text in alone[:NAMED_MAX])]
+    lines = [f"left alone: {text}" for text in alone[:NAMED_MAX]]
     return [*lines, f"left alone: {len(alone) - NAMED_MAX} more"] if len(alone) > NAMED_MAX else lines
 
 
-def _verdict(found: Placement) -> str:
+def verdict(found: Placement) -> str:
+    """Of a cluster in which no copy is to move any more."""
     if not found.partitions:
         return "there are no streams, so there is nothing to balance"
     kept = counts(found.partitions, found.able).kept
