@@ -13,7 +13,7 @@ import pytest
 from liftlog.client import Client, RequestFailed, Unreachable
 from liftlog.commands import balance, cluster
 from liftlog.commands.balanceplan import PlacedCopies
-from liftlog.commands.balanceview import Placement, placement, verdict_lines
+from liftlog.commands.balanceview import Placement, alone_lines, placement, verdict
 from liftlog.commands.clusterview import ClusterView
 from liftlog.messages import (
     ERR_STALE,
@@ -360,8 +360,8 @@ def test_copies_that_the_controller_is_to_move_are_left_to_it() -> None:
     assert found.left_alone[0] == (
         "'orders' partition 0 has a copy on node 1, which is drained or retires: the controller moves it"
     )
-    assert verdict_lines(found) == [
-        "not even: nodes 3, 4, 5 keep 0 to 4 copies, and no copy that may move helps",
+    assert verdict(found) == "not even: nodes 3, 4, 5 keep 0 to 4 copies, and no copy that may move helps"
+    assert alone_lines(found) == [
         *(f"left alone: {text}" for text in found.left_alone[:3]),
         "left alone: 3 more",
     ]
@@ -392,11 +392,9 @@ def test_R16_only_leaders_count_whom_a_rebalance_would_change() -> None:
 
 def test_the_only_node_and_no_node_at_all_have_a_sentence_too() -> None:
     group = Group([[1]], nodes=1)
-    assert verdict_lines(seen(group)) == ["balanced: node 1 keeps 1 copy"]
+    assert verdict(seen(group)) == "balanced: node 1 keeps 1 copy"
     group.counters = {"drained.1": 1}
-    assert (
-        verdict_lines(seen(group))[0] == "every node is drained or retires, so that none may be given a copy"
-    )
+    assert verdict(seen(group)) == "every node is drained or retires, so that none may be given a copy"
 
 
 def test_a_view_without_a_controller_has_no_placement() -> None:
