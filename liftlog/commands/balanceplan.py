@@ -3,7 +3,8 @@
 A node that keeps more copies than another one has a partition of which the other has none, so that a copy
 can always go straight from a node with too many to one with too few: none moves twice, and none leaves a node
 that keeps no more than it is to keep. Where some partitions must stay as they are that may not reach all the
-way; then the plan is what can be done around them.
+way: then the plan is what can be done around them, and another one may go on from there. Each makes the
+counts more even, so that this ends.
 """
 
 from __future__ import annotations
