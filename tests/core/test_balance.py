@@ -55,8 +55,10 @@ class Group:
         self.states = {node: "live" for node in range(1, nodes + 1)}
         self.controller = 1
         self.counters: dict[str, int] = {}
-        self.refusals: list[RequestFailed] = []
+        self.refusals: list[RequestFailed | None] = []
         self.at_each_look: Callable[[int], None] = lambda look: None
+        self.hangs = False
+        """A move is not answered."""
         self.most_at_once = 0
         self.asked: list[tuple[int, list[int]]] = []
         self.rebalanced = 0
@@ -100,9 +102,12 @@ class Group:
         return self.listed
 
     async def move_replicas(self, name: str, number: int, replicas: tuple[int, ...]) -> str:
-        if self.refusals:
-            raise self.refusals.pop(0)
+        refusal = self.refusals.pop(0) if self.refusals else None
+        if refusal is not None:
+            raise refusal
         self.asked.append((number, list(replicas)))
+        if self.hangs:
+            await asyncio.sleep(60)
         one = self.partitions[number]
         one.target = list(replicas)
         one.adding = [node for node in replicas if node not in one.replicas]
@@ -290,6 +295,10 @@ def test_what_is_refused_again_and_again_ends_the_command(
     said = capsys.readouterr().out
     assert said.endswith("nothing is being moved; 'liftlog cluster balance' goes on from here\n")
     assert len(group.refusals) == 6
+    refused = RequestFailed(ERR_STALE, "the partition has changed", False)
+    group.refusals = [refused, None, refused, None, refused]
+    assert command(monkeypatch, group, "--at-a-time", "1") == 0, "never three in a row"
+    assert capsys.readouterr().out.count("refused: the partition has changed") == 3
 
 
 def test_without_a_controller_or_a_node_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,10 +338,12 @@ def test_a_node_that_is_away_for_a_moment_is_waited_for_and_one_that_stays_away_
     assert "  to take it back: liftlog stream move orders 0 --cancel\n" in said
 
 
+@pytest.mark.parametrize("hangs", [False, True])
 def test_an_interrupt_leaves_moves_that_were_begun_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    hangs: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = Group([list(replicas) for replicas in THREE], looks=1000)
+    group.hangs = hangs
 
     async def interrupted() -> None:
         args = argparse.Namespace(at_a_time=1, json=False, timeout=1.0)
