@@ -15,6 +15,7 @@ from rich.text import Text
 from liftlog.api.plain import to_plain
 from liftlog.client import RequestFailed, Unreachable
 from liftlog.commands.asking import add_node_options, look_at, who_answers
+from liftlog.commands.balance import add_balance
 from liftlog.commands.breakdown import add_breakdown
 from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import (
@@ -72,6 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     level.set_defaults(run=lambda args: run(_level(args)))
     add_recover(actions)
     _add_node_parsers(actions)
+    add_balance(actions)
     rebalance = actions.add_parser("rebalance", help="give every partition back to its preferred leader")
     add_client_options(rebalance)
     rebalance.set_defaults(run=lambda args: run(_rebalance(args)))

@@ -80,11 +80,11 @@ class Copying(NamedTuple):
 async def _moves(args: argparse.Namespace) -> int:
     async with await who_answers(args) as client:
         first = await look_at(client)
-        before = {copying.key: copying.have for copying in _copies(first)}
+        before = {copying.key: copying.have for copying in copies_under_way(first)}
         if before:
             await asyncio.sleep(BETWEEN_LOOKS_S)
         view = await look_at(client) if before else first
-    found = list(_copies(view))
+    found = list(copies_under_way(view))
     leaving = [(stream.config.name, partition) for stream, partition in _moved(view)]
     rates = {copying.key: (copying.have - before.get(copying.key, copying.have)) for copying in found}
     if args.json:
@@ -120,7 +120,7 @@ def _moved(view: ClusterView) -> Iterator[tuple[StreamInfo, PartitionInfo]]:
                 yield stream, partition
 
 
-def _copies(view: ClusterView) -> Iterator[Copying]:
+def copies_under_way(view: ClusterView) -> Iterator[Copying]:
     """Those that are not in sync yet, of nodes that answer."""
     for stream, partition in _moved(view):
         ends = {
@@ -150,14 +150,15 @@ def _print_moves(
                 " ".join(map(str, partition.replicas)),
                 " ".join(map(str, partition.target)) or "over",
                 " ".join(map(str, partition.isr)),
-                "; ".join(_how_far(one, rates[one.key]) for one in copies) or "-",
+                "; ".join(how_far(one, rates[one.key]) for one in copies) or "-",
                 " ".join(map(str, partition.dropping)) or "-",
             ]
         )
     print_table(rows, ["STREAM", "PARTITION", "REPLICAS", "TO", "ISR", "COPYING", "DROPPING"])
 
 
-def _how_far(copying: Copying, per_s: int) -> str:
+def how_far(copying: Copying, per_s: int) -> str:
+    """A new copy's share of the records, and how long the rest takes at this rate."""
     share = 100 * copying.have // copying.of if copying.of else 100
     left = copying.of - copying.have
     if not left:

@@ -18,9 +18,14 @@ def retirements(
     counters: Mapping[str, int], nodes: Sequence[NodeInfo], streams: Sequence[StreamInfo]
 ) -> list[str]:
     """One line for each node that retires."""
-    heirs = {int(name.partition(".")[2]): heir for name, heir in counters.items() if _is(name, "retires")}
-    drained = {int(name.partition(".")[2]) for name in counters if _is(name, "drained")}
+    heirs, drained = wishes(counters)
     return [_retires(node, heirs, drained, nodes, streams) for node in sorted(heirs)]
+
+
+def wishes(counters: Mapping[str, int]) -> tuple[dict[int, int], set[int]]:
+    """The nodes that retire, with their heirs (0: none), and those that are drained, by a node's counters."""
+    heirs = {int(name.partition(".")[2]): heir for name, heir in counters.items() if _is(name, "retires")}
+    return heirs, {int(name.partition(".")[2]) for name in counters if _is(name, "drained")}
 
 
 def _is(name: str, kind: str) -> bool:

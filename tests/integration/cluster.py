@@ -179,12 +179,12 @@ class Harness:
         for node in nodes:
             await asyncio.to_thread(self.cluster.nodes[node].wait_ready)
 
-    async def read(self, stream: str, node: int = 0) -> dict[int, str]:
-        """Offset -> value of everything committed, from one replica."""
+    async def read(self, stream: str, node: int = 0, index: int = 0) -> dict[int, str]:
+        """Offset -> value of everything committed in a partition, from one replica."""
         info = await until(lambda: self.client.stream(stream, timeout_ms=2000), f"information on {stream}")
         found: dict[int, str] = {}
         expected = 0
-        async for records in self.client.read_all(info, node=node, timeout_ms=20_000):
+        async for records in self.client.read_all(info, index, node=node, timeout_ms=20_000):
             for record in records:
                 assert record.offset == expected, f"offset {record.offset} where {expected} is due"
                 assert record.value is not None
@@ -215,11 +215,13 @@ class Harness:
 
         await until(reached, "the newest feature level")
 
-    async def check_nothing_lost(self, stream: str, writer: Writer) -> None:
-        """Every acked message is where its ack said, on every replica, and all replicas agree."""
+    async def check_nothing_lost(self, stream: str, writer: Writer, index: int = 0) -> None:
+        """Every acked message is where its ack said, on every replica of the partition, and all replicas
+        agree.
+        """
         assert writer.contradictions == []
         info = await self.client.stream(stream)
-        copies = [await self.read(stream, node) for node in info.partitions[0].replicas]
+        copies = [await self.read(stream, node, index) for node in info.partitions[index].replicas]
         for copy in copies:
             lost = {offset: value for offset, value in writer.acked.items() if copy.get(offset) != value}
             assert lost == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import msgspec
@@ -102,5 +103,56 @@ def test_I3_nodes_are_added_serve_vote_and_are_removed_while_messages_come(tmp_p
             await writer.more_acks(20)
         await harness.in_sync("orders", 3)
         await harness.check_nothing_lost("orders", writer)
+
+    with_cluster(tmp_path, 5, story, three_begin, begin_with=FOUNDERS)
+
+
+def test_R20_copies_spread_over_added_nodes_while_messages_come(tmp_path: Path) -> None:
+    async def story(harness: Harness) -> None:
+        cluster, client = harness.cluster, harness.client
+        await harness.newest_level()
+        await client.create_stream(StreamConfig("orders", "orders", 1, 3))
+        await client.create_stream(StreamConfig("wide", "wide", 6, 2, min_insync_replicas=1))
+
+        async def kept() -> list[int]:
+            """By each node that has a copy or is to have one."""
+            partitions = [one for info in await client.streams() for one in info.partitions]
+            nodes = [node for one in partitions for node in one.target or one.replicas]
+            return [nodes.count(node) for node in sorted(set(nodes))]
+
+        async with Writer(client, "orders", "value") as one, Writer(client, "wide.1", "other") as other:
+            for number in (4, 5):
+                await client.add_node(number, cluster.peer_addresses[number])
+            await live(harness, [1, 2, 3, 4, 5])
+            plan = json.loads(await harness.run("cluster", "balance", "--dry-run", "--json"))
+            assert [node["copies"] for node in plan["nodes"]] == [5, 5, 5, 0, 0]
+            assert sum(len(set(move["to"]) - set(move["replicas"])) for move in plan["moves"]) == 6
+            assert await kept() == [5, 5, 5]
+            balancing = asyncio.create_task(harness.run("cluster", "balance", "--at-a-time", "2"))
+
+            async def begun() -> bool:
+                return len(await kept()) > 3
+
+            await until(begun, "a copy on another node")
+            # A node that restarts in the middle is waited for.
+            await harness.kill(4)
+            await harness.start(4)
+            assert (await balancing).endswith("balanced: nodes 1, 2, 3, 4, 5 keep 3 copies\n")
+            assert await kept() == [3, 3, 3, 3, 3]
+
+            async def whole() -> bool:
+                partitions = [one for info in await client.streams() for one in info.partitions]
+                return all(sorted(one.isr) == sorted(one.replicas) for one in partitions)
+
+            # Who has only just restarted got no office back yet.
+            await until(whole, "copies that are in sync")
+            again = json.loads(await harness.run("cluster", "balance", "--json"))
+            assert again["balanced"] and not again["moves"]
+            await one.more_acks(20)
+            await other.more_acks(20)
+            led = [partition.leader for info in await client.streams() for partition in info.partitions]
+            assert sorted(led.count(node) for node in cluster.nodes) == [1, 1, 1, 2, 2]
+        await harness.check_nothing_lost("orders", one)
+        await harness.check_nothing_lost("wide", other, 1)
 
     with_cluster(tmp_path, 5, story, three_begin, begin_with=FOUNDERS)
