@@ -25,7 +25,7 @@ demo: venv  ## the whole story in under four minutes (DEMO_ARGS="--messages 5000
 
 test: venv browser lint types  ## everything that CI runs
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not nightly and not real"
-	$(BIN)/python -m pytest -m "real and not nightly"
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "real and not nightly"
 
 check: venv lint types  ## the inner loop, under 90 seconds: the quick tests and a short sweep
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not real and not nightly"

