@@ -28,6 +28,8 @@ class PairGroup(Model):
         "stamp-believed-unchecked",
         "short-journal-taken-for-whole",
     )
+    begins = Setting("empty", "with-one")
+    """with-one: all replicas hold a record of each log at first, committed, which makes runs shorter."""
     Replicas = Constant(2)
     Minimum = Constant(2)
     Records = Constant(1)
@@ -82,6 +84,12 @@ class PairGroup(Model):
     def Begin(s, leader: Replica):
         """R12: all are live and in sync."""
         s.leader = leader
+        if s.begins == "with-one":
+            first = record(s.Entry, epoch=1, stamp=0)
+            s.log = function(s.Log, lambda k: function(s.Replica, lambda r: append(s.log[k][r], first)))
+            s.synced = 1
+            s.hw = 1
+            s.committed = function(s.Log, lambda k: append(s.committed[k], first))
 
     # -- words ---------------------------------------------------------------------------------------------
 
@@ -164,15 +172,17 @@ class PairGroup(Model):
         """R14: only those are left that are remembered, and all of them have reported."""
         return And(is_none(s.leader), s.isr == [], s.eligible == [])
 
+    def at_least(s, k, r, o):
+        """It has reported no smaller (epoch, LEO) than the other."""
+        mine, theirs = get(s.known[r]).ends[k], get(s.known[o]).ends[k]
+        return Or(theirs.epoch < mine.epoch, And(theirs.epoch == mine.epoch, theirs.leo <= mine.leo))
+
     @definition
     def Greatest(s, k: Log, r: Replica):
         """R14: nobody has reported a greater (epoch, LEO) of this log."""
-        mine = get(s.known[r]).ends[k]
 
         def behind(o):
-            theirs = get(s.known[o]).ends[k]
-            less = Or(theirs.epoch < mine.epoch, And(theirs.epoch == mine.epoch, theirs.leo <= mine.leo))
-            return Implies(is_some(s.known[o]), less)
+            return Implies(is_some(s.known[o]), s.at_least(k, r, o))
 
         return And(is_some(s.known[r]), Forall(s.Replica, behind))
 
@@ -200,6 +210,8 @@ class PairGroup(Model):
             when(s.Greatest("data", to))
         if s.variant not in ("elected-without-longer-journal", "journal-taken-in-office"):
             when(s.Greatest("journal", to))
+        if s.variant == "elected-without-longer-journal":
+            when(Forall(s.Replica, lambda o: Implies(s.Greatest("data", o), s.at_least("journal", to, o))))
         if s.variant == "journal-taken-in-office":
             of = some(such_that(s.Replica, lambda o: s.Greatest("journal", o)))
             s.source = If(s.Greatest("journal", to), None, of)
