@@ -1,6 +1,48 @@
-"""A partition with two logs under one metadata record: its data, and its *journal* (ADR 0048), a design.
+"""A partition with two logs under one metadata record: its data and its *journal*. A design, ADR 0048.
 
-TEXT
+One leader, one epoch, one ISR and the same replicas, which copy both logs; each log has its own LEO, durable
+LEO, HW and truncation. Is that as safe as two instances of the ISR protocol (the model `isr`) that one record
+drives? Where both logs are asked before the record changes, yes: guards are only added. R14 is where the claim
+breaks. When all copies are in doubt the greatest (epoch, LEO) is elected, and two logs have no common order:
+one copy may have the longest data, and another one the longest journal. So that copy *takes* the journal's
+end from the other one while nobody leads, says so once that is durable, and then is the greatest in both: an
+election by R14 asks for that, and the claim is true again, with one action more (`Takes`).
+
+What is modelled. Records of both logs, by the epoch that wrote them. What is appended and what is durable, of
+each log, so that a crash may fall between two syncs. Crashes after which the tail of either log, or of both,
+is suspect, with or without loss; a journal that ends early without a bad byte. The ISR, additions to it on
+their way and the maximal ISR, removals, who is eligible (R13), who is remembered and with which ends (R14),
+elections of all three kinds. The *stamp* of a data batch: the HW of the journal when its leader wrote it.
+
+What is abstracted, since `isr` shows it for one log, and it concerns each log by itself. *Messages and
+reports*: a leader reads its followers' ends at once. *The metadata at each replica*: all that run are in the
+newest epoch and see the newest record; what is done in an epoch that is over could have been done before it
+was. *Removals* are applied when they are proposed. *The HW at the beginning of an epoch* is 0, the oldest
+there can be; followers' HWs are left out. *Restarts*: a leader that falls leads no more, at once; a session
+that expires is a removal. Lost disks (I2), failed syncs (R5), log starts and unclean elections are not here.
+
+What is promised ends where `Minimum` copies of one log are damaged (D3): `Damages` is less, for each log.
+Beyond that nothing of a journal is lost unnoticed that data name: StampedJournalHeld. Each variant breaks a
+rule:
+
+    elected-without-longer-journal  the longest data are elected, ties by journal, and lead without more (R14)
+    elected-by-journal              the longest journal is elected (R14)
+    journal-taken-in-office         the longest data lead, take the journal's end and serve no consumers before,
+                                    but answer those who follow: the one that has the end is told to cut it (R14)
+    end-taken-without-cut           what is taken goes behind the taker's own end, of an older epoch (R6, R14)
+    end-counts-before-sync          what was taken is reported before it is durable (R7, R14)
+    joins-by-data-log-only          a joiner's journal is not asked for (R10)
+    joins-by-journal-only           its data are not (R10)
+    ready-in-two-instants           it was ready in each log, once (R10)
+    shrinks-by-one-log              who lags in its journal only is never removed (R11)
+    hw-of-the-other-log             what was reported of the data counts for the journal (R2)
+    joiner-counts-for-data-only     the journal's HW is not over the maximal ISR (R2)
+    journal-commits-below-minimum   consumers go on where messages wait (R2, R13)
+    one-sync-for-both               both count as durable after the first of two syncs (R5, R7)
+    suspect-journal-rejoins         only the tail of the data is told of (R14)
+    stamp-of-leo                    a batch is stamped with the journal's end, committed or not
+    stamp-believed-unchecked        a stamp proves entries that the epoch check has not verified
+    short-journal-taken-for-whole   a journal that lacks what its data name is believed to be all (R14)
 """
 
 from __future__ import annotations
