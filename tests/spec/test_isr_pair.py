@@ -16,7 +16,6 @@ from liftlog_spec.lang import (
     Bool,
     Exists,
     Fn,
-    If,
     Or,
     Var,
     action,
@@ -34,6 +33,13 @@ ALONE = {"Minimum": 1, "Crashes": 0, "Damages": 0}
 TORN = {"Epochs": 1, "Shrinks": 0, "Crashes": 1}
 LOST = {"Shrinks": 0, "begins": "with-one"}
 PARTED = {"Records": 2, "Shrinks": 0, "Damages": 0}
+# constants, number of states, depth
+LARGER: list[tuple[dict[str, Any], int, int]] = [
+    ({"Replicas": 3, "Crashes": 1}, 480_772, 27),
+    ({"Records": 2, "Epochs": 3, "Crashes": 0}, 573_856, 26),
+    ({**LOST, "Records": 2}, 517_335, 26),
+    ({**LOST, "Replicas": 3, "Minimum": 3, "Damages": 2, "Crashes": 3}, 52_436, 21),
+]
 # variant, constants, invariant, number of states in the counterexample
 VARIANTS = [
     ("elected-without-longer-journal", LOST, "NoEntryLost", 6),

@@ -2,11 +2,11 @@
 
 One leader, one epoch, one ISR and the same replicas, which copy both logs; each log has its own LEO, durable
 LEO, HW and truncation. Is that as safe as two instances of the ISR protocol (the model `isr`) that one record
-drives? Where both logs are asked before the record changes, yes: guards are only added. R14 is where the claim
-breaks. When all copies are in doubt the greatest (epoch, LEO) is elected, and two logs have no common order:
-one copy may have the longest data, and another one the longest journal. So that copy *takes* the journal's
-end from the other one while nobody leads, says so once that is durable, and then is the greatest in both: an
-election by R14 asks for that, and the claim is true again, with one action more (`Takes`).
+drives? Where both logs are asked before the record changes, yes: guards are only added. R14 is where the
+claim breaks. When all copies are in doubt the greatest (epoch, LEO) is elected, and two logs have no common
+order: one copy may have the longest data, and another one the longest journal. So the former *takes* the
+journal's end from the latter while nobody leads, says so once that is durable, and then is the greatest in
+both. An election by R14 asks for that, and the claim is true again, with one action more for each log.
 
 What is modelled. Records of both logs, by the epoch that wrote them. What is appended and what is durable, of
 each log, so that a crash may fall between two syncs. Crashes after which the tail of either log, or of both,
@@ -27,8 +27,8 @@ rule:
 
     elected-without-longer-journal  the longest data are elected, ties by journal, and lead without more (R14)
     elected-by-journal              the longest journal is elected (R14)
-    journal-taken-in-office         the longest data lead, take the journal's end and serve no consumers before,
-                                    but answer those who follow: the one that has the end is told to cut it (R14)
+    journal-taken-in-office         the longest data lead, take the journal's end, write no entry before that,
+                                    but answer fetches: the one that has the end is told to cut it (R14)
     end-taken-without-cut           what is taken goes behind the taker's own end, of an older epoch (R6, R14)
     end-counts-before-sync          what was taken is reported before it is durable (R7, R14)
     joins-by-data-log-only          a joiner's journal is not asked for (R10)
@@ -231,7 +231,7 @@ class IsrPair(PairGroup):
 
     @action
     def Crash(s, r: Replica, tail: Tail, data: Offset, journal: Offset):
-        """What was durable is found, and any part of the rest, of each log; where the tail is bad, any part."""
+        """Of each log, what was durable is found, and any part of the rest; with a bad tail, any part."""
         keep = {DATA: data, JOURNAL: journal}
         when(tail != "ends-early")
         for k in (DATA, JOURNAL):

@@ -49,7 +49,7 @@ class PairGroup(Model):
     Entries = Seq(Entry, Records)
     End = Record(epoch=Epoch, leo=Offset)
     Known = Record(ends=Fn(Log, End), short=Bool)
-    """R14: what a copy that may have lost something still had. short: its data name what its journal lacks."""
+    """R14: what a copy that may have lost something still had. short: its data name more of the journal."""
     Tail = Enum("clean", "data", "journal", "both", "ends-early")
     """Which log ends in doubt; ends-early: the journal lacks something, and nothing in it says so."""
 

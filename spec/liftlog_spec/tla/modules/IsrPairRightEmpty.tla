@@ -262,7 +262,7 @@ Shrink(f) ==
     /\ change' = None
     /\ UNCHANGED <<epoch, leader, source, up, tail, log, synced, hw, ready, crashes, damages, committed>>
 
-\* What was durable is found, and any part of the rest, of each log; where the tail is bad, any part.
+\* Of each log, what was durable is found, and any part of the rest; with a bad tail, any part.
 Crash(r, tail2, data, journal) ==
     /\ (tail2 # "ends-early")
     /\ (data <= Len(log["data"][r]))
