@@ -341,7 +341,7 @@ class IsrPair(PairGroup):
         """Nobody leads whose data name a journal entry that it lacks, whatever was damaged."""
 
         def held(r):
-            return Implies(s.leader == r, s.Stamped(r, size(s.log[DATA][r])) <= size(s.log[JOURNAL][r]))
+            return Implies(s.leader == r, ~s.Short(r))
 
         return Or(is_some(s.source), Forall(s.Replica, held))
 
@@ -381,7 +381,7 @@ class IsrPair(PairGroup):
 
         def taken(r):
             has = And(s.NobodyElse(), is_some(s.known[r]))
-            return And(has, s.synced[JOURNAL][r] > get(s.known[r]).ends[JOURNAL].leo)
+            return And(has, s.synced[JOURNAL][r] > get(s.known[r])[JOURNAL].leo)
 
         return Exists(s.Replica, taken)
 

@@ -48,8 +48,8 @@ class PairGroup(Model):
     """stamp: of a data batch, how much of the journal its leader had seen as committed."""
     Entries = Seq(Entry, Records)
     End = Record(epoch=Epoch, leo=Offset)
-    Known = Record(ends=Fn(Log, End), short=Bool)
-    """R14: what a copy that may have lost something still had. short: its data name more of the journal."""
+    Known = Fn(Log, End)
+    """R14: what a copy that may have lost something still had."""
     Tail = Enum("clean", "data", "journal", "both", "ends-early")
     """Which log ends in doubt; ends-early: the journal lacks something, and nothing in it says so."""
 
@@ -105,7 +105,7 @@ class PairGroup(Model):
     @definition
     def Short(s, r: Replica):
         """Its journal lacks what its data name."""
-        return s.synced["journal"][r] < s.Stamped(r, s.synced["data"][r])
+        return size(s.log["journal"][r]) < s.Stamped(r, size(s.log["data"][r]))
 
     @definition
     def Report(s, r: Replica):
@@ -117,7 +117,7 @@ class PairGroup(Model):
                 leo = size(s.log[k][r])
             return record(s.End, epoch=If(leo == 0, 0, s.log[k][r][leo - 1].epoch), leo=leo)
 
-        return record(s.Known, ends=function(s.Log, end), short=s.Short(r))
+        return function(s.Log, end)
 
     # -- who is in sync (R9, R13) --------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class PairGroup(Model):
 
     def at_least(s, k, r, o):
         """It has reported no smaller (epoch, LEO) than the other."""
-        mine, theirs = get(s.known[r]).ends[k], get(s.known[o]).ends[k]
+        mine, theirs = get(s.known[r])[k], get(s.known[o])[k]
         return Or(theirs.epoch < mine.epoch, And(theirs.epoch == mine.epoch, theirs.leo <= mine.leo))
 
     @definition
@@ -204,7 +204,7 @@ class PairGroup(Model):
 
     @action
     def ElectFromLastKnown(s, to: Replica):
-        """R14: who has the most of both logs. A journal that is short everywhere waits for an operator."""
+        """R14: who has the most of both logs. Whose journal is short refuses, and waits for an operator."""
         when(s.NobodyElse())
         if s.variant != "elected-by-journal":
             when(s.Greatest("data", to))
@@ -216,7 +216,7 @@ class PairGroup(Model):
             of = some(such_that(s.Replica, lambda o: s.Greatest("journal", o)))
             s.source = If(s.Greatest("journal", to), None, of)
         elif s.variant != "short-journal-taken-for-whole":
-            when(~get(s.known[to]).short)
+            when(~s.Short(to))
         s.elect_last_known(to)
 
     @only("variant", "journal-taken-in-office")

@@ -19,7 +19,7 @@ TypeOK ==
     /\ leader \in (Replica \cup {None})
     /\ isr \in SUBSET Replica
     /\ eligible \in SUBSET Replica
-    /\ known \in [Replica -> ([ends: [{"data", "journal"} -> [epoch: (0..Epochs), leo: (0..Records)]], short: BOOLEAN] \cup {None})]
+    /\ known \in [Replica -> ([{"data", "journal"} -> [epoch: (0..Epochs), leo: (0..Records)]] \cup {None})]
     /\ change \in (Replica \cup {None})
     /\ source \in (Replica \cup {None})
     /\ up \in [Replica -> BOOLEAN]
@@ -39,11 +39,11 @@ Stamped(r, end) ==
 
 \* Its journal lacks what its data name.
 Short(r) ==
-    (synced["journal"][r] < Stamped(r, synced["data"][r]))
+    (Len(log["journal"][r]) < Stamped(r, Len(log["data"][r])))
 
 \* What its disk still has of both logs.
 Report(r) ==
-    [ends |-> [k \in {"data", "journal"} |-> [epoch |-> (IF (synced[k][r] = 0) THEN 0 ELSE log[k][r][(synced[k][r] - 1) + 1].epoch), leo |-> synced[k][r]]], short |-> Short(r)]
+    [k \in {"data", "journal"} |-> [epoch |-> (IF (synced[k][r] = 0) THEN 0 ELSE log[k][r][(synced[k][r] - 1) + 1].epoch), leo |-> synced[k][r]]]
 
 \* R14: only those are left that are remembered, and all of them have reported.
 NobodyElse ==
@@ -51,7 +51,7 @@ NobodyElse ==
 
 \* R14: nobody has reported a greater (epoch, LEO) of this log.
 Greatest(k, r) ==
-    ((known[r] # None) /\ (\A o \in Replica : ((known[o] # None) => (IF (known[o].ends[k].epoch < known[r].ends[k].epoch) THEN TRUE ELSE ((known[o].ends[k].epoch = known[r].ends[k].epoch) /\ (known[o].ends[k].leo <= known[r].ends[k].leo))))))
+    ((known[r] # None) /\ (\A o \in Replica : ((known[o] # None) => (IF (known[o][k].epoch < known[r][k].epoch) THEN TRUE ELSE ((known[o][k].epoch = known[r][k].epoch) /\ (known[o][k].leo <= known[r][k].leo))))))
 
 \* R14: nobody is the greatest in both logs; this one has the data, that one the journal.
 Takes(r, of) ==
@@ -161,12 +161,12 @@ TellOfEnds(r) ==
     /\ known' = [known EXCEPT ![r] = Report(r)]
     /\ UNCHANGED <<epoch, leader, isr, eligible, change, source, up, tail, log, synced, hw, ready, shrinks, crashes, damages, committed>>
 
-\* R14: who has the most of both logs. A journal that is short everywhere waits for an operator.
+\* R14: who has the most of both logs. Whose journal is short refuses, and waits for an operator.
 ElectFromLastKnown(to) ==
     /\ NobodyElse
     /\ Greatest("data", to)
     /\ Greatest("journal", to)
-    /\ ~(known[to].short)
+    /\ ~Short(to)
     /\ (epoch < Epochs)
     /\ up[to]
     /\ known' = [o \in Replica |-> (IF ((o = to) \/ (Minimum = 1)) THEN None ELSE known[o])]
@@ -357,7 +357,7 @@ StampIsProof ==
 
 \* Nobody leads whose data name a journal entry that it lacks, whatever was damaged.
 StampedJournalHeld ==
-    (IF (source # None) THEN TRUE ELSE (\A r \in Replica : ((leader = r) => (Stamped(r, Len(log["data"][r])) <= Len(log["journal"][r])))))
+    (IF (source # None) THEN TRUE ELSE (\A r \in Replica : ((leader = r) => ~Short(r))))
 
 \* Whoever holds back the HW of a log may be removed (R11).
 LaggardMayLeave ==
