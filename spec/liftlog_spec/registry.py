@@ -193,6 +193,23 @@ MODELS: dict[str, ModelEntry] = {
             small={"epochs": 1, "changes": 1},
         ),
         ModelEntry(
+            "isr-pair",
+            "liftlog_spec.models.isr_pair",
+            "IsrPair",
+            "a design: a partition's data and its journal, two logs under one record",
+            {
+                "nodes": "Replicas",
+                "minimum": "Minimum",
+                "records": "Records",
+                "epochs": "Epochs",
+                "shrinks": "Shrinks",
+                "crashes": "Crashes",
+                "damages": "Damages",
+            },
+            ("shrinks", "crashes", "damages"),
+            small={"crashes": 1},
+        ),
+        ModelEntry(
             "compaction",
             "liftlog_spec.models.compaction",
             "Compaction",
