@@ -1,4 +1,4 @@
-"""Some seeds of every profile, in both gears: no invariant is violated, and a seed is one run for ever."""
+"""A world of every profile, in both gears: no invariant is violated, and a seed is one run for ever."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ KNOWN = known_seeds(ROOT / "tests" / "golden" / "mutants.json")
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_a_profile_is_clean_in_the_step_gear(profile: str) -> None:
-    for seed in range(3):
-        result = run_seed(RunOptions(seed=seed, profile=profile, refine=True))
-        assert result.good, f"{result.finding}\nreplay with: {result.replay}"
-        assert result.simulated_s >= 60
+    """Dozens more of each are in the recorded sweep (`test_record.py`)."""
+    result = run_seed(RunOptions(seed=0, profile=profile, refine=True))
+    assert result.good, f"{result.finding}\nreplay with: {result.replay}"
+    assert result.simulated_s >= 60
 
 
 @pytest.mark.slow
