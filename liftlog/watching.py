@@ -1,14 +1,16 @@
 """What changes at a node, told to its log. The node does not know that it is watched.
 
 After a step the watcher compares what it knew with what is: offices, in-sync sets, sessions, the controller,
-the fence, disks and damage. It looks at everything once a tick, and at once after what is rare and matters; a
-step that carries messages costs it two comparisons. Before the node is registered the metadata that it reads
-is history, which is not told again.
+the fence, disks and damage. It looks at the node once a tick and after each command, and at a copy at once if
+one was about it or its log was opened or failed; at all others in turn, some with each tick, so that many
+copies cost no more than few. A step that carries messages costs it two comparisons. Before the node is
+registered the metadata that it reads is history, which is not told again.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from logging import ERROR, INFO, WARNING
 
@@ -17,6 +19,7 @@ from liftlog.core.node import Node
 from liftlog.core.replica.state import FAILED, READY
 from liftlog.eventlog import Sparing, say
 from liftlog.messages import (
+    TIMER_TICK,
     Event,
     LogOpened,
     MetadataStalled,
@@ -29,6 +32,7 @@ from liftlog.messages import (
 from liftlog.types import RAFT_LOG, PartitionId
 
 TELL_EVERY_TICKS = 10
+COPIES_A_TICK = 200
 NO_VOTE = ("withheld", "wiped")
 
 
@@ -54,6 +58,8 @@ class Watcher:
         self._states: dict[PartitionId, str] = {}
         self._damage: dict[PartitionId, tuple[str, ...]] = {}
         self._touched: dict[PartitionId, None] = {}
+        self._turn: deque[PartitionId] = deque()
+        """Copies that no tick has come to since all had their turn."""
         self._names: dict[int, str] = {}
         self._lost: dict[int, None] = {}
         self._hinted = 0
@@ -62,7 +68,8 @@ class Watcher:
         kind = type(event)
         for partition in outcome.touched:
             self._touched[partition] = None
-        if kind is TimerFired:
+        if kind is TimerFired and event.kind == TIMER_TICK:  # type: ignore[union-attr]
+            self._take_turns()
             self._look()
             self._ticks += 1
             if self._ticks % TELL_EVERY_TICKS == 0:
@@ -71,16 +78,28 @@ class Watcher:
             self._metadata_stalled(event)  # type: ignore[arg-type]
         elif kind is StorageFailed:
             self._storage_failed(event)  # type: ignore[arg-type]
-            self._look()
+            self._look(event.log)  # type: ignore[union-attr]
         elif kind is PeerLost or kind is PeerBack:
             self._look_at_hint(event.peer)  # type: ignore[union-attr]
-        elif event is None or kind is LogOpened or self._node.metadata.applied != self._applied:
+        elif kind is LogOpened:
+            self._look(event.summary.log)  # type: ignore[union-attr]
+        elif event is None or self._node.metadata.applied != self._applied:
             self._look()
 
     # -- looking ---------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _take_turns(self) -> None:
+        """The next copies are looked at, and those that are not kept here any more."""
+        if not self._turn:
+            self._turn.extend(dict.fromkeys([*self._node.replicas, *self._offices]))
+        for _ in range(min(COPIES_A_TICK, len(self._turn))):
+            self._touched[self._turn.popleft()] = None
+
+    def _look(self, log: PartitionId | None = None) -> None:
+        """At the node, at what was touched, and at the copy with this log."""
         node = self._node
+        if log is not None:
+            self._touched[log] = None
         self._applied = node.metadata.applied
         if node.ctx.refused != self._refused:
             self._look_at_refusals()
@@ -95,17 +114,20 @@ class Watcher:
             self._registered()
         self._look_at_sessions()
         for partition in self._touched:
-            self._look_at_in_sync(partition)
+            if partition in node.replicas:
+                self._look_at_in_sync(partition)
+                self._look_at_copy(partition)
+            elif partition in self._offices:
+                self._forget(partition)
         self._touched.clear()
-        for partition in node.replicas:
-            self._look_at_copy(partition)
-        for partition in [known for known in self._offices if known not in node.replicas]:
-            del self._offices[partition]
-            self._states.pop(partition, None)
-            self._damage.pop(partition, None)
-            self._in_sync.pop(partition, None)
-            self._slow.pop(partition, None)
-            say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
+
+    def _forget(self, partition: PartitionId) -> None:
+        del self._offices[partition]
+        self._states.pop(partition, None)
+        self._damage.pop(partition, None)
+        self._in_sync.pop(partition, None)
+        self._slow.pop(partition, None)
+        say(INFO, "role", f"{self._name(partition)}: not kept here any more", **_fields(partition, self))
 
     def _look_at_snapshot(self) -> None:
         """M1p, M1q."""
@@ -204,6 +226,7 @@ class Watcher:
         for state in node.metadata.nodes.values():
             self._sessions[state.node] = (state.state, state.incarnation)
         for partition in node.replicas:
+            self._touched[partition] = None
             record = node.metadata.partitions[partition]
             self._in_sync[partition] = (record.isr, record.leader)
             self._slow[partition] = record.slow

@@ -97,9 +97,12 @@ def percentile_ms(buckets: Buckets, share: float) -> float:
 class ManyPartitions:
     """One cluster, measured from its start to the second kill."""
 
-    def __init__(self, scratch: Scratch, partitions: int, nodes: int) -> None:
+    def __init__(
+        self, scratch: Scratch, partitions: int, nodes: int, protocol: dict[str, int] | None = None
+    ) -> None:
+        """`protocol`: settings of the nodes' section of that name that are not the default."""
         self._scratch = scratch
-        self._cluster = LocalCluster(scratch.folder / "liftlog", nodes, metrics=True)
+        self._cluster = LocalCluster(scratch.folder / "liftlog", nodes, metrics=True, protocol=protocol)
         self._configs = configs_for(partitions, min(nodes, 3))
         self._counted: dict[int, Buckets] = {}
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from liftlog.bench.jetstream_many import JetStreamMany, JetStreamStreams
 from liftlog.bench.partitions import ManyPartitions, Phase
+from liftlog.config import PROTOCOL_RANGES
 from liftlog.scratch import Scratch
 from liftlog.terminal import Activity, print_figures
 from liftlog.types import LiftlogError
@@ -40,6 +41,14 @@ def add_partitions(kinds: Any) -> None:
     partitions.add_argument("--nodes", type=int, default=3, help="3 to 7 (default 3)")
     partitions.add_argument("--idle", type=float, default=10.0, help="seconds at rest (default 10)")
     partitions.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=N",
+        help="a setting of the nodes' [protocol], as tick_ms=150; may be repeated",
+    )
+    partitions.add_argument(
         "--vs", choices=("jetstream",), help="also create as many JetStream streams of three copies on files"
     )
     partitions.add_argument(
@@ -50,6 +59,16 @@ def add_partitions(kinds: Any) -> None:
     )
     partitions.add_argument("--json", action="store_true", help="print one JSON object")
     partitions.set_defaults(run=run_partitions)
+
+
+def _setting(text: str) -> tuple[str, int]:
+    """For argparse. What the settings are, and how far they go, the nodes say."""
+    name, _, number = text.partition("=")
+    if name not in PROTOCOL_RANGES or not number.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no setting: write NAME=N, with a name of [protocol] in the configuration, as tick_ms=150"
+        )
+    return name, int(number)
 
 
 def run_partitions(options: argparse.Namespace) -> int:
@@ -66,7 +85,7 @@ def run_partitions(options: argparse.Namespace) -> int:
     theirs: JetStreamStreams | None = None
     with Activity() as activity:
         with Scratch("bench", options.dir) as scratch:
-            many = ManyPartitions(scratch, options.partitions, options.nodes)
+            many = ManyPartitions(scratch, options.partitions, options.nodes, dict(options.set))
             phases = many.measure(options.idle, activity.show)
         if options.vs == "jetstream":
             activity.show("creating JetStream streams")
@@ -79,6 +98,7 @@ def run_partitions(options: argparse.Namespace) -> int:
             "python": platform.python_version(),
             "partitions": options.partitions,
             "nodes": options.nodes,
+            "protocol": dict(options.set),
             "phases": [asdict(phase) for phase in phases],
             "jetstream": asdict(theirs) if theirs is not None else None,
         }

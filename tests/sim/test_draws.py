@@ -7,13 +7,15 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import liftlog_sim
 from liftlog.messages import Heartbeat, Received
+from liftlog.types import LiftlogError
 from liftlog_sim.chance.chances import ChanceLane, Chances
 from liftlog_sim.chance.draws import SPREAD, Draws, Eight, eight
-from liftlog_sim.chance.plan import Fate, Plan, decode, encode
+from liftlog_sim.chance.plan import RAISER, Fate, Plan, decode, encode
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.network import NetworkOptions, SimNetwork
 from liftlog_sim.kernel import SECOND, Kernel
@@ -127,6 +129,18 @@ def test_a_run_with_the_plan_that_it_gave_back_is_the_same_run(seed: int, gear: 
     again, same = played(options, knobs, decode(encode(plan)))
     assert again.trace_hash == result.trace_hash and same == plan
     assert run_world(options, knobs, None).trace_hash == result.trace_hash, "noting changes nothing"
+
+
+def test_asking_for_the_level_is_an_entry_of_the_plan() -> None:
+    """No failure of a world of two releases could be shrunk: its plan was refused for this client's name."""
+    options, knobs = short(8)
+    assert knobs.mixed_releases
+    result, plan = played(options, knobs, None)
+    asked = [operation for operation in plan.operations or () if operation.client == RAISER]
+    assert asked and played(options, knobs, decode(encode(plan)))[0].trace_hash == result.trace_hash
+    other = Plan(operations=(msgspec.structs.replace(asked[0], client="admin/lower"),))
+    with pytest.raises(LiftlogError, match=r"'admin/lower' is no client; write it as in .*, admin/raise"):
+        other.check(knobs.nodes)
 
 
 def test_a_hunt_is_an_entry_of_the_plan() -> None:

@@ -43,6 +43,8 @@ OCCASIONS = (
 """When the hunters strike (`faults/hunter.py`, `faults/copyhunter.py`)."""
 CLIENTS = ("publisher", "reader", "admin", "alterer", "mover", "inspector")
 """Kinds of clients; a client's name is its kind and its number, as in ``reader/0``."""
+RAISER = "admin/raise"
+"""The operator again, who asks for the feature level in turns of their own."""
 
 Entry = TypeVar("Entry")
 
@@ -208,8 +210,9 @@ def _of_fault(fault: Fault, nodes: int, own: tuple[str, ...]) -> Iterator[tuple[
 
 def _of_operation(operation: PlannedOperation, own: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     kind, slash, number = operation.client.partition("/")
-    if kind not in (*CLIENTS, *own) or not slash or not number.isdigit():
-        choice = ", ".join(f"{kind}/0" for kind in (*CLIENTS, *own))
+    known = kind in (*CLIENTS, *own) and slash and number.isdigit()
+    if not known and operation.client != RAISER:
+        choice = ", ".join([*(f"{kind}/0" for kind in (*CLIENTS, *own)), RAISER])
         yield "client", f"'{operation.client}' is no client; write it as in {choice}"
     yield from _of_number("number", operation.number)
     yield from _of_time("at_us", operation.at_us)

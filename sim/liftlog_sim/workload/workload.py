@@ -36,6 +36,7 @@ from liftlog.real.nats_wire import FAILS
 from liftlog.types import Message, PartitionId, StreamConfig
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
+from liftlog_sim.chance.plan import RAISER
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
 from liftlog_sim.workload.alterer import Alterer
@@ -370,7 +371,7 @@ class Admin:
         self._account = shared.account
         self.number = number
         self._turns = self._cluster.chances.turns("admin/0", self._cluster.knobs.admin_interval_us)
-        self._raising = self._cluster.chances.turns("admin/raise", RAISE_US)
+        self._raising = self._cluster.chances.turns(RAISER, RAISE_US)
         self._extra = ""
 
     def start(self) -> None:
