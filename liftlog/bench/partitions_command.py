@@ -66,7 +66,7 @@ def _setting(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if name not in PROTOCOL_RANGES or not number.isdecimal():
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no setting: write NAME=N, with a name of [protocol] in the configuration, as tick_ms=150"
+            f"'{text}' is no setting: write NAME=N with a name of the nodes' [protocol], as tick_ms=150"
         )
     return name, int(number)
 
