@@ -386,7 +386,7 @@ _ORIGINS: dict[str, tuple[int, str, str, str]] = {
     "level_forgotten_in_snapshot": (0, "",
      "liftlog's own; Raft paper, section 7",
      "whatever later commands are judged by belongs into the snapshot"),
-    "change_before_own_commit": (0, "",
+    "change_before_own_commit": (10, "",
      "Ongaro 2015, raft-dev: bug in single-server membership changes; spec/liftlog_spec/models/raft_steps.py",
      "who has committed nothing in his term does not know which change he would be passing over"),
     "two_changes": (0, "",
@@ -441,8 +441,7 @@ WAITING: tuple[Unplanted, ...] = (
         5,
         "one quorum over the union of the old and the new configuration",
         "CCF (NSDI 2025)",
-        "waits for membership changes, which are designed for one voter at a time, where old and new quorums "
-        "share a node",
+        "cannot show: one voter comes or goes at a time, so that old and new quorums share a node (M2)",
     ),
     Unplanted(
         6,
@@ -452,16 +451,10 @@ WAITING: tuple[Unplanted, ...] = (
         "counted; planted, it survived 57 worlds of terms and elections",
     ),
     Unplanted(
-        10,
-        "a membership change before an entry of the term is committed",
-        "Ongaro 2015",
-        "waits for membership changes; planted in the model raft-membership (`change-before-own-commit`)",
-    ),
-    Unplanted(
         14,
         "a snapshot holds a leader that is not in the ISR",
         "Liftbridge #354, #443",
-        "waits for snapshots; a record whose leader is not in its ISR is refused already (`Records`)",
+        "cannot show: such a record is refused when the snapshot is read (`Records`)",
     ),
     Unplanted(
         19,
