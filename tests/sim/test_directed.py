@@ -36,7 +36,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "pitfall_one_power_loss": ("NATS JetStream #7567",),
 }
 WAITING = {
-    "NATS JetStream #7545: a change of membership in a partition": "waits for membership changes",
+    "NATS JetStream #7545: a change of membership in a partition": "waits for scenarios that move copies",
     "Redpanda 21.10: duplicates despite idempotence": "waits for producer ids (L2)",
     "Bufstream 0.1.0: a delayed commit hits a later transaction": "waits for transactions",
     "NATS JetStream #6415: a staged id blocks retries": "waits for producer ids (L2)",
