@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -405,9 +406,9 @@ async def test_the_bus_logs_in_and_says_when_it_is_refused(
 async def test_a_port_is_given_out_once_while_its_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests in two processes looked for ports while a node of the other one restarted."""
     taken = free_port()
-    numbers = iter((taken, taken + 1))
+    numbers = count(taken)
     monkeypatch.setattr("liftlog.real.nats_server._FIRST_PORT", 0)
     monkeypatch.setattr("liftlog.real.nats_server.secrets.randbelow", lambda _: next(numbers))
     with socket.socket() as server:
         server.bind(("127.0.0.1", taken))
-    assert free_port() == taken + 1
+    assert free_port() > taken
