@@ -78,28 +78,28 @@ class Watcher:
             self._metadata_stalled(event)  # type: ignore[arg-type]
         elif kind is StorageFailed:
             self._storage_failed(event)  # type: ignore[arg-type]
-            self._look(event.log)  # type: ignore[union-attr]
+            self._touched[event.log] = None  # type: ignore[union-attr]
+            self._look()
         elif kind is PeerLost or kind is PeerBack:
             self._look_at_hint(event.peer)  # type: ignore[union-attr]
         elif kind is LogOpened:
-            self._look(event.summary.log)  # type: ignore[union-attr]
+            self._touched[event.summary.log] = None  # type: ignore[union-attr]
+            self._look()
         elif event is None or self._node.metadata.applied != self._applied:
             self._look()
 
     # -- looking ---------------------------------------------------------------------------------------------
 
     def _take_turns(self) -> None:
-        """The next copies are looked at, and those that are not kept here any more."""
+        """The next copies are touched, and those that are not kept here any more."""
         if not self._turn:
             self._turn.extend(dict.fromkeys([*self._node.replicas, *self._offices]))
         for _ in range(min(COPIES_A_TICK, len(self._turn))):
             self._touched[self._turn.popleft()] = None
 
-    def _look(self, log: PartitionId | None = None) -> None:
-        """At the node, at what was touched, and at the copy with this log."""
+    def _look(self) -> None:
+        """At the node, and at the copies that were touched."""
         node = self._node
-        if log is not None:
-            self._touched[log] = None
         self._applied = node.metadata.applied
         if node.ctx.refused != self._refused:
             self._look_at_refusals()

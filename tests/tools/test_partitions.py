@@ -49,6 +49,8 @@ def test_percentiles_are_ends_of_buckets() -> None:
         ("--partitions", "0", "--partitions 0 is out of range; choose 1 to 100000"),
         ("--nodes", "2", "--nodes 2 is out of range; choose 3 to 7"),
         ("--dir", "/nowhere", "--dir /nowhere is not a folder; create it or name another"),
+        ("--set", "tick=150", "'tick=150' is no setting: write NAME=N with a name of the nodes' [protocol]"),
+        ("--set", "tick_ms=soon", "'tick_ms=soon' is no setting"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
