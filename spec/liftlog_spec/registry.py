@@ -249,6 +249,20 @@ MODELS: dict[str, ModelEntry] = {
             small={"records": 2, "runs": 1, "epochs": 2},
         ),
         ModelEntry(
+            "expectations",
+            "liftlog_spec.models.expectations",
+            "Expectations",
+            "a design: compare-and-set by the last record of a subject",
+            {
+                "nodes": "Replicas",
+                "records": "Records",
+                "subjects": "Subjects",
+                "publishers": "Publishers",
+                "epochs": "Epochs",
+            },
+            small={"publishers": 2, "epochs": 2},
+        ),
+        ModelEntry(
             "groups",
             "liftlog_spec.models.groups",
             "Groups",

@@ -1,0 +1,288 @@
+"""Compare-and-set: a message is stored if the last one of its subject is the one that its publisher expects.
+
+Whoever publishes with an expectation takes a step that has to be one: compared and stored at once, as if the
+partition were a register for each subject. So what a leader compares with, and what it may answer, is bound:
+
+- It compares with *all that is before the message in its own log*, committed or not. What is stored then
+  depends on its own log's prefix alone, and no fail-over can keep the message and lose its premise.
+- A refusal is a read. If it rests on a record that is not committed it waits until that is, or is not given at
+  all: the record may be cut, and then nobody has ever seen what the publisher was told of.
+- A refusal is given by a leader in office (N2). One that has been replaced, and has not heard of it, would tell
+  of a past that may have been over before the message was sent.
+- The table of last records, by subject, is of the log, and is cut with it.
+
+What is modelled. Publishers that ask once each; copies with truncation, several leaders at once, and their
+tables. Expecting nothing of a subject is expecting that it has no message: 0. The last offset of the whole log
+is the same with one subject.
+
+What is abstracted. *Replication* as in `producers_log`: who leads and is in sync is decided in one step. *The
+fence* of N2: a refusal is given while its leader is the newest. A message is answered by the leader that took
+it, or never. *Removals*, which change what is the last of a subject: the model `removal`.
+
+    compared-with-committed   the leader looks at what it knows to be committed, and not at its own log
+    refused-at-once           a refusal does not wait for what it rests on
+    refused-by-deposed        a leader that was replaced refuses by what it still has
+    table-not-cut             what was cut is still in the table
+    table-of-own-only         a new leader's table has what it appended itself, and not what it copied
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+from liftlog_spec.lang import *
+
+
+class Expectations(Model):
+    """One partition, its copies, and publishers of which each asks for one thing."""
+
+    variant = Setting(
+        "right",
+        "compared-with-committed",
+        "refused-at-once",
+        "refused-by-deposed",
+        "table-not-cut",
+        "table-of-own-only",
+    )
+    Replicas = Constant(2)
+    Records = Constant(2)
+    Subjects = Constant(1)
+    Publishers = Constant(3)
+    Epochs = Constant(3)
+    """Records: of one log."""
+
+    Replica = Sort(Replicas)
+    Subject = Sort(Subjects)
+    Publisher = Sort(Publishers)
+    Place = Range(0, Records - 1)
+    Offset = Range(0, Records)
+    """Of a record: its place and one. 0: no record."""
+    Epoch = Range(0, Epochs)
+    Entry = Record(epoch=Epoch, subject=Subject, publisher=Publisher)
+    Log = Seq(Entry, Records)
+    Wish = Record(subject=Subject, expected=Offset, since=Offset)
+    """What is expected to be the last record of the subject; how much was committed when it was asked for."""
+    Judgement = Record(stored=Range(0, 1), by=Replica, epoch=Epoch, rests=Offset)
+    """`rests`: on which record it rests; the message's own if it is stored."""
+
+    # What the metadata group has decided.
+    newest = Var(Epoch, init=1)
+    leaders = Var(Fn(Epoch, Option(Replica)))
+    isr = Var(Set(Replica), init=lambda s: elements(s.Replica))
+
+    # Each copy.
+    epoch = Var(Fn(Replica, Epoch), init=1)
+    log = Var(Fn(Replica, Log))
+    hw = Var(Fn(Replica, Offset))
+    table = Var(Fn(Replica, Subject, Offset))
+
+    # Publishers, and what was ever committed. An answer says how much that was when it was given.
+    wish = Var(Fn(Publisher, Option(Wish)))
+    judged = Var(Fn(Publisher, Option(Judgement)))
+    answered = Var(Fn(Publisher, Option(Offset)))
+    committed = Var(Log)
+
+    @initial
+    def Begin(s, leader: Replica):
+        s.leaders[1] = leader
+
+    # -- words ---------------------------------------------------------------------------------------------
+
+    def last(s, log, end, subject):
+        """The last record of a subject among the first `end` of a log."""
+
+        def here(i):
+            return If(And(i < size(log), i < end), If(log[i].subject == subject, i + 1, 0), 0)
+
+        return greatest(s.Place, here)
+
+    @definition
+    def Leads(s, r: Replica):
+        """It believes so, rightly or not."""
+        return s.leaders[s.epoch[r]] == r
+
+    @definition
+    def TrulyLeads(s, r: Replica):
+        """In the newest epoch."""
+        return And(s.epoch[r] == s.newest, s.leaders[s.newest] == r)
+
+    @definition
+    def Hears(s, lead: Replica, f: Replica):
+        """Both are in one epoch (R6)."""
+        return And(lead != f, s.Leads(lead), s.epoch[lead] == s.epoch[f])
+
+    @definition
+    def Agreed(s, f: Replica, lead: Replica):
+        """How far the two logs agree, by their epochs."""
+        shorter = minimum(size(s.log[f]), size(s.log[lead]))
+        return count(numbers(0, shorter), lambda i: s.log[f][i].epoch == s.log[lead][i].epoch)
+
+    # -- publishers and their leader -----------------------------------------------------------------------
+
+    @action
+    def Ask(s, p: Publisher, subject: Subject, expected: Offset):
+        when(is_none(s.wish[p]))
+        s.wish[p] = record(s.Wish, subject=subject, expected=expected, since=size(s.committed))
+
+    @action
+    def Judge(s, p: Publisher, lead: Replica):
+        """The message is there, and is the next in its leader's queue."""
+        when(is_some(s.wish[p]), is_none(s.judged[p]), s.Leads(lead), size(s.log[lead]) < s.Records)
+        wish, end = get(s.wish[p]), size(s.log[lead])
+        last = s.table[lead][wish.subject]
+        if s.variant == "compared-with-committed":
+            last = s.last(s.log[lead], s.hw[lead], wish.subject)
+        fits = last == wish.expected
+        entry = record(s.Entry, epoch=s.epoch[lead], subject=wish.subject, publisher=p)
+        s.log[lead] = If(fits, append(s.log[lead], entry), s.log[lead])
+        s.table[lead][wish.subject] = If(fits, end + 1, s.table[lead][wish.subject])
+        s.judged[p] = record(
+            s.Judgement,
+            stored=If(fits, 1, 0),
+            by=lead,
+            epoch=s.epoch[lead],
+            rests=If(fits, end + 1, last),
+        )
+
+    @action
+    def Answer(s, p: Publisher):
+        """The leader that judged says so, once what that rests on is committed."""
+        when(is_some(s.judged[p]), is_none(s.answered[p]))
+        judged = get(s.judged[p])
+        when(s.epoch[judged.by] == judged.epoch)
+        if s.variant == "refused-at-once":
+            when(Or(judged.stored == 0, judged.rests <= s.hw[judged.by]))
+        else:
+            when(judged.rests <= s.hw[judged.by])
+        if s.variant != "refused-by-deposed":
+            when(Or(judged.stored == 1, judged.epoch == s.newest))
+        s.answered[p] = size(s.committed)
+
+    # -- copying and committing ----------------------------------------------------------------------------
+
+    @action
+    def Fetch(s, f: Replica, lead: Replica):
+        """One record, and the HW."""
+        when(f != lead, s.Hears(lead, f), s.Agreed(f, lead) == size(s.log[f]))
+        end = size(s.log[f])
+        copies = end < size(s.log[lead])
+        hw = maximum(s.hw[f], minimum(s.hw[lead], end + If(copies, 1, 0)))
+        when(Or(copies, hw > s.hw[f]))
+        entry = s.log[lead][end]
+        s.log[f] = If(copies, append(s.log[f], entry), s.log[f])
+        s.hw[f] = hw
+        if s.variant != "table-of-own-only":
+            known = s.table[f]
+            s.table[f] = function(
+                s.Subject, lambda x: If(copies, If(x == entry.subject, end + 1, known[x]), known[x])
+            )
+
+    @action
+    def Truncate(s, f: Replica, lead: Replica):
+        """R6, all rounds at once."""
+        when(f != lead, s.Hears(lead, f), s.Agreed(f, lead) < size(s.log[f]))
+        end = s.Agreed(f, lead)
+        s.log[f] = prefix(s.log[f], end)
+        s.hw[f] = minimum(s.hw[f], end)
+        if s.variant != "table-not-cut":
+            s.table[f] = function(s.Subject, lambda subject: s.last(s.log[f], end, subject))
+
+    @action
+    def Commit(s, lead: Replica):
+        """R2, with the followers' progress read at once."""
+        hw = s.hw[lead]
+        when(s.TrulyLeads(lead), hw < size(s.log[lead]))
+
+        def has(m):
+            same = And(s.epoch[m] == s.epoch[lead], hw < size(s.log[m]))
+            return Or(m == lead, And(same, s.log[m][hw].epoch == s.log[lead][hw].epoch))
+
+        when(Forall(s.isr, has))
+        s.hw[lead] = hw + 1
+        s.committed = If(hw == size(s.committed), append(s.committed, s.log[lead][hw]), s.committed)
+
+    # -- who leads, who is in sync -------------------------------------------------------------------------
+
+    @action
+    def Elect(s, to: Replica):
+        """R16."""
+        when(s.newest < s.Epochs, member(to, s.isr), s.leaders[s.newest] != to)
+        s.newest = s.newest + 1
+        s.leaders[s.newest + 1] = to
+
+    @action
+    def JoinEpoch(s, r: Replica):
+        when(s.epoch[r] < s.newest)
+        s.epoch[r] = s.newest
+
+    @action
+    def Shrink(s, lead: Replica, f: Replica):
+        when(f != lead, s.TrulyLeads(lead), member(f, s.isr))
+        s.isr = without(s.isr, f)
+
+    @action
+    def Expand(s, lead: Replica, f: Replica):
+        """R10: it has what is committed."""
+        when(f != lead, s.TrulyLeads(lead), ~member(f, s.isr), s.Hears(lead, f))
+        when(s.Agreed(f, lead) == size(s.log[f]), size(s.committed) <= size(s.log[f]))
+        s.isr = with_member(s.isr, f)
+
+    # -- properties ----------------------------------------------------------------------------------------
+
+    @invariant
+    def StoredAsExpected(s):
+        """What is committed followed, in its subject, on the record that its publisher expected."""
+
+        def fits(i):
+            entry = s.committed[i]
+            wish = s.wish[entry.publisher]
+            return And(is_some(wish), get(wish).expected == s.last(s.committed, i, entry.subject))
+
+        return Forall(indexes(s.committed), fits)
+
+    @invariant
+    def RefusedTruly(s):
+        """While a publisher waited that was refused, there was a moment in which it was to be refused."""
+
+        def truly(p):
+            wish, judged = get(s.wish[p]), get(s.judged[p])
+            moments = numbers(wish.since, get(s.answered[p]) + 1)
+            seen = Exists(moments, lambda k: s.last(s.committed, k, wish.subject) != wish.expected)
+            return Or(judged.stored == 1, seen)
+
+        return Forall(s.Publisher, lambda p: Or(is_none(s.answered[p]), truly(p)))
+
+    @invariant
+    def StoredIsThere(s):
+        """Who is told that it was stored finds it there."""
+
+        def there(p):
+            judged = get(s.judged[p])
+            i = judged.rests - 1
+            found = And(judged.rests <= size(s.committed), s.committed[i].publisher == p)
+            return Or(judged.stored == 0, found)
+
+        return Forall(s.Publisher, lambda p: Or(is_none(s.answered[p]), there(p)))
+
+    @sometimes
+    def OneOfTwoIsRefused(s):
+        """Two expect the same; one is stored, the other one is told no."""
+
+        def so(p, q):
+            one, other = get(s.judged[p]), get(s.judged[q])
+            same = get(s.wish[p]).expected == get(s.wish[q]).expected
+            return And(p != q, And(one.stored == 1, other.stored == 0), same)
+
+        def both(p, q):
+            return And(is_some(s.answered[p]), is_some(s.answered[q]))
+
+        return Exists(s.Publisher, s.Publisher, lambda p, q: And(both(p, q), so(p, q)))
+
+    @sometimes
+    def WhatARefusalRestsOnIsLost(s):
+        """It was not committed, and was cut: nobody may hear of that refusal."""
+
+        def lost(p):
+            judged = get(s.judged[p])
+            return And(judged.stored == 0, size(s.log[judged.by]) < judged.rests)
+
+        return Exists(s.Publisher, lambda p: And(is_some(s.judged[p]), lost(p)))

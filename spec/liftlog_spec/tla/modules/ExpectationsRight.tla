@@ -1,0 +1,174 @@
+-------------------------- MODULE ExpectationsRight --------------------------
+
+\* One partition, its copies, and publishers of which each asks for one thing.
+EXTENDS Integers, Sequences, FiniteSets
+
+CONSTANTS
+    None, Replica, Subject, Publisher, Records, Epochs
+
+VARIABLES
+    newest, leaders, isr, epoch, log, hw, table, wish, judged, answered, committed
+
+vars == <<newest, leaders, isr, epoch, log, hw, table, wish, judged, answered, committed>>
+
+MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
+MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
+
+TypeOK ==
+    /\ newest \in (0..Epochs)
+    /\ leaders \in [(0..Epochs) -> (Replica \cup {None})]
+    /\ isr \in SUBSET Replica
+    /\ epoch \in [Replica -> (0..Epochs)]
+    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), subject: Subject, publisher: Publisher])) /\ (Len(log[x]) <= Records))))
+    /\ hw \in [Replica -> (0..Records)]
+    /\ table \in [Replica -> [Subject -> (0..Records)]]
+    /\ wish \in [Publisher -> ([subject: Subject, expected: (0..Records), since: (0..Records)] \cup {None})]
+    /\ judged \in [Publisher -> ([stored: (0..1), by: Replica, epoch: (0..Epochs), rests: (0..Records)] \cup {None})]
+    /\ answered \in [Publisher -> ((0..Records) \cup {None})]
+    /\ ((committed \in Seq([epoch: (0..Epochs), subject: Subject, publisher: Publisher])) /\ (Len(committed) <= Records))
+
+\* It believes so, rightly or not.
+Leads(r) ==
+    (leaders[epoch[r]] = r)
+
+\* In the newest epoch.
+TrulyLeads(r) ==
+    ((epoch[r] = newest) /\ (leaders[newest] = r))
+
+\* Both are in one epoch (R6).
+Hears(lead, f) ==
+    (((lead # f) /\ Leads(lead)) /\ (epoch[lead] = epoch[f]))
+
+\* How far the two logs agree, by their epochs.
+Agreed(f, lead) ==
+    Cardinality({i \in (0)..(MinOf({Len(log[f]), Len(log[lead])}) - 1) : (log[f][i + 1].epoch = log[lead][i + 1].epoch)})
+
+Init ==
+    \E leader \in Replica :
+        /\ newest = 1
+        /\ leaders = [[x \in (0..Epochs) |-> None] EXCEPT ![1] = leader]
+        /\ isr = Replica
+        /\ epoch = [x \in Replica |-> 1]
+        /\ log = [x \in Replica |-> <<>>]
+        /\ hw = [x \in Replica |-> 0]
+        /\ table = [x \in Replica |-> [x2 \in Subject |-> 0]]
+        /\ wish = [x \in Publisher |-> None]
+        /\ judged = [x \in Publisher |-> None]
+        /\ answered = [x \in Publisher |-> None]
+        /\ committed = <<>>
+
+Ask(p, subject, expected) ==
+    /\ (wish[p] = None)
+    /\ wish' = [wish EXCEPT ![p] = [subject |-> subject, expected |-> expected, since |-> Len(committed)]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, table, judged, answered, committed>>
+
+\* The message is there, and is the next in its leader's queue.
+Judge(p, lead) ==
+    /\ (wish[p] # None)
+    /\ (judged[p] = None)
+    /\ Leads(lead)
+    /\ (Len(log[lead]) < Records)
+    /\ log' = [log EXCEPT ![lead] = (IF (table[lead][wish[p].subject] = wish[p].expected) THEN Append(log[lead], [epoch |-> epoch[lead], subject |-> wish[p].subject, publisher |-> p]) ELSE log[lead])]
+    /\ table' = [table EXCEPT ![lead] = [table[lead] EXCEPT ![wish[p].subject] = (IF (table[lead][wish[p].subject] = wish[p].expected) THEN (Len(log[lead]) + 1) ELSE table[lead][wish[p].subject])]]
+    /\ judged' = [judged EXCEPT ![p] = [stored |-> (IF (table[lead][wish[p].subject] = wish[p].expected) THEN 1 ELSE 0), by |-> lead, epoch |-> epoch[lead], rests |-> (IF (table[lead][wish[p].subject] = wish[p].expected) THEN (Len(log[lead]) + 1) ELSE table[lead][wish[p].subject])]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, wish, answered, committed>>
+
+\* The leader that judged says so, once what that rests on is committed.
+Answer(p) ==
+    /\ (judged[p] # None)
+    /\ (answered[p] = None)
+    /\ (epoch[judged[p].by] = judged[p].epoch)
+    /\ (judged[p].rests <= hw[judged[p].by])
+    /\ (IF (judged[p].stored = 1) THEN TRUE ELSE (judged[p].epoch = newest))
+    /\ answered' = [answered EXCEPT ![p] = Len(committed)]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, table, wish, judged, committed>>
+
+\* One record, and the HW.
+Fetch(f, lead) ==
+    /\ (f # lead)
+    /\ Hears(lead, f)
+    /\ (Agreed(f, lead) = Len(log[f]))
+    /\ ((Len(log[f]) < Len(log[lead])) \/ (hw[f] < MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})))
+    /\ log' = [log EXCEPT ![f] = (IF (Len(log[f]) < Len(log[lead])) THEN Append(log[f], log[lead][Len(log[f]) + 1]) ELSE log[f])]
+    /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})]
+    /\ table' = [table EXCEPT ![f] = [x \in Subject |-> (IF (Len(log[f]) < Len(log[lead])) THEN (IF (x = log[lead][Len(log[f]) + 1].subject) THEN (Len(log[f]) + 1) ELSE table[f][x]) ELSE table[f][x])]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
+
+\* R6, all rounds at once.
+Truncate(f, lead) ==
+    /\ (f # lead)
+    /\ Hears(lead, f)
+    /\ (Agreed(f, lead) < Len(log[f]))
+    /\ log' = [log EXCEPT ![f] = SubSeq(log[f], 1, MinOf({Agreed(f, lead), Len(log[f])}))]
+    /\ hw' = [hw EXCEPT ![f] = MinOf({hw[f], Agreed(f, lead)})]
+    /\ table' = [table EXCEPT ![f] = [subject \in Subject |-> MaxOf({(IF ((i < Len(log[f])) /\ (i < Agreed(f, lead))) THEN (IF (log[f][i + 1].subject = subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
+
+\* R2, with the followers' progress read at once.
+Commit(lead) ==
+    /\ TrulyLeads(lead)
+    /\ (hw[lead] < Len(log[lead]))
+    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
+    /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
+    /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, table, wish, judged, answered>>
+
+\* R16.
+Elect(to) ==
+    /\ (newest < Epochs)
+    /\ (to \in isr)
+    /\ (leaders[newest] # to)
+    /\ newest' = (newest + 1)
+    /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
+    /\ UNCHANGED <<isr, epoch, log, hw, table, wish, judged, answered, committed>>
+
+JoinEpoch(r) ==
+    /\ (epoch[r] < newest)
+    /\ epoch' = [epoch EXCEPT ![r] = newest]
+    /\ UNCHANGED <<newest, leaders, isr, log, hw, table, wish, judged, answered, committed>>
+
+Shrink(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ (f \in isr)
+    /\ isr' = (isr \ {f})
+    /\ UNCHANGED <<newest, leaders, epoch, log, hw, table, wish, judged, answered, committed>>
+
+\* R10: it has what is committed.
+Expand(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ ~((f \in isr))
+    /\ Hears(lead, f)
+    /\ (Agreed(f, lead) = Len(log[f]))
+    /\ (Len(committed) <= Len(log[f]))
+    /\ isr' = (isr \cup {f})
+    /\ UNCHANGED <<newest, leaders, epoch, log, hw, table, wish, judged, answered, committed>>
+
+Next ==
+    \/ \E p \in Publisher, subject \in Subject, expected \in (0..Records) : Ask(p, subject, expected)
+    \/ \E p \in Publisher, lead \in Replica : Judge(p, lead)
+    \/ \E p \in Publisher : Answer(p)
+    \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
+    \/ \E f \in Replica, lead \in Replica : Truncate(f, lead)
+    \/ \E lead \in Replica : Commit(lead)
+    \/ \E to \in Replica : Elect(to)
+    \/ \E r \in Replica : JoinEpoch(r)
+    \/ \E lead \in Replica, f \in Replica : Shrink(lead, f)
+    \/ \E lead \in Replica, f \in Replica : Expand(lead, f)
+
+Spec == Init /\ [][Next]_vars
+
+\* What is committed followed, in its subject, on the record that its publisher expected.
+StoredAsExpected ==
+    (\A i \in (0)..(Len(committed) - 1) : ((wish[committed[i + 1].publisher] # None) /\ (wish[committed[i + 1].publisher].expected = MaxOf({(IF ((i2 < Len(committed)) /\ (i2 < i)) THEN (IF (committed[i2 + 1].subject = committed[i + 1].subject) THEN (i2 + 1) ELSE 0) ELSE 0) : i2 \in (0..Records - 1)}))))
+
+\* While a publisher waited that was refused, there was a moment in which it was to be refused.
+RefusedTruly ==
+    (\A p \in Publisher : (IF (answered[p] = None) THEN TRUE ELSE (IF (judged[p].stored = 1) THEN TRUE ELSE (\E k \in (wish[p].since)..((answered[p] + 1) - 1) : (MaxOf({(IF ((i < Len(committed)) /\ (i < k)) THEN (IF (committed[i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) # wish[p].expected)))))
+
+\* Who is told that it was stored finds it there.
+StoredIsThere ==
+    (\A p \in Publisher : (IF (answered[p] = None) THEN TRUE ELSE (IF (judged[p].stored = 0) THEN TRUE ELSE ((judged[p].rests <= Len(committed)) /\ (committed[(judged[p].rests - 1) + 1].publisher = p)))))
+
+==============================================================================
