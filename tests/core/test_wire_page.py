@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import hmac
 import inspect
@@ -339,6 +340,27 @@ def test_every_error_code_of_the_code_is_on_the_page_and_no_other() -> None:
             number == 503 and f"`{code}`" not in said
         )
     assert "`err_code` is 10000 more" in said
+
+
+def refusals() -> dict[str, set[bool]]:
+    """By code, whether it may be tried again, as far as the core's sources say it in one place."""
+    found: dict[str, set[bool]] = {}
+    for path in (ROOT / "liftlog" / "core").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name("ErrorReply"), [ast.Name(name), _, ast.Constant(bool(again)), *_]) if (
+                    name.startswith("ERR_")
+                ):
+                    found.setdefault(getattr(clients, name), set()).add(again)
+    return found
+
+
+def test_the_page_says_which_errors_may_be_tried_again() -> None:
+    rows, found = row_cells("code | of | retryable | meaning"), refusals()
+    assert len(found) > 8
+    for code, again in found.items():
+        said = set(rows[code][1].split("; "))
+        assert said == {"yes" if one else "no" for one in again}, code
 
 
 def test_l4_the_page_names_every_header_that_is_refused() -> None:
