@@ -302,6 +302,22 @@ MODELS: dict[str, ModelEntry] = {
             small={"publishers": 2, "epochs": 2},
         ),
         ModelEntry(
+            "message-ids",
+            "liftlog_spec.models.message_ids",
+            "MessageIds",
+            "a design: messages with ids, stored once for the length of a window",
+            {
+                "ids": "Ids",
+                "records": "Records",
+                "moments": "Moments",
+                "window": "Window",
+                "most": "Most",
+                "epochs": "Epochs",
+                "removals": "Removals",
+            },
+            ("removals",),
+        ),
+        ModelEntry(
             "processor",
             "liftlog_spec.models.processor",
             "Processor",

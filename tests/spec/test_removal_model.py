@@ -173,6 +173,7 @@ BOUNDS: list[tuple[dict[str, int], int, int]] = [
     ({**LATE, "Looks": 1}, 7_095, 23),
 ]
 LARGER: list[tuple[dict[str, int], int, int]] = [
+    ({}, 164_198, 28),
     ({**ANEW, "Deletes": 0, "Lowered": 1}, 19_624, 25),
     ({"Records": 2, "Limit": 1, "Starts": 1}, 25_081, 24),
     ({"Records": 2, "Limit": 1, "Starts": 1, "Looks": 1}, 186_338, 25),

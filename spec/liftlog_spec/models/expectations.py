@@ -5,15 +5,15 @@ partition were a register for each subject. So what a leader compares with, and 
 
 - It compares with *all that is before the message in its own log*, committed or not. What is stored then
   depends on its own log's prefix alone, and no fail-over can keep the message and lose its premise.
-- A refusal is a read. If it rests on a record that is not committed it waits until that is, or is not given at
-  all: the record may be cut, and then nobody has ever seen what the publisher was told of.
-- A refusal is given by a leader in office (N2). One that has been replaced, and has not heard of it, would tell
-  of a past that may have been over before the message was sent.
+- A refusal is a read. If it rests on a record that is not committed it waits until that is, or is not given
+  at all: the record may be cut, and then nobody has ever seen what the publisher was told of.
+- A refusal is given by a leader in office (N2). One that has been replaced, and has not heard of it, would
+  tell of a past that may have been over before the message was sent.
 - The table of last records, by subject, is of the log, and is cut with it.
 
 What is modelled. Publishers that ask once each; copies with truncation, several leaders at once, and their
-tables. Expecting nothing of a subject is expecting that it has no message: 0. The last offset of the whole log
-is the same with one subject.
+tables. Expecting nothing of a subject is expecting that it has no message: 0. The last offset of the whole
+log is the same with one subject.
 
 What is abstracted. *Replication* as in `producers_log`: who leads and is in sync is decided in one step. *The
 fence* of N2: a refusal is given while its leader is the newest. A message is answered by the leader that took
