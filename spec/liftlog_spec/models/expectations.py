@@ -15,7 +15,7 @@ What is modelled. Publishers that ask once each; copies with truncation, several
 tables. Expecting nothing of a subject is expecting that it has no message: 0. The last offset of the whole
 log is the same with one subject.
 
-What is abstracted. *Replication* as in `producers_log`: who leads and is in sync is decided in one step. *The
+What is abstracted. *Replication* as in `partition_log`: who leads and is in sync is decided in one step. *The
 fence* of N2: a refusal is given while its leader is the newest. A message is answered by the leader that took
 it, or never. *Removals*, which change what is the last of a subject: the model `removal`.
 
@@ -30,9 +30,10 @@ it, or never. *Removals*, which change what is the last of a subject: the model 
 from __future__ import annotations
 
 from liftlog_spec.lang import *
+from liftlog_spec.models.partition_log import PartitionLog
 
 
-class Expectations(Model):
+class Expectations(PartitionLog):
     """One partition, its copies, and publishers of which each asks for one thing."""
 
     variant = Setting(
@@ -43,20 +44,19 @@ class Expectations(Model):
         "table-not-cut",
         "table-of-own-only",
     )
-    Replicas = Constant(2)
     Records = Constant(2)
     Subjects = Constant(1)
     Publishers = Constant(3)
-    Epochs = Constant(3)
-    """Records: of one log."""
 
-    Replica = Sort(Replicas)
+    Replica, Place, Offset, Epoch = (
+        PartitionLog.Replica,
+        PartitionLog.Place,
+        PartitionLog.Offset,
+        PartitionLog.Epoch,
+    )
+    """An offset of a record is its place and one. 0: no record."""
     Subject = Sort(Subjects)
     Publisher = Sort(Publishers)
-    Place = Range(0, Records - 1)
-    Offset = Range(0, Records)
-    """Of a record: its place and one. 0: no record."""
-    Epoch = Range(0, Epochs)
     Entry = Record(epoch=Epoch, subject=Subject, publisher=Publisher)
     Log = Seq(Entry, Records)
     Wish = Record(subject=Subject, expected=Offset, since=Offset)
@@ -64,15 +64,8 @@ class Expectations(Model):
     Judgement = Record(stored=Range(0, 1), by=Replica, epoch=Epoch, rests=Offset)
     """`rests`: on which record it rests; the message's own if it is stored."""
 
-    # What the metadata group has decided.
-    newest = Var(Epoch, init=1)
-    leaders = Var(Fn(Epoch, Option(Replica)))
-    isr = Var(Set(Replica), init=lambda s: elements(s.Replica))
-
-    # Each copy.
-    epoch = Var(Fn(Replica, Epoch), init=1)
+    # Each copy, and the last record of each subject in it.
     log = Var(Fn(Replica, Log))
-    hw = Var(Fn(Replica, Offset))
     table = Var(Fn(Replica, Subject, Offset))
 
     # Publishers, and what was ever committed. An answer says how much that was when it was given.
@@ -80,10 +73,6 @@ class Expectations(Model):
     judged = Var(Fn(Publisher, Option(Judgement)))
     answered = Var(Fn(Publisher, Option(Offset)))
     committed = Var(Log)
-
-    @initial
-    def Begin(s, leader: Replica):
-        s.leaders[1] = leader
 
     # -- words ---------------------------------------------------------------------------------------------
 
@@ -94,27 +83,6 @@ class Expectations(Model):
             return If(And(i < size(log), i < end), If(log[i].subject == subject, i + 1, 0), 0)
 
         return greatest(s.Place, here)
-
-    @definition
-    def Leads(s, r: Replica):
-        """It believes so, rightly or not."""
-        return s.leaders[s.epoch[r]] == r
-
-    @definition
-    def TrulyLeads(s, r: Replica):
-        """In the newest epoch."""
-        return And(s.epoch[r] == s.newest, s.leaders[s.newest] == r)
-
-    @definition
-    def Hears(s, lead: Replica, f: Replica):
-        """Both are in one epoch (R6)."""
-        return And(lead != f, s.Leads(lead), s.epoch[lead] == s.epoch[f])
-
-    @definition
-    def Agreed(s, f: Replica, lead: Replica):
-        """How far the two logs agree, by their epochs."""
-        shorter = minimum(size(s.log[f]), size(s.log[lead]))
-        return count(numbers(0, shorter), lambda i: s.log[f][i].epoch == s.log[lead][i].epoch)
 
     # -- publishers and their leader -----------------------------------------------------------------------
 
@@ -161,15 +129,7 @@ class Expectations(Model):
 
     @action
     def Fetch(s, f: Replica, lead: Replica):
-        """One record, and the HW."""
-        when(f != lead, s.Hears(lead, f), s.Agreed(f, lead) == size(s.log[f]))
-        end = size(s.log[f])
-        copies = end < size(s.log[lead])
-        hw = maximum(s.hw[f], minimum(s.hw[lead], end + If(copies, 1, 0)))
-        when(Or(copies, hw > s.hw[f]))
-        entry = s.log[lead][end]
-        s.log[f] = If(copies, append(s.log[f], entry), s.log[f])
-        s.hw[f] = hw
+        copies, entry, end = s.fetch(f, lead)
         if s.variant != "table-of-own-only":
             known = s.table[f]
             s.table[f] = function(
@@ -178,53 +138,9 @@ class Expectations(Model):
 
     @action
     def Truncate(s, f: Replica, lead: Replica):
-        """R6, all rounds at once."""
-        when(f != lead, s.Hears(lead, f), s.Agreed(f, lead) < size(s.log[f]))
-        end = s.Agreed(f, lead)
-        s.log[f] = prefix(s.log[f], end)
-        s.hw[f] = minimum(s.hw[f], end)
+        end = s.truncate(f, lead)
         if s.variant != "table-not-cut":
             s.table[f] = function(s.Subject, lambda subject: s.last(s.log[f], end, subject))
-
-    @action
-    def Commit(s, lead: Replica):
-        """R2, with the followers' progress read at once."""
-        hw = s.hw[lead]
-        when(s.TrulyLeads(lead), hw < size(s.log[lead]))
-
-        def has(m):
-            same = And(s.epoch[m] == s.epoch[lead], hw < size(s.log[m]))
-            return Or(m == lead, And(same, s.log[m][hw].epoch == s.log[lead][hw].epoch))
-
-        when(Forall(s.isr, has))
-        s.hw[lead] = hw + 1
-        s.committed = If(hw == size(s.committed), append(s.committed, s.log[lead][hw]), s.committed)
-
-    # -- who leads, who is in sync -------------------------------------------------------------------------
-
-    @action
-    def Elect(s, to: Replica):
-        """R16."""
-        when(s.newest < s.Epochs, member(to, s.isr), s.leaders[s.newest] != to)
-        s.newest = s.newest + 1
-        s.leaders[s.newest + 1] = to
-
-    @action
-    def JoinEpoch(s, r: Replica):
-        when(s.epoch[r] < s.newest)
-        s.epoch[r] = s.newest
-
-    @action
-    def Shrink(s, lead: Replica, f: Replica):
-        when(f != lead, s.TrulyLeads(lead), member(f, s.isr))
-        s.isr = without(s.isr, f)
-
-    @action
-    def Expand(s, lead: Replica, f: Replica):
-        """R10: it has what is committed."""
-        when(f != lead, s.TrulyLeads(lead), ~member(f, s.isr), s.Hears(lead, f))
-        when(s.Agreed(f, lead) == size(s.log[f]), size(s.committed) <= size(s.log[f]))
-        s.isr = with_member(s.isr, f)
 
     # -- properties ----------------------------------------------------------------------------------------
 

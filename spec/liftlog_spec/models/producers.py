@@ -22,7 +22,7 @@ may arrive at any time, any number of times, at whoever believes to lead: retrie
 publishers that are thought dead and live on. Answers, which are true for ever and therefore need no delay.
 Copies, epochs with several leaders at once, truncation, log starts, and the table of each copy.
 
-What is abstracted. *Replication* as in `compaction_copies`. *A restart* of a node reads log and table from
+What is abstracted. *Replication* as in `partition_log`. *A restart* of a node reads log and table from
 disk and has what it had. *Compaction* takes records and leaves the table as it is: it would be kept like
 the table at a log start. *Batches*: one message each. *The answer "too old"* is silence.
 

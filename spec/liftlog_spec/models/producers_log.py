@@ -1,17 +1,16 @@
-"""State of the producer model, and the log beneath it: copying, cutting, committing, electing, log starts.
+"""State of the producer model, and the log beneath it: `partition_log` with log starts.
 
-Replication is told briefly, as in `compaction_copies`: who leads and who is in sync is decided in one step,
-and a follower joins when it has what is committed. What every copy keeps beside its log is the producer
-table, and the table as it was at the log start.
+What every copy keeps beside its log is the producer table, and the table as it was at the log start.
 """
 
 # mypy: ignore-errors
 from __future__ import annotations
 
 from liftlog_spec.lang import *
+from liftlog_spec.models.partition_log import PartitionLog
 
 
-class ProducerLog(Model):
+class ProducerLog(PartitionLog):
     """One partition, its copies and their tables."""
 
     variant = Setting(
@@ -30,41 +29,33 @@ class ProducerLog(Model):
         "acked-with-newest-offset",
         "producer-expires",
     )
-    Replicas = Constant(2)
-    Records = Constant(3)
     Producers = Constant(1)
     Runs = Constant(2)
     Messages = Constant(2)
     InFlight = Constant(2)
-    Epochs = Constant(3)
     Retains = Constant(1)
-    """Records: of one log. Runs: of each producer. Messages: of each run. InFlight: messages that a run may
-    have sent without an answer to the first of them. Retains: moves of a log start."""
+    """Runs: of each producer. Messages: of each run. InFlight: messages that a run may have sent without an
+    answer to the first of them. Retains: moves of a log start."""
 
-    Replica = Sort(Replicas)
+    Replica, Place, Offset, Epoch = (
+        PartitionLog.Replica,
+        PartitionLog.Place,
+        PartitionLog.Offset,
+        PartitionLog.Epoch,
+    )
     Producer = Sort(Producers)
-    Place = Range(0, Records - 1)
-    Offset = Range(0, Records)
-    Epoch = Range(0, Epochs)
     Run = Range(0, Runs)
     """Runs of a producer are numbered from 1, by the metadata group; 0 in a table: not heard of."""
     Number = Range(0, Messages - 1)
     Message = Record(epoch=Epoch, producer=Producer, run=Run, seq=Number)
     """A record: what was published, and the epoch of the leader that wrote it."""
-    Log = Seq(Message, Records)
+    Log = Seq(Message, PartitionLog.Records)
     Line = Record(run=Run, next=Range(0, Messages), places=Fn(Number, Option(Place)))
     """One producer's line of a table: its newest run, the number that is due, and where the others are."""
     Table = Fn(Producer, Line)
 
-    # What the metadata group has decided.
-    newest = Var(Epoch, init=1)
-    leaders = Var(Fn(Epoch, Option(Replica)))
-    isr = Var(Set(Replica), init=lambda s: elements(s.Replica))
-
     # Each copy: its log, and what it knows of producers, now and at the log start.
-    epoch = Var(Fn(Replica, Epoch), init=1)
     log = Var(Fn(Replica, Log))
-    hw = Var(Fn(Replica, Offset))
     start = Var(Fn(Replica, Offset))
     table = Var(Fn(Replica, Table))
     snapshot = Var(Fn(Replica, Table))
@@ -72,10 +63,6 @@ class ProducerLog(Model):
     # What was ever committed, and a budget.
     committed = Var(Log)
     retains = Var(Range(0, Retains))
-
-    @initial
-    def Begin(s, leader: Replica):
-        s.leaders[1] = leader
 
     # -- the table -----------------------------------------------------------------------------------------
 
@@ -139,58 +126,20 @@ class ProducerLog(Model):
     def unknown(s):
         return record(s.Line, run=0, next=0, places=None)
 
-    # -- words ---------------------------------------------------------------------------------------------
-
-    @definition
-    def Leads(s, r: Replica):
-        """It believes so, rightly or not."""
-        return s.leaders[s.epoch[r]] == r
-
-    @definition
-    def TrulyLeads(s, r: Replica):
-        """In the newest epoch."""
-        return And(s.epoch[r] == s.newest, s.leaders[s.newest] == r)
-
-    @definition
-    def Hears(s, lead: Replica, f: Replica):
-        """Both are in one epoch (R6)."""
-        return And(lead != f, s.Leads(lead), s.epoch[lead] == s.epoch[f])
-
-    @definition
-    def Agreed(s, f: Replica, lead: Replica):
-        """How far the two logs agree, by their epochs."""
-        shorter = minimum(size(s.log[f]), size(s.log[lead]))
-        return count(numbers(0, shorter), lambda i: s.log[f][i].epoch == s.log[lead][i].epoch)
-
-    @definition
-    def Agrees(s, f: Replica, lead: Replica):
-        """The follower's log is a prefix of the leader's."""
-        return And(size(s.log[f]) <= size(s.log[lead]), s.Agreed(f, lead) == size(s.log[f]))
-
     # -- copying and committing ----------------------------------------------------------------------------
 
     @action
     def Fetch(s, f: Replica, lead: Replica):
-        """One record, and the HW. The follower notes what the record says of its producer."""
-        when(f != lead, s.Hears(lead, f), s.Agrees(f, lead))
-        end = size(s.log[f])
-        when(s.start[lead] <= end)
-        copies = end < size(s.log[lead])
-        hw = maximum(s.hw[f], minimum(s.hw[lead], end + If(copies, 1, 0)))
-        when(Or(copies, hw > s.hw[f]))
-        entry = s.log[lead][end]
-        s.log[f] = If(copies, append(s.log[f], entry), s.log[f])
-        s.hw[f] = hw
+        """The follower notes what the record says of its producer."""
+        when(s.start[lead] <= size(s.log[f]))
+        copies, entry, end = s.fetch(f, lead)
         if s.variant != "table-not-rebuilt":
             s.table[f] = If(copies, s.noted(s.table[f], entry, end), s.table[f])
 
     @action
     def Truncate(s, f: Replica, lead: Replica):
-        """R6, all rounds at once. What the cut records said is forgotten with them."""
-        when(f != lead, s.Hears(lead, f), ~s.Agrees(f, lead))
-        end = s.Agreed(f, lead)
-        s.log[f] = prefix(s.log[f], end)
-        s.hw[f] = minimum(s.hw[f], end)
+        """What the cut records said is forgotten with them."""
+        end = s.truncate(f, lead)
         if s.variant != "table-not-truncated":
             s.table[f] = s.TableOf(f, end)
 
@@ -218,29 +167,6 @@ class ProducerLog(Model):
             s.snapshot[f] = s.snapshot[lead]
 
     @action
-    def Commit(s, lead: Replica):
-        """R2, with the followers' progress read at once."""
-        hw = s.hw[lead]
-        when(s.TrulyLeads(lead), hw < size(s.log[lead]))
-
-        def has(m):
-            same = And(s.epoch[m] == s.epoch[lead], hw < size(s.log[m]))
-            return Or(m == lead, And(same, s.log[m][hw].epoch == s.log[lead][hw].epoch))
-
-        when(Forall(s.isr, has))
-        s.hw[lead] = hw + 1
-        s.committed = If(hw == size(s.committed), append(s.committed, s.log[lead][hw]), s.committed)
-
-    # -- who leads, who is in sync -------------------------------------------------------------------------
-
-    @action
-    def Elect(s, to: Replica):
-        """R16."""
-        when(s.newest < s.Epochs, member(to, s.isr), s.leaders[s.newest] != to)
-        s.newest = s.newest + 1
-        s.leaders[s.newest + 1] = to
-
-    @action
     def JoinEpoch(s, r: Replica):
         """The table is complete to the LEO before the first message is taken."""
         when(s.epoch[r] < s.newest)
@@ -249,24 +175,3 @@ class ProducerLog(Model):
             s.table[r] = s.TableOf(r, s.hw[r])
         elif s.variant == "table-from-log-alone":
             s.table[r] = s.TableOfLogAlone(r)
-
-    @action
-    def Shrink(s, lead: Replica, f: Replica):
-        when(f != lead, s.TrulyLeads(lead), member(f, s.isr))
-        s.isr = without(s.isr, f)
-
-    @action
-    def Expand(s, lead: Replica, f: Replica):
-        """R10: it has what is committed."""
-        when(f != lead, s.TrulyLeads(lead), ~member(f, s.isr), s.Hears(lead, f), s.Agrees(f, lead))
-        when(size(s.committed) <= size(s.log[f]))
-        s.isr = with_member(s.isr, f)
-
-    @invariant
-    def CommittedOnIsr(s):
-        """Whoever may be elected has what is committed, or began behind it."""
-
-        def complete(r):
-            return prefix(s.log[r], size(s.committed)) == s.committed
-
-        return Forall(s.isr, complete)

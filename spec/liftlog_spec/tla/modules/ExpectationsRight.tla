@@ -7,9 +7,9 @@ CONSTANTS
     None, Replica, Subject, Publisher, Records, Epochs
 
 VARIABLES
-    newest, leaders, isr, epoch, log, hw, table, wish, judged, answered, committed
+    newest, leaders, isr, epoch, hw, log, table, wish, judged, answered, committed
 
-vars == <<newest, leaders, isr, epoch, log, hw, table, wish, judged, answered, committed>>
+vars == <<newest, leaders, isr, epoch, hw, log, table, wish, judged, answered, committed>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -19,8 +19,8 @@ TypeOK ==
     /\ leaders \in [(0..Epochs) -> (Replica \cup {None})]
     /\ isr \in SUBSET Replica
     /\ epoch \in [Replica -> (0..Epochs)]
-    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), subject: Subject, publisher: Publisher])) /\ (Len(log[x]) <= Records))))
     /\ hw \in [Replica -> (0..Records)]
+    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), subject: Subject, publisher: Publisher])) /\ (Len(log[x]) <= Records))))
     /\ table \in [Replica -> [Subject -> (0..Records)]]
     /\ wish \in [Publisher -> ([subject: Subject, expected: (0..Records), since: (0..Records)] \cup {None})]
     /\ judged \in [Publisher -> ([stored: (0..1), by: Replica, epoch: (0..Epochs), rests: (0..Records)] \cup {None})]
@@ -43,24 +43,69 @@ Hears(lead, f) ==
 Agreed(f, lead) ==
     Cardinality({i \in (0)..(MinOf({Len(log[f]), Len(log[lead])}) - 1) : (log[f][i + 1].epoch = log[lead][i + 1].epoch)})
 
+\* The follower's log is a prefix of the leader's.
+Agrees(f, lead) ==
+    ((Len(log[f]) <= Len(log[lead])) /\ (Agreed(f, lead) = Len(log[f])))
+
 Init ==
     \E leader \in Replica :
         /\ newest = 1
         /\ leaders = [[x \in (0..Epochs) |-> None] EXCEPT ![1] = leader]
         /\ isr = Replica
         /\ epoch = [x \in Replica |-> 1]
-        /\ log = [x \in Replica |-> <<>>]
         /\ hw = [x \in Replica |-> 0]
+        /\ log = [x \in Replica |-> <<>>]
         /\ table = [x \in Replica |-> [x2 \in Subject |-> 0]]
         /\ wish = [x \in Publisher |-> None]
         /\ judged = [x \in Publisher |-> None]
         /\ answered = [x \in Publisher |-> None]
         /\ committed = <<>>
 
+\* R2, with the followers' progress read at once.
+Commit(lead) ==
+    /\ TrulyLeads(lead)
+    /\ (hw[lead] < Len(log[lead]))
+    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
+    /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
+    /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, table, wish, judged, answered>>
+
+\* R16.
+Elect(to) ==
+    /\ (newest < Epochs)
+    /\ (to \in isr)
+    /\ (leaders[newest] # to)
+    /\ newest' = (newest + 1)
+    /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
+    /\ UNCHANGED <<isr, epoch, hw, log, table, wish, judged, answered, committed>>
+
+JoinEpoch(r) ==
+    /\ (epoch[r] < newest)
+    /\ epoch' = [epoch EXCEPT ![r] = newest]
+    /\ UNCHANGED <<newest, leaders, isr, hw, log, table, wish, judged, answered, committed>>
+
+Shrink(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ (f \in isr)
+    /\ isr' = (isr \ {f})
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, table, wish, judged, answered, committed>>
+
+\* R10: it has what is committed.
+Expand(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ ~((f \in isr))
+    /\ Hears(lead, f)
+    /\ Agrees(f, lead)
+    /\ (Len(committed) <= Len(log[f]))
+    /\ isr' = (isr \cup {f})
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, table, wish, judged, answered, committed>>
+
 Ask(p, subject, expected) ==
     /\ (wish[p] = None)
     /\ wish' = [wish EXCEPT ![p] = [subject |-> subject, expected |-> expected, since |-> Len(committed)]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, table, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, table, judged, answered, committed>>
 
 \* The message is there, and is the next in its leader's queue.
 Judge(p, lead) ==
@@ -81,83 +126,44 @@ Answer(p) ==
     /\ (judged[p].rests <= hw[judged[p].by])
     /\ (IF (judged[p].stored = 1) THEN TRUE ELSE (judged[p].epoch = newest))
     /\ answered' = [answered EXCEPT ![p] = Len(committed)]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, table, wish, judged, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, table, wish, judged, committed>>
 
-\* One record, and the HW.
 Fetch(f, lead) ==
     /\ (f # lead)
     /\ Hears(lead, f)
-    /\ (Agreed(f, lead) = Len(log[f]))
+    /\ Agrees(f, lead)
     /\ ((Len(log[f]) < Len(log[lead])) \/ (hw[f] < MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})))
     /\ log' = [log EXCEPT ![f] = (IF (Len(log[f]) < Len(log[lead])) THEN Append(log[f], log[lead][Len(log[f]) + 1]) ELSE log[f])]
     /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})]
     /\ table' = [table EXCEPT ![f] = [x \in Subject |-> (IF (Len(log[f]) < Len(log[lead])) THEN (IF (x = log[lead][Len(log[f]) + 1].subject) THEN (Len(log[f]) + 1) ELSE table[f][x]) ELSE table[f][x])]]
     /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
 
-\* R6, all rounds at once.
 Truncate(f, lead) ==
     /\ (f # lead)
     /\ Hears(lead, f)
-    /\ (Agreed(f, lead) < Len(log[f]))
+    /\ ~Agrees(f, lead)
     /\ log' = [log EXCEPT ![f] = SubSeq(log[f], 1, MinOf({Agreed(f, lead), Len(log[f])}))]
     /\ hw' = [hw EXCEPT ![f] = MinOf({hw[f], Agreed(f, lead)})]
     /\ table' = [table EXCEPT ![f] = [subject \in Subject |-> MaxOf({(IF ((i < Len(log[f])) /\ (i < Agreed(f, lead))) THEN (IF (log[f][i + 1].subject = subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})]]
     /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
 
-\* R2, with the followers' progress read at once.
-Commit(lead) ==
-    /\ TrulyLeads(lead)
-    /\ (hw[lead] < Len(log[lead]))
-    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
-    /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
-    /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, table, wish, judged, answered>>
-
-\* R16.
-Elect(to) ==
-    /\ (newest < Epochs)
-    /\ (to \in isr)
-    /\ (leaders[newest] # to)
-    /\ newest' = (newest + 1)
-    /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
-    /\ UNCHANGED <<isr, epoch, log, hw, table, wish, judged, answered, committed>>
-
-JoinEpoch(r) ==
-    /\ (epoch[r] < newest)
-    /\ epoch' = [epoch EXCEPT ![r] = newest]
-    /\ UNCHANGED <<newest, leaders, isr, log, hw, table, wish, judged, answered, committed>>
-
-Shrink(lead, f) ==
-    /\ (f # lead)
-    /\ TrulyLeads(lead)
-    /\ (f \in isr)
-    /\ isr' = (isr \ {f})
-    /\ UNCHANGED <<newest, leaders, epoch, log, hw, table, wish, judged, answered, committed>>
-
-\* R10: it has what is committed.
-Expand(lead, f) ==
-    /\ (f # lead)
-    /\ TrulyLeads(lead)
-    /\ ~((f \in isr))
-    /\ Hears(lead, f)
-    /\ (Agreed(f, lead) = Len(log[f]))
-    /\ (Len(committed) <= Len(log[f]))
-    /\ isr' = (isr \cup {f})
-    /\ UNCHANGED <<newest, leaders, epoch, log, hw, table, wish, judged, answered, committed>>
-
 Next ==
-    \/ \E p \in Publisher, subject \in Subject, expected \in (0..Records) : Ask(p, subject, expected)
-    \/ \E p \in Publisher, lead \in Replica : Judge(p, lead)
-    \/ \E p \in Publisher : Answer(p)
-    \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
-    \/ \E f \in Replica, lead \in Replica : Truncate(f, lead)
     \/ \E lead \in Replica : Commit(lead)
     \/ \E to \in Replica : Elect(to)
     \/ \E r \in Replica : JoinEpoch(r)
     \/ \E lead \in Replica, f \in Replica : Shrink(lead, f)
     \/ \E lead \in Replica, f \in Replica : Expand(lead, f)
+    \/ \E p \in Publisher, subject \in Subject, expected \in (0..Records) : Ask(p, subject, expected)
+    \/ \E p \in Publisher, lead \in Replica : Judge(p, lead)
+    \/ \E p \in Publisher : Answer(p)
+    \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
+    \/ \E f \in Replica, lead \in Replica : Truncate(f, lead)
 
 Spec == Init /\ [][Next]_vars
+
+\* Whoever may be elected has what is committed, or began behind it.
+CommittedOnIsr ==
+    (\A r \in isr : (SubSeq(log[r], 1, MinOf({Len(committed), Len(log[r])})) = committed))
 
 \* What is committed followed, in its subject, on the record that its publisher expected.
 StoredAsExpected ==

@@ -4,12 +4,12 @@
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS
-    None, Replica, Producer, Records, Runs, Messages, InFlight, Epochs, Retains
+    None, Replica, Producer, Records, Epochs, Runs, Messages, InFlight, Retains
 
 VARIABLES
-    newest, leaders, isr, epoch, log, hw, start, table, snapshot, committed, retains, current, sent, answered
+    newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, current, sent, answered
 
-vars == <<newest, leaders, isr, epoch, log, hw, start, table, snapshot, committed, retains, current, sent, answered>>
+vars == <<newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, current, sent, answered>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -19,8 +19,8 @@ TypeOK ==
     /\ leaders \in [(0..Epochs) -> (Replica \cup {None})]
     /\ isr \in SUBSET Replica
     /\ epoch \in [Replica -> (0..Epochs)]
-    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), producer: Producer, run: (0..Runs), seq: (0..Messages - 1)])) /\ (Len(log[x]) <= Records))))
     /\ hw \in [Replica -> (0..Records)]
+    /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), producer: Producer, run: (0..Runs), seq: (0..Messages - 1)])) /\ (Len(log[x]) <= Records))))
     /\ start \in [Replica -> (0..Records)]
     /\ table \in [Replica -> [Producer -> [run: (0..Runs), next: (0..Messages), places: [(0..Messages - 1) -> ((0..Records - 1) \cup {None})]]]]
     /\ snapshot \in [Replica -> [Producer -> [run: (0..Runs), next: (0..Messages), places: [(0..Messages - 1) -> ((0..Records - 1) \cup {None})]]]]
@@ -29,13 +29,6 @@ TypeOK ==
     /\ current \in [Producer -> (1..Runs)]
     /\ sent \in [Producer -> [(1..Runs) -> (0..Messages)]]
     /\ answered \in [Producer -> [(1..Runs) -> [(0..Messages - 1) -> ((0..Records - 1) \cup {None})]]]
-
-\* What the records below `end` and the table at the log start say.
-TableOf(r, end) ==
-    [p \in Producer |-> [run |-> MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})}), next |-> MaxOf({MaxOf({(IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (n + 1) ELSE 0) : n \in (0..Messages - 1)}), (IF (snapshot[r][p].run = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN snapshot[r][p].next ELSE 0)}), places |-> [n \in (0..Messages - 1) |-> (IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) - 1) ELSE (IF (snapshot[r][p].run = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN snapshot[r][p].places[n] ELSE None))]]]
-
-TableOfLogAlone(r) ==
-    [p \in Producer |-> [run |-> MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})}), next |-> MaxOf({MaxOf({(IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (n + 1) ELSE 0) : n \in (0..Messages - 1)}), (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].next ELSE 0)}), places |-> [n \in (0..Messages - 1) |-> (IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) - 1) ELSE (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].places[n] ELSE None))]]]
 
 \* It believes so, rightly or not.
 Leads(r) ==
@@ -57,6 +50,13 @@ Agreed(f, lead) ==
 Agrees(f, lead) ==
     ((Len(log[f]) <= Len(log[lead])) /\ (Agreed(f, lead) = Len(log[f])))
 
+\* What the records below `end` and the table at the log start say.
+TableOf(r, end) ==
+    [p \in Producer |-> [run |-> MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})}), next |-> MaxOf({MaxOf({(IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (n + 1) ELSE 0) : n \in (0..Messages - 1)}), (IF (snapshot[r][p].run = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN snapshot[r][p].next ELSE 0)}), places |-> [n \in (0..Messages - 1) |-> (IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < end)) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) - 1) ELSE (IF (snapshot[r][p].run = MaxOf({snapshot[r][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < end)) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN snapshot[r][p].places[n] ELSE None))]]]
+
+TableOfLogAlone(r) ==
+    [p \in Producer |-> [run |-> MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})}), next |-> MaxOf({MaxOf({(IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (n + 1) ELSE 0) : n \in (0..Messages - 1)}), (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].next ELSE 0)}), places |-> [n \in (0..Messages - 1) |-> (IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) - 1) ELSE (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].places[n] ELSE None))]]]
+
 \* The table still says where it is: it is one of the last few.
 Remembered(r, p, n) ==
     ((table[r][p].places[n] # None) /\ (table[r][p].next <= (n + InFlight)))
@@ -71,8 +71,8 @@ Init ==
         /\ leaders = [[x \in (0..Epochs) |-> None] EXCEPT ![1] = leader]
         /\ isr = Replica
         /\ epoch = [x \in Replica |-> 1]
-        /\ log = [x \in Replica |-> <<>>]
         /\ hw = [x \in Replica |-> 0]
+        /\ log = [x \in Replica |-> <<>>]
         /\ start = [x \in Replica |-> 0]
         /\ table = [x \in Replica |-> [x2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x3 \in (0..Messages - 1) |-> None]]]]
         /\ snapshot = [x \in Replica |-> [x2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x3 \in (0..Messages - 1) |-> None]]]]
@@ -82,19 +82,61 @@ Init ==
         /\ sent = [x \in Producer |-> [x2 \in (1..Runs) |-> 0]]
         /\ answered = [x \in Producer |-> [x2 \in (1..Runs) |-> [x3 \in (0..Messages - 1) |-> None]]]
 
-\* One record, and the HW. The follower notes what the record says of its producer.
+\* R2, with the followers' progress read at once.
+Commit(lead) ==
+    /\ TrulyLeads(lead)
+    /\ (hw[lead] < Len(log[lead]))
+    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
+    /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
+    /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, start, table, snapshot, retains, current, sent, answered>>
+
+\* R16.
+Elect(to) ==
+    /\ (newest < Epochs)
+    /\ (to \in isr)
+    /\ (leaders[newest] # to)
+    /\ newest' = (newest + 1)
+    /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
+    /\ UNCHANGED <<isr, epoch, hw, log, start, table, snapshot, committed, retains, current, sent, answered>>
+
+\* The table is complete to the LEO before the first message is taken.
+JoinEpoch(r) ==
+    /\ (epoch[r] < newest)
+    /\ epoch' = [epoch EXCEPT ![r] = newest]
+    /\ UNCHANGED <<newest, leaders, isr, hw, log, start, table, snapshot, committed, retains, current, sent, answered>>
+
+Shrink(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ (f \in isr)
+    /\ isr' = (isr \ {f})
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, start, table, snapshot, committed, retains, current, sent, answered>>
+
+\* R10: it has what is committed.
+Expand(lead, f) ==
+    /\ (f # lead)
+    /\ TrulyLeads(lead)
+    /\ ~((f \in isr))
+    /\ Hears(lead, f)
+    /\ Agrees(f, lead)
+    /\ (Len(committed) <= Len(log[f]))
+    /\ isr' = (isr \cup {f})
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, start, table, snapshot, committed, retains, current, sent, answered>>
+
+\* The follower notes what the record says of its producer.
 Fetch(f, lead) ==
+    /\ (start[lead] <= Len(log[f]))
     /\ (f # lead)
     /\ Hears(lead, f)
     /\ Agrees(f, lead)
-    /\ (start[lead] <= Len(log[f]))
     /\ ((Len(log[f]) < Len(log[lead])) \/ (hw[f] < MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})))
     /\ log' = [log EXCEPT ![f] = (IF (Len(log[f]) < Len(log[lead])) THEN Append(log[f], log[lead][Len(log[f]) + 1]) ELSE log[f])]
     /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})]
     /\ table' = [table EXCEPT ![f] = (IF (Len(log[f]) < Len(log[lead])) THEN [o \in Producer |-> (IF ((o = log[lead][Len(log[f]) + 1].producer) /\ (table[f][o].run <= log[lead][Len(log[f]) + 1].run)) THEN [run |-> log[lead][Len(log[f]) + 1].run, next |-> (IF (table[f][o].run = log[lead][Len(log[f]) + 1].run) THEN MaxOf({table[f][o].next, (log[lead][Len(log[f]) + 1].seq + 1)}) ELSE (log[lead][Len(log[f]) + 1].seq + 1)), places |-> [n \in (0..Messages - 1) |-> (IF (n = log[lead][Len(log[f]) + 1].seq) THEN Len(log[f]) ELSE (IF (table[f][o].run = log[lead][Len(log[f]) + 1].run) THEN table[f][o].places[n] ELSE None))]] ELSE table[f][o])] ELSE table[f])]
     /\ UNCHANGED <<newest, leaders, isr, epoch, start, snapshot, committed, retains, current, sent, answered>>
 
-\* R6, all rounds at once. What the cut records said is forgotten with them.
+\* What the cut records said is forgotten with them.
 Truncate(f, lead) ==
     /\ (f # lead)
     /\ Hears(lead, f)
@@ -113,7 +155,7 @@ Retain(lead, begin) ==
     /\ retains' = (retains + 1)
     /\ start' = [start EXCEPT ![lead] = begin]
     /\ snapshot' = [snapshot EXCEPT ![lead] = TableOf(lead, begin)]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, table, committed, current, sent, answered>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, table, committed, current, sent, answered>>
 
 \* R6, C3: it ends below the leader's log start, begins there, and gets the table of that place.
 BeginAtLogStart(f, lead) ==
@@ -127,62 +169,20 @@ BeginAtLogStart(f, lead) ==
     /\ snapshot' = [snapshot EXCEPT ![f] = snapshot[lead]]
     /\ UNCHANGED <<newest, leaders, isr, epoch, committed, retains, current, sent, answered>>
 
-\* R2, with the followers' progress read at once.
-Commit(lead) ==
-    /\ TrulyLeads(lead)
-    /\ (hw[lead] < Len(log[lead]))
-    /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
-    /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
-    /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, start, table, snapshot, retains, current, sent, answered>>
-
-\* R16.
-Elect(to) ==
-    /\ (newest < Epochs)
-    /\ (to \in isr)
-    /\ (leaders[newest] # to)
-    /\ newest' = (newest + 1)
-    /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
-    /\ UNCHANGED <<isr, epoch, log, hw, start, table, snapshot, committed, retains, current, sent, answered>>
-
-\* The table is complete to the LEO before the first message is taken.
-JoinEpoch(r) ==
-    /\ (epoch[r] < newest)
-    /\ epoch' = [epoch EXCEPT ![r] = newest]
-    /\ UNCHANGED <<newest, leaders, isr, log, hw, start, table, snapshot, committed, retains, current, sent, answered>>
-
-Shrink(lead, f) ==
-    /\ (f # lead)
-    /\ TrulyLeads(lead)
-    /\ (f \in isr)
-    /\ isr' = (isr \ {f})
-    /\ UNCHANGED <<newest, leaders, epoch, log, hw, start, table, snapshot, committed, retains, current, sent, answered>>
-
-\* R10: it has what is committed.
-Expand(lead, f) ==
-    /\ (f # lead)
-    /\ TrulyLeads(lead)
-    /\ ~((f \in isr))
-    /\ Hears(lead, f)
-    /\ Agrees(f, lead)
-    /\ (Len(committed) <= Len(log[f]))
-    /\ isr' = (isr \cup {f})
-    /\ UNCHANGED <<newest, leaders, epoch, log, hw, start, table, snapshot, committed, retains, current, sent, answered>>
-
 \* The next message of a run, even a replaced one; at most `InFlight` from the first unanswered.
 Send(p, run) ==
     /\ (run <= current[p])
     /\ (sent[p][run] < Messages)
     /\ (\A n \in (0..Messages - 1) : ((sent[p][run] < (n + InFlight)) \/ (answered[p][run][n] # None)))
     /\ sent' = [sent EXCEPT ![p] = [sent[p] EXCEPT ![run] = (sent[p][run] + 1)]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, start, table, snapshot, committed, retains, current, answered>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, current, answered>>
 
 \* A new run of the producer, by the metadata group.
 Restart(p) ==
     /\ (current[p] < Runs)
     /\ (0 < sent[p][current[p]])
     /\ current' = [current EXCEPT ![p] = (current[p] + 1)]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, start, table, snapshot, committed, retains, sent, answered>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, sent, answered>>
 
 \* A message arrives at a leader that finds it to be new. Others change nothing.
 Publish(lead, p, run, n) ==
@@ -203,18 +203,18 @@ Answer(lead, p, run, n) ==
     /\ Remembered(lead, p, n)
     /\ (table[lead][p].places[n] < hw[lead])
     /\ answered' = [answered EXCEPT ![p] = [answered[p] EXCEPT ![run] = [answered[p][run] EXCEPT ![n] = table[lead][p].places[n]]]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, hw, start, table, snapshot, committed, retains, current, sent>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, current, sent>>
 
 Next ==
-    \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
-    \/ \E f \in Replica, lead \in Replica : Truncate(f, lead)
-    \/ \E lead \in Replica, begin \in (0..Records) : Retain(lead, begin)
-    \/ \E f \in Replica, lead \in Replica : BeginAtLogStart(f, lead)
     \/ \E lead \in Replica : Commit(lead)
     \/ \E to \in Replica : Elect(to)
     \/ \E r \in Replica : JoinEpoch(r)
     \/ \E lead \in Replica, f \in Replica : Shrink(lead, f)
     \/ \E lead \in Replica, f \in Replica : Expand(lead, f)
+    \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
+    \/ \E f \in Replica, lead \in Replica : Truncate(f, lead)
+    \/ \E lead \in Replica, begin \in (0..Records) : Retain(lead, begin)
+    \/ \E f \in Replica, lead \in Replica : BeginAtLogStart(f, lead)
     \/ \E p \in Producer, run \in (1..Runs) : Send(p, run)
     \/ \E p \in Producer : Restart(p)
     \/ \E lead \in Replica, p \in Producer, run \in (1..Runs), n \in (0..Messages - 1) : Publish(lead, p, run, n)
