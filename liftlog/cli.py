@@ -12,8 +12,10 @@ went away.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +27,7 @@ from liftlog.version import VERSION
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CommandGroup(NamedTuple):
@@ -56,7 +59,6 @@ EXTRAS = {
     "pyspark": "spark",
     "pyarrow": "spark",
     "pandas": "spark",
-    "numpy": "spark",
     "z3": "spec",
     "tla": "spec",
 }
@@ -75,8 +77,27 @@ try:
 class Parser(argparse.ArgumentParser):
     """argparse, with errors as one line that says where to look instead of the whole usage text."""
 
+    _mixes = False
+
     def error(self, message: str) -> NoReturn:
         raise LiftlogError(f"{message}; see '{self.prog} --help'")
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """What is left over is an error here, where it is known whose help there is.
+
+        Options may stand between positional arguments, too: `pub SUBJECT --key KEY MESSAGE`. Of such a
+        command line argparse alone takes no MESSAGE, since any number of them has been found before KEY.
+        """
+        if self._mixes or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._mixes = True
+        try:
+            found, left = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixes = False
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
 
 
 def overview() -> str:
@@ -90,6 +111,7 @@ def overview() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (without the program's name); returns the process's exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _prepare_output()
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
@@ -99,6 +121,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if failed is None:
             raise
         return failed
+
+
+def _prepare_output() -> None:
+    """Nothing that is printed fails for a character that the terminal's encoding lacks.
+
+    A standard file that is closed is opened on nothing, lest a log or a socket gets its number, and what is
+    printed with it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        if descriptor == 1:
+            sys.stdout = os.fdopen(1, "w", closefd=False)
+        elif descriptor == 2:
+            sys.stderr = os.fdopen(2, "w", closefd=False)
+    os.close(descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -133,13 +172,25 @@ def _exit_code_of(error: BaseException) -> int | None:
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
         return EXIT_INTERRUPTED
     if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
-        # The interpreter flushes stdout once more at exit: give it somewhere to write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return EXIT_BROKEN_PIPE
+    full = [leaf for leaf in leaves if isinstance(leaf, OSError) and leaf.errno in NO_SPACE]
+    if len(full) == len(leaves):
+        _forget_output()
+        what = f"cannot write {full[0].filename or 'the output, or a file'}: {full[0].strerror}"
+        if type(full[0]) is not OSError:
+            what = str(full[0].strerror)  # A disk's own, which says what was written.
+        print(f"liftlog: {what}; make space there", file=sys.stderr)
+        return EXIT_USAGE
     if all(isinstance(leaf, LiftlogError) for leaf in leaves):
         print(f"liftlog: {' '.join(str(leaves[0]).split())}", file=sys.stderr)
         return EXIT_USAGE
     return None
+
+
+def _forget_output() -> None:
+    """The interpreter flushes stdout once more at exit: give it somewhere to write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _remedy(error: BaseException) -> LiftlogError | None:

@@ -103,6 +103,7 @@ PROTOCOL_RANGES: dict[str, tuple[int, int]] = {
     "parked_reads_max": (1, 100_000),
     "disk_reads_max": (2, 100_000),
     "log_reads_max": (1, 100_000),
+    "index_memory_bytes": (64 * 1024, 64 * 1024 * MIB),
     "raft_append_max_bytes": (1024, 8 * MIB),
     "raft_inflight_proposals_max": (1, 100_000),
     "raft_proposal_span": (256, 65_536),
@@ -273,7 +274,9 @@ def load(
     if path is not None:
         settings, peers = _from_file(path)
     settings.update(_from_environment(environment))
-    settings.update({key: value for key, value in (flags or {}).items() if value is not None})
+    for (table, key), value in (flags or {}).items():
+        if value is not None:
+            settings[table, key] = _typed(table, key, value, "the command line")
     return _check(settings, peers, source)
 
 
@@ -305,7 +308,7 @@ def _peers(table: object, source: str) -> dict[int, str]:
         raise LiftlogError(f'{source}: [peers] must be a table of node id = "host:port"')
     peers = {}
     for key, value in table.items():
-        if not key.isdigit() or not 1 <= int(key) <= 65535 or not isinstance(value, str):
+        if not key.isascii() or not key.isdigit() or not 1 <= int(key) <= 65535 or not isinstance(value, str):
             raise LiftlogError(
                 f'{source}: [peers] {key} = {value!r}; write node id (1 to 65535) = "host:port"'
             )
@@ -372,6 +375,8 @@ def _check(settings: dict[tuple[str, str], Any], peers: dict[int, str], source: 
 
     node = need("node", "id", "1")
     data = need("node", "data", '"/var/lib/liftlog"')
+    if not data:
+        raise LiftlogError(f'{source}: [node] data is empty; name a folder, such as "/var/lib/liftlog"')
     listen = need("node", "listen", '"127.0.0.1:4701"')
     cluster = settings.get(("", "cluster"), DEFAULT_CLUSTER)
     if not CLUSTER_NAME.fullmatch(cluster):

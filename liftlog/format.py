@@ -93,7 +93,7 @@ _BODY = struct.Struct("<HBBQQIqqI")
 _HEADER = struct.Struct("<QIIIHBBQQIqqI")
 _LOG_AND_LENGTH = struct.Struct("<QII")
 """What a batch's checksum begins with: its log, which is not in its bytes, and its length."""
-_RECORD = struct.Struct("<IiHHIii")
+RECORD_HEAD = struct.Struct("<IiHHIii")
 _SPARSE_RECORD = struct.Struct("<IIiHHIii")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -172,7 +172,7 @@ def encode_messages(
 
     Raises ValueError if there is no message, or one does not fit the record head (a subject above 64 KiB).
     """
-    pack = _RECORD.pack
+    pack = RECORD_HEAD.pack
     parts: list[bytes] = []
     add = parts.append
     try:
@@ -198,7 +198,7 @@ def encode_values(
     log: PartitionId, base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]
 ) -> Batch:
     """Encode bare values, such as Raft entries, one record each. Raises ValueError if there is none."""
-    pack = _RECORD.pack
+    pack = RECORD_HEAD.pack
     parts: list[bytes] = []
     for value in values:
         parts.append(pack(_RECORD_FIXED_BYTES + len(value), 0, 0, 0, 0, -1, len(value)))
@@ -249,7 +249,7 @@ def encode_sparse(
     try:
         for offset, timestamp_ms, subject, reply, headers, key, value in records:
             strings = b"".join((subject, reply, headers, key or b"", value or b""))
-            head = _RECORD.pack(
+            head = RECORD_HEAD.pack(
                 fixed_bytes + len(strings),
                 timestamp_ms - first_ms,
                 len(subject),
@@ -516,7 +516,7 @@ def decode_records(batch: Batch | bytes) -> list[Record]:
         return _decode_sparse(header, data, position)
     offset = header.base_offset
     first_ms = header.first_timestamp_ms
-    unpack = _RECORD.unpack_from
+    unpack = RECORD_HEAD.unpack_from
     records: list[Record] = []
     try:
         for _ in range(header.count):

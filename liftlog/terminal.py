@@ -1,16 +1,24 @@
 """What long commands show while they work: a live line on a terminal, plain lines everywhere else.
 
-Progress goes to stderr and results to stdout, so that a pipe or a file gets the results only.
+Progress goes to stderr and results to stdout, so that a pipe or a file gets the results only. Large numbers,
+which nobody should have to count the zeros of, are typed as they are shown: 250k, 100M.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from types import TracebackType
 
+from rich import box
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)")
+_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 WIDEST = 400
 """Columns that a table of figures may take."""
 
@@ -29,6 +37,25 @@ def printable(data: bytes) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode()
+
+
+def large_number(text: str) -> int:
+    """A whole number such as 1000, 250k or 1.5M, as an option gets it. Raises ArgumentTypeError."""
+    found = _NUMBER.fullmatch(text)
+    number = found and Decimal(found[1]) * _UNITS[found[2]]
+    if number is None or number != int(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 1000, 250k or 100M")
+    return int(number)
+
+
+def figure_table(title: str | None, columns: Sequence[str]) -> Table:
+    """A table of figures: names in its first column, numbers in the others."""
+    first, *numbers = columns
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 def print_figures(console: Console, table: Table) -> None:

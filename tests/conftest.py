@@ -1,11 +1,25 @@
-"""What all tests share: the clients' secrets that local clusters make go into a folder of this run."""
+"""What all tests share: a folder of this run for secrets that local clusters make, and one Spark session."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+from liftlog.types import LiftlogError
+from liftlog_jepsen.spark.session import require_java, start_session, stop_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,3 +36,25 @@ def own_secrets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["XDG_CONFIG_HOME"]
     else:
         os.environ["XDG_CONFIG_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One for all tests of a process: starting one takes longer than most of them."""
+    try:
+        require_java()
+    except LiftlogError as error:
+        pytest.skip(str(error))
+    with warnings.catch_warnings():
+        # Spark's launcher leaves pipes to its Java process for the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        session = start_session("local[2]", "1g")
+        yield session
+        stop_session(session)
+
+
+@pytest.fixture
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the session of the test run and leave it running."""
+    monkeypatch.setattr("liftlog_jepsen.spark.run.start_session", lambda *_, **__: spark)
+    monkeypatch.setattr("liftlog_jepsen.spark.run.stop_session", lambda session: None)

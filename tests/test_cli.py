@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from liftlog import cli, version
+from liftlog.commands import pubsub, serve, stream
 from liftlog.types import LiftlogError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +64,48 @@ def test_a_wrong_argument_is_one_line_that_names_the_help(
     assert "--number" in error and "liftlog demo --help" in error and error.count("\n") == 1
 
 
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = cli.Parser(prog="liftlog")
+    subparsers = parser.add_subparsers(parser_class=cli.Parser)
+    pubsub.add_parser(subparsers)
+    stream.add_parser(subparsers)
+    return parser.parse_args(arguments)
+
+
+def test_options_may_stand_between_a_subject_and_its_messages() -> None:
+    """As `liftlog pub state --key user-17 '{...}'` in docs/start.md."""
+    found = parsed("pub", "state", "--key", "user-17", "a", "--timeout", "3", "b", "-5", "--", "-x")
+    assert (found.subject, found.key, found.timeout) == ("state", "user-17", 3)
+    assert found.messages == ["a", "b", "-5", "-x"]
+    assert parsed("stream", "create", "orders", "--replicas", "2", "orders.>").subject == "orders.>"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unknown"),
+    [
+        (("pub", "state", "a", "--nope"), "--nope"),
+        (("stream", "create", "a", "b", "--min-insink", "2"), "--min-insink 2"),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_with_the_command_s_own_help(
+    arguments: tuple[str, ...], unknown: str
+) -> None:
+    words = [word for word in arguments[:2] if word in ("pub", "stream", "create")]
+    with pytest.raises(LiftlogError) as caught:
+        parsed(*arguments)
+    assert str(caught.value) == f"unrecognized arguments: {unknown}; see 'liftlog {' '.join(words)} --help'"
+
+
+def test_what_dev_says_to_try_reaches_this_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster: Any = SimpleNamespace(
+        nats_url="nats://127.0.0.1:9", nodes={}, folder="data", client_secret_file="secret"
+    )
+    serve._announce(argparse.Namespace(json=False, cluster="other"), cluster)
+    hints = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  liftlog")]
+    assert len(hints) == 3
+    assert all(line.endswith("--nats nats://127.0.0.1:9 --cluster other") for line in hints)
+
+
 def test_a_command_decides_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     group_that(lambda options: 1, monkeypatch)
     assert cli.main(["demo"]) == 1
@@ -108,6 +152,34 @@ def test_a_bug_is_not_dressed_up_as_a_user_error(error: Exception, monkeypatch: 
         cli.main(["demo"])
 
 
+def test_an_output_without_space_is_one_line_that_says_so() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m liftlog --help > /dev/full"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left" in done.stderr and "make space" in done.stderr
+
+
+def test_a_closed_output_and_an_encoding_without_letters_are_no_traceback() -> None:
+    program = f"{sys.executable} -m liftlog"
+    closed = subprocess.run(
+        ["bash", "-c", f"{program} --version >&-; echo $?; {program} pubb 2>&-; echo $?"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert (closed.stdout, closed.stderr) == ("0\n2\n", "")
+    script = "import sys; from liftlog import cli; cli.main(['--version']); print('k\u00e4se')"
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.endswith(b"k\\xe4se\n")
+
+
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m liftlog --help | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=ROOT)
@@ -130,6 +202,14 @@ def test_a_full_pipe_whose_reader_is_gone_ends_with_141() -> None:
     assert reader.wait(timeout=60) == 141
 
 
+def assert_runs(source: str) -> None:
+    """In a process that has imported nothing yet."""
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_only_the_module_of_the_named_group_is_imported() -> None:
     source = (
         "import sys; from liftlog import cli; cli.main(['--help'])\n"
@@ -137,18 +217,23 @@ def test_only_the_module_of_the_named_group_is_imported() -> None:
         "heavy = rooms | {'trio', 'nats', 'rich', 'pyspark', 'z3'}\n"
         "sys.exit(sorted(heavy & set(sys.modules)) or 0)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=60, cwd=ROOT
+    assert_runs(source)
+
+
+def test_a_node_starts_without_what_only_clients_need() -> None:
+    source = (
+        "import sys; import liftlog.commands.serve\n"
+        "sys.exit(sorted({'liftlog.client', 'nats', 'rich'} & set(sys.modules)) or 0)\n"
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert_runs(source)
 
 
 @pytest.mark.parametrize(
     ("module", "remedy"),
     [
         (
-            "numpy.typing",
-            "needs the Python package numpy: run `make venv`, or `pip install 'liftlog[spark]'`",
+            "pyarrow.types",
+            "needs the Python package pyarrow: run `make venv`, or `pip install 'liftlog[spark]'`",
         ),
         ("z3", "needs the Python package z3: run `make venv`, or `pip install 'liftlog[spec]'`"),
         ("liftlog_sim.sweeps.sweep", "liftlog_sim is not installed beside liftlog: install liftlog anew"),

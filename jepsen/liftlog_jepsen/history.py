@@ -30,10 +30,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from liftlog.types import LiftlogError
+from liftlog_jepsen.names import Names
 
 Value = int | str | None
 
@@ -45,10 +46,14 @@ OUTCOMES = ("ok", "fail", "info")
 MOP_FUNCTIONS = (
     "send", "poll", "append", "r", "w", "cas", "enq", "deq", "assign", "subscribe", "rebalance",
     "hw", "truncate", "producer", "record-key", "tombstone", "join", "own", "commit", "fetch-commit",
-    "source",
+    "source", "expected", "refused",
 )  # fmt: skip
 """Micro-operations of the schema. The log checks use send, poll, assign, subscribe and rebalance; those
 from `hw` on feed the promises, see docs/promises.md.
+"""
+BY_LEADER = "acknowledged by its leader alone"
+"""The error of a send of which nothing more is known, and which is `info` therefore: it is lost if another
+node leads next that lacks it.
 """
 FINAL_POLL = "final-poll"
 """`f` of an operation that belongs to a process's final read of whole keys, from the log start to the HW."""
@@ -96,25 +101,6 @@ class Fault(NamedTuple):
     target: str
     t_start_ns: int
     t_end_ns: int | None
-
-
-class Names:
-    """Strings seen so far, each with a small number: the dictionary of a dictionary-encoded column."""
-
-    __slots__ = ("codes", "names")
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names: list[str] = []
-        self.codes: dict[str, int] = {}
-        for name in names:
-            self.code(name)
-
-    def code(self, name: str) -> int:
-        found = self.codes.get(name)
-        if found is None:
-            found = self.codes[name] = len(self.names)
-            self.names.append(name)
-        return found
 
 
 class History:
@@ -329,15 +315,25 @@ class HistoryWriter:
     # -- one operation at a time ---------------------------------------------------------------------------
 
     def invoke(
-        self, process: int, f: str, key: str | None = None, value: Value = None, *, time_ns: int | None = None
+        self,
+        process: int,
+        f: str,
+        key: str | None = None,
+        value: Value = None,
+        *,
+        expected: int | None = None,
+        time_ns: int | None = None,
     ) -> int:
         """An operation begins; return its id. `f` is send, poll, txn, final-poll, assign, subscribe or your
         own.
 
         A send names `key` and a `value` that no other send of that key has. A poll names its key, so that the
         history tells even of a poll that failed or found nothing what it was about. Of a transaction or an
-        assignment name the parts when they are known, in `ok(mops=…)`.
+        assignment name the parts when they are known, in `ok(mops=…)`. A send lies at `expected` or nowhere.
         """
+        if expected is not None and (f != "send" or key is None):
+            text = f"{f} expects offset {expected}; only a send with its key can"
+            raise LiftlogError(f"history {self.history.name}: {text}")
         now_ns = self._clock_ns() if time_ns is None else time_ns
         op_id = self._open(1, process, f, now_ns)
         if key is not None and f in KEYED:
@@ -346,7 +342,9 @@ class HistoryWriter:
                     f"history {self.history.name}: a send needs a value, unique within its key"
                 )
             self.history.append_mop(Mop(KEYED[f], key, None, value))
-            self.history.mop_count[op_id] = 1
+            if expected is not None:
+                self.history.append_mop(Mop("expected", key, expected))
+            self.history.mop_count[op_id] = 1 + (expected is not None)
         return op_id
 
     def ok(
@@ -392,6 +390,18 @@ class HistoryWriter:
 
     def info(self, op_id: int, error: str | None = None, *, time_ns: int | None = None) -> None:
         """The client gave up: the operation may have happened, or may still. Its process must not go on."""
+        self._end_badly(op_id, INFO, error, time_ns)
+
+    def refused(
+        self, op_id: int, next_offset: int, error: str | None = None, *, time_ns: int | None = None
+    ) -> None:
+        """A send expected another offset than `next_offset`. An `info`: an earlier attempt may be stored."""
+        self._require_open(op_id)
+        mops = self.history.mops_of(op_id)
+        if not mops or mops[0].f != "send":
+            text = f"operation {op_id} is no send; only a send is refused an offset"
+            raise LiftlogError(f"history {self.history.name}: {text}")
+        self.mops(op_id, [*mops, Mop("refused", mops[0].key, next_offset)])
         self._end_badly(op_id, INFO, error, time_ns)
 
     def fault(self, kind: str, target: str, t_start_ns: int, t_end_ns: int | None = None) -> None:

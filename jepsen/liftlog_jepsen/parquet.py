@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 
 from liftlog.types import LiftlogError
-from liftlog_jepsen.history import MOP_FUNCTIONS, NULL, OUTCOMES, Fault, History, Names, Value
+from liftlog_jepsen.history import MOP_FUNCTIONS, NULL, OUTCOMES, Fault, History, Value
+from liftlog_jepsen.names import Names
 
 try:
     import pyarrow as pa

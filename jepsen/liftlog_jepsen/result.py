@@ -67,6 +67,12 @@ PROMISE_MEANINGS = {
     "output-duplicate": "an input record was transformed twice",
     "output-missing": "an input record below the committed cursor was not transformed",
     "cursor-apart": "a transaction took in a record without committing the cursor past it",
+    "misplaced": "a record that was to lie at one offset, or nowhere, lies at another",
+    "refused-as-expected": "a send was refused though the log ended where it expected",
+    "stale-refusal": "a refusal told an end of the log that others had already passed",
+    "dirty-refusal": "a refusal told of records that were not there",
+    "late-append": "a record was sent after one behind it had been read",
+    "phantom-offset": "the log goes on behind an offset at which nobody can have sent anything",
 }
 """Promises beyond the log checks (docs/promises.md)."""
 
@@ -220,6 +226,8 @@ class CheckResult(NamedTuple):
     check_s: float
     """Seconds that the checks took, without starting Spark."""
     picture: Picture | None = None
+    leader_words: tuple[int, int] = (0, 0)
+    """Values sent that had their leader's word alone, and those of them that nobody read: no anomaly."""
 
     @property
     def operations(self) -> int:
@@ -264,7 +272,12 @@ class CheckResult(NamedTuple):
             "records_read": self.records_read,
             "duration_s": round((self.t_last_ns - self.t_first_ns) / 1e9, 3),
             "check_s": round(self.check_s, 3),
+            **self._words_as_json(),
         }
+
+    def _words_as_json(self) -> dict[str, object]:
+        sent, unread = self.leader_words
+        return {"leader_words": sent, "leader_words_unread": unread} if sent else {}
 
 
 def decide(

@@ -14,6 +14,10 @@ Operations and their request objects (an empty payload counts as ``{}``):
     LEADER.ELECT         {"name", "partition", "node", "unclean"}
     LEADER.REBALANCE     {}                        CONTROLLER.TRANSFER  {"to"}
 
+A request may have a header `Liftlog-Protocol: 3`: the version of the protocol (U1) that the asker reads. Who
+says none is taken for release 0.1.0, which speaks 2 and refuses an answer with a field that it does not know:
+he is sent none.
+
 An answer is an object with the fields of the reply message, or ``{"error": {"code", "err_code",
 "description"}, "liftlog": {"code", "retryable", "leader"}}``. What a name or a subject may be is decided by
 the metadata (N7); here only the JSON itself is judged.
@@ -22,13 +26,15 @@ the metadata (N7); here only the JSON itself is judged.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from liftlog.api.clients import ClientRegistry
-from liftlog.api.plain import from_plain, to_plain
+from liftlog.api.handshake import VERSIONS
+from liftlog.api.plain import Without, from_plain, to_plain
 from liftlog.api.wire import request_problem
 from liftlog.messages import (
     ERR_INVALID,
@@ -44,6 +50,7 @@ from liftlog.messages import (
     ErrorReply,
     Event,
     MoveReplicasRequest,
+    PartitionInfo,
     PurgeRequest,
     RaiseLevelRequest,
     RebalanceRequest,
@@ -60,7 +67,22 @@ from liftlog.types import StreamConfig
 PREFIX = "$LIFTLOG"
 QUEUE = "liftlog-api"
 REQUEST_MAX_BYTES = 64 * 1024
+PROTOCOL = "Liftlog-Protocol"
+"""Header of a request: which version of the protocol the asker reads."""
+SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
+    PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
+    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3},
+}
+"""With which version fields came that answers did not have before."""
+_UNKNOWN: Mapping[int, Without] = {
+    version: {
+        kind: [name for name, since in fields.items() if since > version] for kind, fields in SINCE.items()
+    }
+    for version in range(VERSIONS[0], VERSIONS[1] + 1)
+}
+"""By version, what is left out of an answer for who speaks it."""
 _decoder = msgspec.json.Decoder()
+_protocol = re.compile(rb"\r\nliftlog-protocol:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)
 
 Answer = Callable[[bytes, bytes], None]
 """Publishes (reply subject, payload)."""
@@ -101,6 +123,9 @@ def _alter(body: Any) -> ClientMessage:
 
 def _info(body: Any) -> ClientMessage:
     asked = from_plain(NamedRequest, body)
+    if problem := intake.name_problem(asked.name):
+        # Without a name the message asks for all streams: whoever purges the first of them meant none.
+        raise intake.InputRefused(problem)
     return StreamInfoRequest(asked.name, asked.known)
 
 
@@ -138,6 +163,9 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "NODE.RETIRE": _plainly(RetireNodeRequest),
 }
 
+ASKING = ("STREAM.LIST", "STREAM.INFO", "CLUSTER.STATUS")
+"""Operations that change nothing: without an answer nothing is in doubt."""
+
 HTTP_CODES = {"invalid": 400, "not-found": 404, "already-exists": 400, "stale": 409, "timeout": 504}
 
 
@@ -161,14 +189,26 @@ def parse_request(operation: str, payload: bytes) -> ClientMessage:
     return request
 
 
-def answer_payload(reply: object) -> bytes:
-    """A reply as JSON."""
+def spoken_version(headers: bytes) -> int:
+    """U1: the version that the asker reads. Raises InputRefused."""
+    lowest, highest = VERSIONS
+    found = _protocol.search(headers)
+    if found is None:
+        return lowest
+    text = found[1].decode("ascii", "replace")
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) < lowest:
+        raise intake.InputRefused(f"{PROTOCOL}: {text[:64]!r} is no version from {lowest} on")
+    return min(int(text), highest)
+
+
+def answer_payload(reply: object, version: int = VERSIONS[1]) -> bytes:
+    """A reply as JSON, for who speaks this version."""
     if isinstance(reply, ErrorReply):
         http = HTTP_CODES.get(reply.code, 503)
         error = {"code": http, "err_code": 10000 + http, "description": reply.description}
         ours = {"code": reply.code, "retryable": reply.retryable, "leader": reply.leader}
         return json.dumps({"error": error, "liftlog": ours}).encode()
-    return json.dumps(to_plain(reply)).encode()
+    return json.dumps(to_plain(reply, _UNKNOWN[version])).encode()
 
 
 class NatsApi:
@@ -184,15 +224,16 @@ class NatsApi:
         self._answer = answer
         self.counters = {"api.refused": 0}
 
-    def handle(self, subject: bytes, reply: bytes, payload: bytes) -> None:
+    def handle(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """One request. Everything that is wrong with it is told to the asker at once."""
         text = subject.decode("utf-8", "replace")
         operation = text.removeprefix(self._own_prefix).removeprefix(self._shared_prefix)
         try:
+            version = spoken_version(headers)
             request = parse_request(operation, payload)
         except intake.InputRefused as error:
             self.counters["api.refused"] += 1
             self._answer(reply, answer_payload(ErrorReply(ERR_INVALID, f"{operation}: {error}", False)))
             return
-        client = self._clients.register(lambda result: self._answer(reply, answer_payload(result)))
+        client = self._clients.register(lambda result: self._answer(reply, answer_payload(result, version)))
         self._post(ClientRequest(client, request))

@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
 
+Without = Mapping[type, Collection[str]]
+"""Fields of structs that are left out."""
+NOTHING: Without = MappingProxyType({})
 
-def to_plain(value: object) -> Any:
+
+def to_plain(value: object, without: Without = NOTHING) -> Any:
     """Structs become dicts, without what is unset; tuples become lists; everything else stays."""
     if isinstance(value, msgspec.Struct):
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        return {name: to_plain(one) for name, one in fields.items() if one is not msgspec.UNSET}
+        hidden = without.get(type(value), ())
+        fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in hidden}
+        return {name: to_plain(one, without) for name, one in fields.items() if one is not msgspec.UNSET}
     if isinstance(value, (list, tuple)):
-        return [to_plain(one) for one in value]
+        return [to_plain(one, without) for one in value]
     if isinstance(value, dict):
-        return {key: to_plain(one) for key, one in value.items()}
+        return {key: to_plain(one, without) for key, one in value.items()}
     return value
 
 

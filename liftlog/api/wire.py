@@ -12,7 +12,7 @@ them, so that a file can be sent in the middle of a frame.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct as Layout
 
 import msgspec
@@ -27,6 +27,7 @@ from liftlog.messages import (
     ReadRequest,
     SpannedRead,
     StreamInfoRequest,
+    SubjectRequest,
     intake,
 )
 from liftlog.types import FileSpan, Handle
@@ -151,6 +152,10 @@ class FrameSplitter:
         del buffer[:position]
 
 
+REQUEST_SINCE: Mapping[type[object], int] = {SubjectRequest: 3}
+"""U1: with which version of the protocol requests came that were not there before. Who speaks an earlier one
+does not know them, and hangs up.
+"""
 NAMING = (
     AlterStreamRequest,
     DeleteStreamRequest,

@@ -10,9 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from liftlog.bench.cluster import LiftlogCluster
 from liftlog.bench.failover_command import add_failover
@@ -22,19 +20,23 @@ from liftlog.bench.jetstream import JetStream
 from liftlog.bench.latency_command import add_latency
 from liftlog.bench.life_command import add_life
 from liftlog.bench.load import Load
+from liftlog.bench.matching_command import add_matching
 from liftlog.bench.partitions_command import add_partitions
-from liftlog.bench.publish import PublishSummary, comparison, measure, over_ceiling
+from liftlog.bench.publish import Batched, PublishSummary, comparison, measure, over_ceiling
 from liftlog.bench.rounds import System
 from liftlog.bench.sick_command import add_sick
 from liftlog.bench.storage_command import add_storage
+from liftlog.bench.subjects_command import add_subjects
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
 SUBJECT = "bench.publish"
 STREAM = "bench"
 SIZE_MAX = 1_000_000
+RECORD_BYTES = 24 + len(SUBJECT)
+"""What a record has in a parcel beside its payload."""
 
 NOTES = """\
 One load generator (a plain socket, a window of unacknowledged publications) was used for all of them, in
@@ -66,6 +68,9 @@ def add_parser(subparsers: Any) -> None:
     publish.add_argument("--count", type=int, default=300_000, help="messages a round (default 300000)")
     publish.add_argument("--seconds", type=float, default=5.0, help="a round ends after this at the latest")
     publish.add_argument("--rounds", type=int, default=3, help="rounds for each system (default 3)")
+    publish.add_argument(
+        "--batch", type=int, default=0, help="also publish so many in one message, and compare the rates"
+    )
     publish.add_argument("--vs", choices=("jetstream",), help="also measure JetStream, default and synced")
     publish.add_argument("--dir", type=Path, help="where the logs are written meanwhile (default /var/tmp)")
     publish.add_argument("--json", action="store_true", help="print one JSON object")
@@ -85,6 +90,8 @@ def add_parser(subparsers: Any) -> None:
     add_failover(kinds)
     add_partitions(kinds)
     add_life(kinds)
+    add_matching(kinds)
+    add_subjects(kinds)
 
 
 def run_publish(options: argparse.Namespace) -> int:
@@ -93,18 +100,24 @@ def run_publish(options: argparse.Namespace) -> int:
     with Scratch("bench", options.dir) as scratch, Activity() as activity:
         ours = LiftlogCluster(scratch, options.replicas, SUBJECT, STREAM)
         systems: list[System] = [Floor(scratch, "answer", SUBJECT, STREAM), ours]
+        if options.batch:
+            systems.append(Batched(ours, options.batch))
         if options.vs == "jetstream":
             for sync_always in (False, True):
                 systems.append(JetStream(scratch, options.replicas, sync_always, SUBJECT, STREAM))
         summaries = measure(systems, load, options.rounds, activity.show)
     ceiling = NAMES["answer"]
     ceilings = over_ceiling(summaries, ceiling)
-    ratios = comparison({name: one for name, one in summaries.items() if name != ceiling}, ours.name)
+    together = [system.name for system in systems if isinstance(system, Batched)]
+    others = {name: one for name, one in summaries.items() if name not in (ceiling, *together)}
+    ratios = comparison(others, ours.name)
+    over_single = over_ceiling(summaries, ours.name)
+    gains = {name: over_single[name] for name in together}
     if options.json:
-        document = _document(options, summaries, ratios) | {"over_responder": ceilings}
+        document = _document(options, summaries, ratios) | {"over_responder": ceilings, "over_single": gains}
         print(json.dumps(document, indent=2))
     else:
-        _print(options, summaries, ratios, ceilings)
+        _print(options, summaries, ratios, ceilings, gains)
     return 0
 
 
@@ -125,10 +138,7 @@ def run_handover(options: argparse.Namespace) -> int:
 def _print_stops(stops: list[Stop]) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"SIGTERM to the leader, {len(stops)} times"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("offices", no_wrap=True)
-    for column in ("no ack for ms", "usual", "process ends", "refused", "unknown"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figure_table(title, ["offices", "no ack for ms", "usual", "process ends", "refused", "unknown"])
     for stop in stops:
         table.add_row(
             "leader, controller" if stop.controller else "leader",
@@ -155,6 +165,7 @@ def _check_folder(folder: Path | None) -> None:
 
 def _load_of(options: argparse.Namespace) -> Load:
     for name, low, high in (
+        ("batch", 0, 1000),
         ("size", 8, SIZE_MAX),
         ("window", 1, 1_000_000),
         ("count", 1, 100_000_000),
@@ -164,6 +175,9 @@ def _load_of(options: argparse.Namespace) -> Load:
         value = getattr(options, name)
         if not low <= value <= high:
             raise LiftlogError(f"--{name} {value} is out of range; choose {low} to {high}")
+    if options.batch * (options.size + RECORD_BYTES) > SIZE_MAX:
+        most = SIZE_MAX // (options.size + RECORD_BYTES)
+        raise LiftlogError(f"--batch {options.batch} of --size {options.size} is too much; take up to {most}")
     return Load(
         port=0,
         subject=SUBJECT,
@@ -194,14 +208,12 @@ def _print(
     summaries: dict[str, PublishSummary],
     ratios: dict[str, dict[str, Any]],
     ceilings: dict[str, dict[str, float]],
+    gains: dict[str, dict[str, float]],
 ) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.replicas} replica{'s' * (options.replicas > 1)}, {options.size} bytes, "
     title += f"{options.window} in flight, median of {options.rounds}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("system", no_wrap=True)
-    for column in ("acked/s", "spread", "ceiling", "CPU us", "x CPU", "MB", "disk"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figure_table(title, ["system", "acked/s", "spread", "ceiling", "CPU us", "x CPU", "MB", "disk"])
     for name, summary in summaries.items():
         table.add_row(
             name,
@@ -220,5 +232,11 @@ def _print(
         )
         console.print(
             f"liftlog / {name}: {ratio['rate_ratio']:.2f} of its rate. Worse: {worse}", soft_wrap=True
+        )
+    for name, gain in gains.items():
+        console.print(
+            f"{name}: {gain['rate']:.2f} times the rate of single messages, "
+            f"{gain['server_cpu']:.2f} times their CPU (medians of the ratios within the rounds)",
+            soft_wrap=True,
         )
     console.print(f"\n{NOTES}", end="", soft_wrap=True)

@@ -10,14 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from liftlog.bench.failover import LiftlogVictim, Outage, Victim, load_of, measure_kills, summary_of_kills
 from liftlog.bench.jetstream_victim import JetStreamVictim
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -69,10 +67,8 @@ def run_failover(options: argparse.Namespace) -> int:
 
 def _print(found: dict[str, list[Outage]]) -> None:
     console = Console(file=sys.stdout, highlight=False)
-    table = Table(box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("killed", no_wrap=True)
-    for column in ("kills", "p50", "p99", "max", "one: p50", "both: p50", "of both", "acked, gone"):
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = ("kills", "p50", "p99", "max", "one: p50", "both: p50", "of both", "acked, gone")
+    table = figure_table(None, ["killed", *columns])
     for name, kills in found.items():
         told = summary_of_kills(kills)
         figures = [told.get(key) for key in ("p50_ms", "p99_ms", "max_ms", "one_p50_ms", "both_p50_ms")]

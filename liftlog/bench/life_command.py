@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from liftlog.bench.life import EPISODES, FOUNDERS, JOINERS, Life, Lived, medians
 from liftlog.demo.checking import SparkResult, check_on_spark, java_problem, require_parts
@@ -19,7 +17,7 @@ from liftlog.demo.display import Display
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.rooms import room_module
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -110,10 +108,7 @@ def run_life(options: argparse.Namespace) -> int:
 def _print(lived: Lived, spark: SparkResult | None, missing: str, folder: Path) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{lived.acked:,} messages in {lived.seconds:.0f} s, {lived.rate:g} a second"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("episode", no_wrap=True)
-    for column in ("times", "longest stop, p50", "max", "whole again, p50"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figure_table(title, ["episode", "times", "longest stop, p50", "max", "whole again, p50"])
     for name, times, p50, longest, whole in medians(lived.stops):
         table.add_row(name, str(times), f"{p50:,.0f} ms", f"{longest:,.0f} ms", f"{whole:.1f} s")
     print_figures(console, table)

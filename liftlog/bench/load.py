@@ -18,6 +18,7 @@ import json
 import re
 import select
 import socket
+import struct
 import sys
 import time
 from collections import deque
@@ -25,11 +26,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from google_crc32c import value as crc32c
+
 ACK_PATTERN = b'"seq":'
 SILENCE_S = 10.0
 """A run is given up when no byte arrives for so long."""
 RECEIVE_BYTES = 1 << 18
 SEND_BYTES_MAX = 1 << 17
+BATCH_BLOCK = b"NATS/1.0\r\nLiftlog-Batch: 1\r\n\r\n"
+_RECORD = struct.Struct("<IiHHIii")
 PONG = b"PONG\r\n"
 INBOX = "_INBOX.liftlogbench"
 
@@ -46,6 +51,15 @@ class Load:
     window: int = 5000
     messages: int = 200_000
     seconds_max: float = 5.0
+    batch: int = 0
+    """So many messages go in one publication, a parcel (docs/wire.md); 0 = each is one. `messages` and
+    `window` count messages in either case.
+    """
+
+    @property
+    def together(self) -> int:
+        """How many messages a publication has."""
+        return self.batch or 1
 
 
 class LoadError(Exception):
@@ -59,14 +73,27 @@ class Frames:
     """
 
     def __init__(self, load: Load) -> None:
-        self.ring = max(2 * load.window, 4096)
-        head = f"PUB {load.subject} {INBOX}."
+        self.ring = max(2 * load.window, 4096) // load.together + 2
         frames = []
         for index in range(self.ring):
+            reply = f"{load.subject} {INBOX}.{index:07d}"
             payload = f"{index:07d} ".encode().ljust(load.size, b"x")[: load.size]
-            frames.append(f"{head}{index:07d} {load.size}\r\n".encode() + payload + b"\r\n")
+            if load.batch:
+                payload = _parcel(load, payload)
+                sizes = f"{len(BATCH_BLOCK)} {len(BATCH_BLOCK) + len(payload)}"
+                frames.append(f"HPUB {reply} {sizes}\r\n".encode() + BATCH_BLOCK + payload + b"\r\n")
+            else:
+                frames.append(f"PUB {reply} {load.size}\r\n".encode() + payload + b"\r\n")
         self.length = len(frames[0])
         self.data = memoryview(b"".join(frames))
+
+
+def _parcel(load: Load, payload: bytes) -> bytes:
+    """The same payload so many times, as docs/wire.md lays it out."""
+    subject = load.subject.encode()
+    record = _RECORD.pack(20 + len(subject) + len(payload), 0, len(subject), 0, 0, -1, len(payload))
+    checked = struct.pack("<BBH", 0, 0, load.batch) + (record + subject + payload) * load.batch
+    return b"LLP1" + struct.pack("<I", crc32c(checked)) + checked
 
 
 class Generator:
@@ -95,10 +122,11 @@ class Generator:
             cpu_s = time.process_time() - cpu_started_s
         self._verify(sent)
         self._latencies_ms.sort()
+        messages = sent * self._load.together
         return {
-            "messages": sent,
+            "messages": messages,
             "seconds": seconds,
-            "rate": sent / seconds,
+            "rate": messages / seconds,
             "latency_p50_ms": self._percentile(0.50),
             "latency_p99_ms": self._percentile(0.99),
             "generator_cpu_seconds": cpu_s,
@@ -116,10 +144,11 @@ class Generator:
             answer += chunk
 
     def _publish(self, connection: socket.socket, started_s: float) -> int:
-        """Send and count until everything that was sent is acknowledged; return how many that were."""
+        """Send and count publications until all that were sent are acknowledged; returns how many."""
         load, length = self._load, self._frames.length
+        window = max(1, load.window // load.together)
+        most = goal = max(1, load.messages // load.together)
         poller = select.poll()
-        goal = load.messages
         wants_write = True
         poller.register(connection, select.POLLIN | select.POLLOUT)
         deadline_s = started_s + load.seconds_max
@@ -133,13 +162,13 @@ class Generator:
             if events[0][1] & ~select.POLLOUT:
                 heard_s = now_s
                 self._receive(connection, now_s)
-            if now_s > deadline_s and goal == load.messages:
+            if now_s > deadline_s and goal == most:
                 # Whole frames only: the one that is half sent is finished first.
                 goal = min(goal, -(-self._sent_bytes // length))
-            room = min(load.window + self._acked, goal) * length - self._sent_bytes
+            room = min(window + self._acked, goal) * length - self._sent_bytes
             if room > 0 and events[0][1] & select.POLLOUT:
                 self._send(connection, room, now_s)
-                room = min(load.window + self._acked, goal) * length - self._sent_bytes
+                room = min(window + self._acked, goal) * length - self._sent_bytes
             if wants_write != (room > 0):
                 wants_write = room > 0
                 poller.modify(connection, select.POLLIN | select.POLLOUT if wants_write else select.POLLIN)

@@ -10,15 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from liftlog.bench.jetstream_many import JetStreamMany, JetStreamStreams
 from liftlog.bench.partitions import ManyPartitions, Phase
 from liftlog.config import PROTOCOL_RANGES
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -111,10 +109,7 @@ def run_partitions(options: argparse.Namespace) -> int:
 def _print(options: argparse.Namespace, phases: list[Phase], theirs: JetStreamStreams | None) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.partitions} partitions on {options.nodes} nodes"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("phase", no_wrap=True)
-    for column in ("s", "moved", "steps", "p50", "p99", "p99.9", "max", "CPU"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figure_table(title, ["phase", "s", "moved", "steps", "p50", "p99", "p99.9", "max", "CPU"])
     for phase in phases:
         table.add_row(
             phase.name,

@@ -20,7 +20,8 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from liftlog.bench.load import Load
@@ -58,6 +59,34 @@ class PublishSummary:
     rounds: list[Round]
 
 
+@dataclass(slots=True)
+class Batched:
+    """A system that is there already, to which messages are sent so many at once."""
+
+    system: System
+    batch: int
+    name: str = ""
+    folder: Path = field(default_factory=Path)
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.system.name}, batches of {self.batch}"
+        self.folder = self.system.folder
+
+    @property
+    def port(self) -> int:
+        return self.system.port
+
+    @property
+    def pids(self) -> list[int]:
+        return self.system.pids
+
+    def start(self) -> None:
+        """It is started as what it is beside this."""
+
+    def stored(self) -> int | None:
+        return self.system.stored()
+
+
 def measure(
     systems: Sequence[System], load: Load, rounds: int, progress: Callable[[str], None]
 ) -> dict[str, PublishSummary]:
@@ -87,7 +116,8 @@ def measure(
 def _round(system: System, load: Load) -> Round:
     os.sync()
     before = usage_of(system.pids)
-    result = run_load(replace(load, port=system.port), system.name)
+    batch = system.batch if isinstance(system, Batched) else 0
+    result = run_load(replace(load, port=system.port, batch=batch), system.name)
     cpu_seconds = usage_of(system.pids).cpu_seconds - before.cpu_seconds
     return Round(
         messages=result["messages"],

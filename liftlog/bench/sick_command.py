@@ -9,13 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from liftlog.bench.sick import CASES, LEARNING_S, SYNC_MS, SickCase, SickFinding, measure_case
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -72,11 +70,8 @@ def run_sick(options: argparse.Namespace) -> int:
 def _print(options: argparse.Namespace, found: list[SickFinding]) -> None:
     console = Console(file=sys.stdout, highlight=False)
     title = f"{options.rate:g} messages a second, one node sick for {options.seconds:g} s"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("sick", no_wrap=True)
     columns = ("before\np50", "\np99", "sick\np50", "\np99", "\ntimes", "no ack\nfor")
-    for column in (*columns, "new\nleader", "new\nISR", "no\nack"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = figure_table(title, ["sick", *columns, "new\nleader", "new\nISR", "no\nack"])
     for each in found:
         table.add_row(
             each.case,

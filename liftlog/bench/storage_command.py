@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +28,7 @@ from liftlog.bench.storage_life import (
 )
 from liftlog.bench.store import Folders
 from liftlog.scratch import Scratch
-from liftlog.terminal import Activity, print_figures
+from liftlog.terminal import Activity, figure_table, print_figures
 from liftlog.types import LiftlogError
 from liftlog.version import VERSION
 
@@ -218,9 +217,8 @@ def document(results: Results, targets: list[BenchTarget], folder: Path) -> dict
 
 def _print(results: Results, targets: list[BenchTarget], folder: Path) -> None:
     console = Console(file=sys.stdout, highlight=False)
-    table = _table(f"MB/s in {folder} ({_file_system(folder) or 'unknown file system'})")
-    for column in ("liftlog", "spread", "raw", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
+    title = f"MB/s in {folder} ({_file_system(folder) or 'unknown file system'})"
+    table = figure_table(title, ["", "liftlog", "spread", "raw", "ratio"])
     for record_bytes, figures in results.append.items():
         _add_row(table, f"append {record_bytes} B", figures, "liftlog")
         _add_row(table, f"append {record_bytes} B, encoded", figures, "liftlog, encoded")
@@ -248,19 +246,11 @@ def _print(results: Results, targets: list[BenchTarget], folder: Path) -> None:
         console.print(f"compaction of {many.keys:,} keys: {text}", soft_wrap=True)
     for text in results.skipped:
         console.print(f"skipped: {text}", soft_wrap=True)
-    shown = _table("targets")
-    for column in ("wanted", "measured", ""):
-        shown.add_column(column, justify="right", no_wrap=True)
+    shown = figure_table("targets", ["", "wanted", "measured", ""])
     for target in targets:
         shown.add_row(target.name, target.wanted, f"{target.measured:.3g}", "met" if target.met else "MISSED")
     console.print(shown)
     console.print(NOTES, end="", soft_wrap=True)
-
-
-def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    return table
 
 
 def _add_row(table: Table, name: str, figures: dict[str, Figure], contender: str) -> None:

@@ -1,19 +1,42 @@
-"""The client library; see `liftlog.client.client`."""
+"""The client library, for asyncio: see `liftlog.client.client`. For trio: `liftlog.client.on_trio`."""
 
+from liftlog.client.batches import BatchRecord
+from liftlog.client.bounds import END, FOREVER, At, Start, Until
 from liftlog.client.client import Client
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.partitioners import ByKey, Partitioner, RandomPartition, RoundRobin
 from liftlog.client.publisher import Publisher, PublishResult
 from liftlog.client.reader import EARLIEST, LATEST, NEW, TIME, Reader
+from liftlog.client.reading import Gap, PartitionRecord, RecordsGone, StreamReading
+from liftlog.client.registry import AckView, Listener
+from liftlog.client.streams import StreamPublisher
 
 __all__ = [
     "EARLIEST",
+    "END",
+    "FOREVER",
     "LATEST",
     "NEW",
     "TIME",
+    "AckView",
+    "At",
+    "BatchRecord",
+    "ByKey",
     "Client",
+    "Gap",
+    "Listener",
+    "PartitionRecord",
+    "Partitioner",
     "PublishResult",
     "Publisher",
+    "RandomPartition",
     "Reader",
+    "RecordsGone",
     "RequestFailed",
+    "RoundRobin",
+    "Start",
+    "StreamPublisher",
+    "StreamReading",
     "Unreachable",
+    "Until",
 ]

@@ -3,7 +3,7 @@
     async with await Client.connect("nats://127.0.0.1:4222") as client:
         await client.create_stream(StreamConfig("orders", "orders.>", replication_factor=3))
         ack = await client.publish("orders.new", b"hello")
-        async for record in client.reader(await client.stream("orders")).records(EARLIEST):
+        async for partition, record in await client.read("orders"):
             ...
 
 Publishing needs no client of ours: any NATS publisher is stored. What this one adds is that it knows what an
@@ -14,29 +14,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import nats
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.api.nats_api import api_subject, parse_request
+from liftlog.api.handshake import VERSION
+from liftlog.api.nats_api import ASKING, PROTOCOL, api_subject, parse_request
 from liftlog.api.plain import from_plain, to_plain
+from liftlog.client.batches import BatchRecord, batch_message
+from liftlog.client.bounds import END, Start, Until
+from liftlog.client.connecting import server_info, why_not_connected
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
-from liftlog.client.following import StreamFollower
 from liftlog.client.nodes import Access, NodePool
-from liftlog.client.publisher import Publisher, PublishResult
+from liftlog.client.partitioners import Partitioner
+from liftlog.client.publisher import Publisher, PublishResult, expecting, identified
 from liftlog.client.reader import EARLIEST, Reader
-from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
+from liftlog.client.reading import BUFFER_BYTES, Gap, StreamReading
+from liftlog.client.registry import MAX_AGE_MS, AckRegistry, AckView, differences
+from liftlog.client.streams import StreamPublisher
+from liftlog.client.subjects import AsksSubjects
+from liftlog.config import CLUSTER_NAME, DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.messages import (
     ERR_EXISTS,
     ERR_NOT_FOUND,
@@ -49,7 +55,7 @@ from liftlog.messages import (
     StreamInfo,
     StreamInfoReply,
 )
-from liftlog.nats_login import NO_LOGIN, NatsLogin, refusal
+from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import client_secrets
 from liftlog.types import LiftlogError, Record, StreamConfig
 
@@ -63,7 +69,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client:
+class Client(AsksSubjects):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(
@@ -85,6 +91,7 @@ class Client:
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._known = KnownNodes(self.nodes)
+        self._acks = AckRegistry(self._all_streams)
 
     @classmethod
     async def connect(
@@ -103,6 +110,8 @@ class Client:
         LIFTLOG_CLIENT_SECRET_FILE names, or the user's own file (`liftlog.security`); "none" = no secret.
         It is read when first needed.
         """
+        if not CLUSTER_NAME.fullmatch(cluster):
+            raise LiftlogError(f"no cluster is called {cluster!r}: use 1 to 64 letters, digits, '_' or '-'")
         reasons: deque[Exception] = deque(maxlen=COMPLAINTS_MAX)
         login.check(url)
 
@@ -129,9 +138,9 @@ class Client:
             if not isinstance(error, TimeoutError) or not reasons:
                 reasons.append(error)
             given = login.signs or login.cert_file is not None or "@" in url
-            why = _why_not_connected(connection, reasons[-1], given)
+            why = why_not_connected(connection, reasons[-1], given)
             raise Unreachable(f"cannot reach NATS at {shown}: {why}") from None
-        if (login.wants_tls or "tls://" in url) and not _server_info(connection).get("tls_required"):
+        if (login.wants_tls or "tls://" in url) and not server_info(connection).get("tls_required"):
             await connection.close()
             raise Unreachable(f"NATS at {shown} does not speak TLS, which its URL or a CA file asks for")
         return cls(connection, cluster, secret_file, timeout_ms, reasons)
@@ -164,7 +173,10 @@ class Client:
                 if error.code != ERR_EXISTS or attempts == 1:
                     raise
                 # An earlier attempt without an answer may have been the one that created it.
-                return await self._stream(config.name, deadline)
+                found = await self._stream(config.name, deadline)
+                if differences(config, found.config):
+                    raise
+                return found
 
         return await self._insist(attempt, timeout_ms)
 
@@ -270,14 +282,23 @@ class Client:
         return await self._insist(attempt, timeout_ms)
 
     async def move_replicas(
-        self, name: str, partition: int, replicas: Sequence[int], timeout_ms: int = 0
+        self,
+        name: str,
+        partition: int,
+        replicas: Sequence[int],
+        timeout_ms: int = 0,
+        *,
+        assignment: int = -1,
     ) -> str:
         """Have the copies of a partition on these nodes, the first of which is to lead it (R20); none: cancel
-        the move that is under way. Returns when it is decided, in words if there was nothing to decide;
-        `streams` shows how far it is. Raises RequestFailed, with code "invalid" for nodes that cannot
-        have it.
+        the move that is under way. `assignment`, of its `PartitionInfo`: only if nobody has said another
+        thing of its copies since it was so. Returns when it is decided, in words if there was nothing to
+        decide; `streams` shows how far it is. Raises RequestFailed, with code "invalid" for nodes that cannot
+        have it, "stale" if it is not as it was seen.
         """
         body: dict[str, object] = {"name": name, "partition": partition, "replicas": list(replicas)}
+        if assignment >= 0:
+            body["assignment"] = assignment
 
         async def attempt(deadline: float) -> str:
             if "id" not in body:
@@ -362,12 +383,43 @@ class Client:
 
     # -- data ----------------------------------------------------------------------------------------------
 
-    async def publish(self, subject: str, value: bytes, timeout_ms: int = 5000) -> PublishResult:
-        """Publish one message and wait for what becomes of it; look at the result's `outcome`."""
+    async def publish(
+        self,
+        subject: str,
+        value: bytes,
+        timeout_ms: int = 5000,
+        *,
+        ack: str = "all",
+        expected_offset: int | None = None,
+        message_id: str | None = None,
+    ) -> PublishResult:
+        """Publish one message and wait for what becomes of it; look at the result's `outcome`. `ack`: as of
+        `publisher`. `expected_offset`: store it there, or not at all; who is refused is told `next_offset`.
+        `message_id`: store it once, however often it is sent; the result of a repetition has the first one's
+        offset and `duplicate`.
+        """
+        headers = {**expecting(expected_offset), **identified(message_id)}
+        return await self._send((subject, value, headers), timeout_ms, ack)
+
+    async def _send(self, what: tuple[str, bytes, dict[str, str]], time_ms: int, ack: str) -> PublishResult:
         results: list[PublishResult] = []
-        async with self.publisher(results.append, window=1, ack_timeout_ms=timeout_ms) as publisher:
-            await publisher.send(0, subject, value)
+        async with self.publisher(results.append, window=1, ack_timeout_ms=time_ms, ack=ack) as one:
+            await one.send(0, *what)
         return results[0]
+
+    async def publish_batch(
+        self,
+        subject: str,
+        records: Sequence[BatchRecord | bytes],
+        timeout_ms: int = 5000,
+        *,
+        ack: str = "all",
+        expected_offset: int | None = None,
+        codec: str = "none",
+    ) -> PublishResult:
+        """As `publish`, of several records that are stored together or not at all: see `batch_message`."""
+        message = batch_message(records, expecting(expected_offset), codec)
+        return await self._send((subject, *message), timeout_ms, ack)
 
     def publisher(
         self,
@@ -376,40 +428,112 @@ class Client:
         window: int = 5000,
         ack_timeout_ms: int = 5000,
         insist: bool = False,
+        ack: str = "all",
     ) -> Publisher:
         """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`.
 
-        `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed.
+        `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed. `ack`:
+        whose word the ack is: "all" of those in sync, the "leader" alone, or "none".
         """
-        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist, self._complaints)
+        return Publisher(
+            self.nats, on_result, window, ack_timeout_ms, insist, complaints=self._complaints, ack=ack
+        )
 
-    def reader(self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0) -> Reader:
-        """A reader of one partition: from its leader, or only from `node` if given."""
+    async def stream_publisher(
+        self,
+        stream: str | StreamInfo,
+        on_result: Callable[[PublishResult], object],
+        partitioner: Partitioner,
+        *,
+        subject: str = "",
+        partitions: int = 0,
+        window: int = 5000,
+        ack_timeout_ms: int = 5000,
+        insist: bool = True,
+    ) -> StreamPublisher:
+        """A publisher to the partitions of a stream, chosen by `partitioner`: ByKey(), RoundRobin(),
+        RandomPartition() or a callable of your own. See `StreamPublisher`; the rest is as for `publisher`.
+
+        `subject`: a literal one, for a stream whose own has wildcards. `partitions`: use the first so many,
+        whatever is added later; 0 = all. Raises LiftlogError, RequestFailed, Unreachable.
+        """
+        info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
+        publisher = self.publisher(on_result, window=window, ack_timeout_ms=ack_timeout_ms, insist=insist)
+        return StreamPublisher(self, info, publisher, partitioner, subject, partitions)
+
+    async def who_acks(self, subject: str, *, max_age_ms: int = MAX_AGE_MS) -> AckView:
+        """Which streams take a message that is published on `subject`, and how many acks it gets; by what
+        this client knows if that is younger than `max_age_ms`. Raises Unreachable, LiftlogError for a subject
+        that nobody can publish to.
+        """
+        return await self._acks.who_acks(subject, max_age_ms)
+
+    async def _all_streams(self, known: bool) -> StreamInfoReply:
+        body = {"known": True} if known else {}
+        timeout_ms = 0 if known else CONNECT_TIMEOUT_MS
+        return await self._request("STREAM.LIST", body, StreamInfoReply, timeout_ms)
+
+    def reader(
+        self,
+        stream: StreamInfo,
+        partition: int = 0,
+        *,
+        node: int = 0,
+        spread: bool = False,
+        timeout_ms: int = 0,
+    ) -> Reader:
+        """A reader of one partition: from its leader, only from `node` if given, or from any replica that is
+        in sync if reads are to be `spread`."""
         if not 0 <= partition < len(stream.partitions):
             count = len(stream.partitions)
             raise LiftlogError(
                 f"stream '{stream.config.name}' has partitions 0 to {count - 1}, not {partition}"
             )
-        return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms)
+        return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms, spread=spread)
 
-    def follow(
+    async def read(
         self,
-        stream: StreamInfo,
-        start: str | int = EARLIEST,
+        stream: str | StreamInfo,
+        partition: int | None = None,
         *,
-        timestamp_ms: int = 0,
-        node: int = 0,
+        start: Start = EARLIEST,
+        until: Until = END,
+        replica: Literal["leader", "any"] | int = "leader",
+        buffer_bytes: int = BUFFER_BYTES,
+        on_gap: Callable[[Gap], object] | None = None,
         timeout_ms: int = 0,
-    ) -> AsyncGenerator[tuple[int, Record]]:
-        """(Partition, record) of all partitions from `start` on, for ever: of those too that are added
-        meanwhile. `start`: as of `Reader.records`, or TIME with a `timestamp_ms`. Order holds within each
-        partition. Raises LiftlogError if the stream is deleted, or cannot be read.
+    ) -> StreamReading:
+        """The committed records of a stream within bounds, as an async iterator of (partition, record): of
+        one partition in the order of its offsets, or of all of them as they come.
+
+        `start`: "earliest", "latest" (the last record there is), "new", an offset, At(ms) or {partition:
+        offset}. `until`: "end" (of what is committed now), "forever", an offset (exclusive; waits for what is
+        not there yet), At(ms) or {partition: offset}. `replica`: "leader" = from leaders, and from others
+        while one does not answer; "any" = from one that is in sync; a node's number = from it alone.
+
+        At most `buffer_bytes` of records wait for who reads, and one batch of each partition; who is slow
+        makes servers wait. `on_gap` is called with what retention has removed before it was read; without
+        it that raises RecordsGone. `timeout_ms`: for how long a partition may not answer.
+        Raises LiftlogError, RequestFailed, Unreachable.
         """
+        info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
+        node = replica if isinstance(replica, int) else 0
+        if not isinstance(replica, int) and replica not in ("leader", "any"):
+            raise LiftlogError(f"replica {replica!r}: use 'leader', 'any' or the number of a node")
 
         def open(stream: StreamInfo, partition: int) -> Reader:
-            return self.reader(stream, partition, node=node, timeout_ms=timeout_ms)
+            return self.reader(stream, partition, node=node, spread=replica == "any", timeout_ms=timeout_ms)
 
-        return StreamFollower(self, stream, open).records(start, timestamp_ms)
+        return StreamReading(
+            self,
+            info,
+            open,
+            start,
+            until,
+            partition=partition,
+            buffer_bytes=buffer_bytes,
+            on_gap=on_gap,
+        )
 
     async def read_all(
         self, stream: StreamInfo, partition: int = 0, *, node: int = 0, timeout_ms: int = 0
@@ -462,19 +586,23 @@ class Client:
 
         Raises RequestFailed, Unreachable.
         """
+        payload = _as_json(operation, body)
         subject = api_subject(self.cluster, operation, node)
         left_s = max(0.05, deadline - asyncio.get_running_loop().time())
         if not self.nats.is_connected and self._known:
-            request = parse_request(operation, json.dumps(body).encode())
+            request = parse_request(operation, payload)
             return await self._known.ask(request, kind, left_s, node)
-        who = f"node {node}" if node else f"any node of cluster '{self.cluster}'"
+        silent = f"node {node} does not answer" if node else f"no node of cluster '{self.cluster}' answers"
         try:
             message = await self.nats.request(
-                subject, json.dumps(body).encode(), timeout=min(left_s, ATTEMPT_TIMEOUT_S)
+                subject,
+                payload,
+                timeout=min(left_s, ATTEMPT_TIMEOUT_S),
+                headers={PROTOCOL: str(VERSION)},
             )
         except nats.errors.NoRespondersError:
             raise Unreachable(
-                f"{who} does not answer on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
+                f"{silent} on this NATS; start it with 'liftlog serve' or 'liftlog dev'"
             ) from None
         except (TimeoutError, nats.errors.TimeoutError):
             if forbids(self._complaints, subject):
@@ -484,38 +612,20 @@ class Client:
                     "who may, or allow it in the server's permissions",
                     False,
                 ) from None
-            raise Unreachable(
-                f"{who} did not answer {operation} in time; see 'liftlog cluster status'"
-            ) from None
+            doubt = "" if operation in ASKING else ": whether it is done, or will be, is unknown"
+            raise Unreachable(f"{silent} {operation} in time{doubt}; see 'liftlog cluster status'") from None
         except nats.errors.Error as error:
             raise Unreachable(f"NATS refused {operation}: {error}") from None
         return decode_answer(message.data, kind)
 
 
-_REMEDY = "start a nats-server there, or pass another --nats URL (or LIFTLOG_NATS)"
-
-
-def _not_about_eof(record: logging.LogRecord) -> bool:
-    """asyncio warns when nats-py's connection ends: it went over to TLS, and its reader was not told."""
-    return "eof_received" not in record.getMessage()
-
-
-logging.getLogger("asyncio").addFilter(_not_about_eof)
-
-
-def _server_info(connection: NatsConnection) -> dict[str, object]:
-    """What the server's INFO said; nats-py tells it nowhere else."""
-    return getattr(connection, "_server_info", {})
-
-
-def _why_not_connected(connection: NatsConnection, error: Exception, login_given: bool) -> str:
-    """The last error of an attempt to connect, and what to do about it."""
-    info = _server_info(connection)
-    if isinstance(error, ssl.SSLError):
-        return f"{error}; say whose certificates to believe with --nats-ca FILE"
-    if isinstance(error, ConnectionRefusedError) or not info.get("auth_required"):
-        return f"{str(error) or 'no answer'}; {_REMEDY}"
-    return refusal(True, login_given, str(error) if "Authorization" in str(error) else "")
+def _as_json(operation: str, body: object) -> bytes:
+    """Raises LiftlogError for text that is none, as a command line in another encoding brings it."""
+    try:
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        text = str(error.object[error.start : error.end]).encode("utf-8", "surrogateescape")
+        raise LiftlogError(f"{operation}: names and subjects are UTF-8, which {text!r} is not") from None
 
 
 def decode_answer(payload: bytes, kind: type[T]) -> T:

@@ -27,7 +27,7 @@ from liftlog.api.handshake import (
 )
 from liftlog.api.tags import FrameSealer
 from liftlog.client.errors import RequestFailed, Unreachable
-from liftlog.messages import ClientMessage, ClientReply, ErrorReply, intake
+from liftlog.messages import ERR_INVALID, ClientMessage, ClientReply, ErrorReply, intake
 from liftlog.types import LiftlogError
 
 READ_BYTES = 512 * 1024
@@ -42,6 +42,7 @@ class NodeConnection:
         self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: SecureSession
     ) -> None:
         self.address = address
+        self._version = session.version
         self._sealer = FrameSealer(session.caller_key)
         self._reader = reader
         self._writer = writer
@@ -54,6 +55,7 @@ class NodeConnection:
     async def open(cls, node: int, address: str, access: Access, timeout_s: float) -> NodeConnection:
         """Connect, and make sure that it is this node. Raises Unreachable, LiftlogError."""
         host, _, port = address.rpartition(":")
+        who = f"node {node} at {address}" if node else f"the node at {address}"
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
@@ -64,9 +66,9 @@ class NodeConnection:
                     raise
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             reason = str(error) or "no answer"
-            raise Unreachable(f"node {node} at {address} is not reachable: {reason}") from None
+            raise Unreachable(f"{who} is not reachable: {reason}") from None
         except HandshakeError as error:
-            text = f"node {node} at {address} and this client do not trust each other: {error}"
+            text = f"{who} and this client do not trust each other: {error}"
             if error.code == REFUSED_PROOF:
                 text += f"; this client used {access.source}: pass the clients' secret of this cluster with "
                 raise LiftlogError(f"{text}--secret-file, or 'none' if it asks for none") from None
@@ -78,7 +80,16 @@ class NodeConnection:
         return not self._lost
 
     async def call(self, request: ClientMessage, timeout_s: float) -> ClientReply:
-        """Ask, wait for the answer. Raises Unreachable, or RequestFailed for an `ErrorReply`."""
+        """Ask, wait for the answer. Raises Unreachable, or RequestFailed for an `ErrorReply` and for what
+        the node's version of the protocol does not have.
+        """
+        since = wire.REQUEST_SINCE.get(type(request), 0)
+        if self._version < since:
+            raise RequestFailed(
+                ERR_INVALID,
+                f"node at {self.address} speaks version {self._version} of the protocol, and "
+                f"{type(request).__name__} came with version {since}: upgrade the node",
+            )
         if self._lost:
             raise Unreachable(self._lost)
         number = self._next

@@ -3,7 +3,10 @@
 Each message gets its own reply subject under one inbox; one subscription collects the answers. What an answer
 means, in the terms of a history (N4):
 
-    ok     stored at `offset`, and it will stay (acknowledged at the stream's policy)
+    ok     stored at `offset`, committed, and it will stay
+    leader stored at `offset` by the partition's leader, and durable there: who asked for its word alone is
+           told no more. It stays unless another node leads that lacks it
+    sent   handed to NATS by who asked for no answer
     fail   certainly not stored: refused by configuration, or nobody listened on the subject
     info   unknown: no answer in time, or an error that says no more than "not by this epoch"
 """
@@ -11,8 +14,9 @@ means, in the terms of a history (N4):
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -21,19 +25,32 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import Unreachable, forbids
-from liftlog.types import LiftlogError
+from liftlog.subjects.grammar import publish_problem
+from liftlog.types import ID_BYTES_MAX, NUMBER_MAX, LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
+LEADER, SENT = "leader", "sent"
+POLICIES = ("all", "leader", "none")
+"""Whose word an ack is (R4)."""
 SWEEP_S = 0.05
 """How often is looked for what is late, and how long a message waits that found nobody and is sent again."""
 NOBODY = "no stream listens on this subject"
+LATE = "no answer in time, so it may be stored"
 FULL_ACK = {"Liftlog-Ack": "full"}
 """Header of a message whose answer shall say offset, partition, epoch and incarnation."""
+POLICY_HEADER = "Liftlog-Ack-Policy"
+EXPECTED_HEADER = "Liftlog-Expected-Offset"
+ID_HEADER = "Nats-Msg-Id"
+
+
+_subject_problem = functools.lru_cache(maxsize=4096)(publish_problem)
+"""A publisher says the same subjects over and over."""
 
 
 class PublishResult(NamedTuple):
-    """What became of one message. `tag` is the caller's; offsets are -1 unless the outcome is ok."""
+    """What became of one message. `tag` is the caller's; no offset is known unless it was stored."""
 
     tag: int
     outcome: str
@@ -43,6 +60,13 @@ class PublishResult(NamedTuple):
     epoch: int = -1
     incarnation: int = -1
     error: str = ""
+    next_offset: int = -1
+    """Of a message that expected an offset, and was refused: where it would have come to lie (L6)."""
+    duplicate: bool = False
+    """It was not stored, since the first one with its id is, at `offset` (L7). `epoch` and `incarnation` are
+    of the leader that says so."""
+    records: int = 0
+    """Of a batch that was stored: how many it has, the first of which lies at `offset` (L8); 0: none."""
 
 
 class _Waiting:
@@ -71,11 +95,17 @@ class Publisher:
         ack_timeout_ms: int,
         insist: bool = False,
         complaints: Collection[Exception] = (),
+        ack: str = "all",
     ) -> None:
         """`insist`: send again, until its time is over, what found nobody who listens.
 
-        `complaints`: what NATS says against us, as it comes.
+        `complaints`: what NATS says against us, as it comes. `ack`: one of POLICIES. Raises LiftlogError for
+        another one. What `on_result` raises ends the publishing: `send` and `drain` raise it.
         """
+        if ack not in POLICIES:
+            raise LiftlogError(f"there is no ack policy {ack!r}; use {', '.join(POLICIES)}")
+        self._ack = ack
+        self._wishes = FULL_ACK if ack == "all" else {**FULL_ACK, POLICY_HEADER: ack}
         self._insist = insist
         self._complaints = complaints
         self._nats = connection
@@ -88,6 +118,8 @@ class Publisher:
         self._pending: dict[int, _Waiting] = {}
         self._again: list[int] = []
         self._moved = asyncio.Event()
+        self._broken: Exception | None = None
+        """What `on_result` raised, to be raised again where somebody waits."""
         self._sweeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Publisher:
@@ -106,6 +138,8 @@ class Publisher:
         try:
             if kind is None:
                 await self.drain()
+                if self._ack == "none":
+                    await self._nats.flush()
         finally:
             if self._sweeper is not None:
                 self._sweeper.cancel()
@@ -117,14 +151,18 @@ class Publisher:
         return len(self._pending)
 
     async def send(self, tag: int, subject: str, value: bytes, headers: dict[str, str] | None = None) -> None:
-        """Publish, asking for the full ack; waits while the window is full. `tag` must be unique among the
-        messages in flight.
+        """Publish, asking for the full ack, or for none; waits while the window is full. `tag` must be unique
+        among the messages in flight.
 
-        Raises LiftlogError for what no server will take: an invalid subject, a payload above the limit.
+        Raises LiftlogError for what no server will take, and for a subject that is none to publish to.
         """
-        while len(self._pending) >= self._window:
+        if problem := _subject_problem(subject):
+            raise LiftlogError(f"subject {subject!r} cannot be published to: {problem}")
+        while len(self._pending) >= self._window and self._broken is None:
             self._moved.clear()
             await self._moved.wait()
+        if self._broken is not None:
+            raise self._broken
         deadline_s = asyncio.get_running_loop().time() + self._ack_timeout_s
         self._pending[tag] = _Waiting(subject, value, headers, deadline_s)
         try:
@@ -136,20 +174,43 @@ class Publisher:
                 f"message of {len(value)} bytes exceeds the NATS server's limit of {limit}; "
                 "split it, or raise max_payload of the server"
             ) from None
-        except nats.errors.BadSubjectError:
-            del self._pending[tag]
-            raise LiftlogError(
-                f"subject {subject!r} cannot be published to; use tokens joined by dots"
-            ) from None
         except nats.errors.Error as error:
             del self._pending[tag]
             raise Unreachable(f"NATS took no message: {error}") from None
+        if self._ack == "none":
+            del self._pending[tag]
+            self._on_result(PublishResult(tag, SENT))
+
+    async def send_batch(
+        self,
+        tag: int,
+        subject: str,
+        records: Sequence[BatchRecord | bytes],
+        headers: Mapping[str, str] | None = None,
+        *,
+        codec: str = "none",
+    ) -> None:
+        """Publish these records in one message, to be stored together or not at all (L8); one result tells of
+        all of them. See `batch_message`. Raises LiftlogError for what cannot be sent.
+        """
+        value, wanted = batch_message(records, headers, codec)
+        await self.send(tag, subject, value, wanted)
 
     async def drain(self) -> None:
         """Wait until every message has its result; those without an answer in time get `info`."""
-        while self._pending:
+        while self._pending and self._broken is None:
             self._moved.clear()
             await self._moved.wait()
+        if self._broken is not None:
+            raise self._broken
+
+    def _tell(self, result: PublishResult) -> None:
+        """Hand a result to the caller, who is not in this task: what he raises waits until he is."""
+        try:
+            self._on_result(result)
+        except Exception as error:
+            self._broken = self._broken or error
+        self._moved.set()
 
     async def _on_answer(self, message: Msg) -> None:
         tag = int(message.subject[self._prefix_length :])
@@ -162,8 +223,7 @@ class Publisher:
             self._again.append(tag)
             return
         del self._pending[tag]
-        self._on_result(result)
-        self._moved.set()
+        self._tell(result)
 
     async def _sweep(self) -> None:
         """Give up on what was not answered in time; the oldest come first."""
@@ -180,19 +240,17 @@ class Publisher:
                     late.append(tag)
             for tag in late:
                 waiting = self._pending.pop(tag)
-                why = "no answer in time"
+                why = LATE
                 if waiting.subject in forbidden:
                     why = f"this NATS user may not publish to {waiting.subject!r}"
-                self._on_result(waiting.refused or PublishResult(tag, INFO, error=why))
-            if late:
-                self._moved.set()
+                self._tell(waiting.refused or PublishResult(tag, INFO, error=why))
             again, self._again = self._again, []
             for tag in again:
                 await self._send_again(tag)
 
     async def _publish(self, tag: int, waiting: _Waiting) -> None:
-        headers = {**FULL_ACK, **(waiting.headers or {})}
-        reply = f"{self._inbox}{tag}"
+        headers = {**self._wishes, **(waiting.headers or {})}
+        reply = "" if self._ack == "none" else f"{self._inbox}{tag}"
         await self._nats.publish(waiting.subject, waiting.value, reply=reply, headers=headers)
 
     async def _send_again(self, tag: int) -> None:
@@ -208,6 +266,31 @@ class Publisher:
             self._again.append(tag)
 
 
+def expecting(offset: int | None) -> dict[str, str]:
+    """The header of a message that is to be stored at this offset or not at all (L6). Raises LiftlogError."""
+    if offset is None:
+        return {}
+    if offset < 0:
+        raise LiftlogError(f"expected offset {offset} is negative; the first record of a partition has 0")
+    if offset > NUMBER_MAX:
+        raise LiftlogError(f"expected offset {offset} is greater than any: no offset is above {NUMBER_MAX}")
+    return {EXPECTED_HEADER: str(offset)}
+
+
+def identified(message_id: str | None) -> dict[str, str]:
+    """The header of a message that is to be stored once (L7). Raises LiftlogError."""
+    if message_id is None:
+        return {}
+    # What a command line could not decode is no text, and cannot be encoded: it is not printable either.
+    size = len(message_id.encode("utf-8", "surrogatepass"))
+    if not message_id.isprintable() or message_id != message_id.strip() or not 0 < size <= ID_BYTES_MAX:
+        raise LiftlogError(
+            f"message id {message_id[:64]!r} cannot travel in a NATS header; use printable text, trimmed, "
+            f"of 1 to {ID_BYTES_MAX} bytes"
+        )
+    return {ID_HEADER: message_id}
+
+
 def result_of(tag: int, message: Msg) -> PublishResult:
     """Read one answer."""
     if message.headers and message.headers.get("Status") == "503":
@@ -216,10 +299,21 @@ def result_of(tag: int, message: Msg) -> PublishResult:
         body = json.loads(message.data)
         if "error" in body:
             ours = body.get("liftlog", {})
-            return PublishResult(tag, ours.get("outcome", INFO), error=str(body["error"]["description"]))
+            next_offset = ours.get("next_offset", -1)
+            if type(next_offset) is not int:
+                raise TypeError(next_offset)
+            return PublishResult(
+                tag,
+                ours.get("outcome", INFO),
+                error=str(body["error"]["description"]),
+                next_offset=next_offset,
+            )
         numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])
-        if not all(type(number) is int for number in numbers):
+        records = body.get("count", 0)
+        if not all(type(number) is int for number in (*numbers, records)):
             raise TypeError(numbers)
-        return PublishResult(tag, OK, body["stream"], *numbers)
+        outcome = LEADER if body.get("policy") == "leader" else OK
+        duplicate = body.get("duplicate") is True
+        return PublishResult(tag, outcome, body["stream"], *numbers, records=records, duplicate=duplicate)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return PublishResult(tag, INFO, error=f"an answer that is not liftlog's: {message.data[:100]!r}")

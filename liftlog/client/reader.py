@@ -14,12 +14,14 @@ key; if deletions that it has not come to were dropped on its way, it is told to
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
+from typing import Final
 
 from liftlog.api.spans import batches_of
 from liftlog.client.errors import RequestFailed, Unreachable
 from liftlog.client.transport import Transport
-from liftlog.format import CorruptBatch, decode_records
+from liftlog.format import CorruptBatch, decode_records, read_header
 from liftlog.messages import (
     ClientMessage,
     ClientReply,
@@ -28,36 +30,51 @@ from liftlog.messages import (
     ReadReply,
     ReadRequest,
     StreamInfo,
+    SubjectReply,
+    SubjectRequest,
 )
 from liftlog.types import LiftlogError, PartitionId, Record
 
-EARLIEST = "earliest"
-LATEST = "latest"
-NEW = "new"
-TIME = "time"
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+NEW: Final = "new"
+TIME: Final = "time"
 
 RETRY_PAUSE_S = 0.1
 ATTEMPT_TIMEOUT_S = 3.0
 REFRESH_TIMEOUT_MS = 3000
+INDEX_WAIT_MS = 2000
+"""For so long a server waits for its subject index: less than an attempt takes, so that it says how far it
+is."""
 
 
 class Reader:
-    """Reads one partition. With `node` only from this replica; else from the leader, else from any other.
+    """Reads one partition. With `node` only from this replica; else from the leader, else from any other;
+    with `spread` from a replica in sync that is drawn, else from the next.
 
     Every call ends within `timeout_ms` without progress, with a LiftlogError that says what the last problem
     was.
     """
 
     def __init__(
-        self, transport: Transport, stream: StreamInfo, partition: int, node: int, timeout_ms: int
+        self,
+        transport: Transport,
+        stream: StreamInfo,
+        partition: int,
+        node: int,
+        timeout_ms: int,
+        *,
+        spread: bool = False,
     ) -> None:
         self._transport = transport
         self._stream = stream
         self._index = partition
         self._id = PartitionId(stream.id, partition)
         self._only = node
+        self._spread = spread
         self._timeout_s = timeout_ms / 1000
-        self._turn = 0
+        in_sync = len(stream.partitions[partition].isr)
+        self._turn = random.randrange(in_sync) if spread and in_sync else 0
         self.seen_epoch = 0
         self.seen_hw = 0
         self.position = 0
@@ -79,6 +96,23 @@ class Reader:
         if not isinstance(reply, OffsetReply):
             raise LiftlogError(f"a server answered an offset request with {type(reply).__name__}")
         return reply.offset
+
+    async def ask_subjects(self, what: str, pattern: str, offset: int = 0, *, index: int = 0) -> SubjectReply:
+        """S1: a question of the leader about subjects, see `SubjectRequest`. Raises RequestFailed, at once
+        with code ERR_INDEX_RENEWED.
+        """
+        request = SubjectRequest(
+            partition=self._id,
+            what=what,
+            pattern=pattern,
+            offset=offset,
+            index=index,
+            wait_ms=max(1, min(INDEX_WAIT_MS, int(self._timeout_s * 1000) // 2)),
+        )
+        reply = await self._call(request, True)
+        if not isinstance(reply, SubjectReply):
+            raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
+        return reply
 
     def mind_deletions(self) -> None:
         """From here on this reader keeps what it sees, so it must miss no deletion.
@@ -124,7 +158,8 @@ class Reader:
         try:
             for batch in batches_of(reply, offset):
                 if batch.end_offset > expected:
-                    records += decode_records(batch)
+                    # What the system writes for itself is nobody's message.
+                    records += [] if read_header(batch.data).control else decode_records(batch)
                     expected = batch.end_offset
         except CorruptBatch:
             if expected == offset:
@@ -158,7 +193,7 @@ class Reader:
         deadline = loop.time() + self._timeout_s
         hint = 0
         while True:
-            node = hint or self._choose(to_leader)
+            node, followed = hint or self._choose(to_leader), bool(hint)
             hint, found = 0, True
             try:
                 address = await self._address(node)
@@ -168,7 +203,9 @@ class Reader:
                 if not error.retryable or loop.time() + RETRY_PAUSE_S > deadline:
                     raise
                 stuck = self._only and not to_leader
-                hint = error.leader if not stuck and error.leader != node else 0
+                # A word about who leads is followed at once, but not from one to the next: two may name each
+                # other until they hear of the third.
+                hint = error.leader if not stuck and not followed and error.leader != node else 0
             except Unreachable:
                 if loop.time() + RETRY_PAUSE_S > deadline:
                     raise
@@ -179,7 +216,9 @@ class Reader:
                 await self._refresh(found)
 
     def _choose(self, to_leader: bool) -> int:
-        """The node to ask: the given one; else the leader first, then the others in turn."""
+        """The node to ask: the given one; else the leader first, then the others in turn; or, if reads are to
+        be spread, those in sync first, from one that was drawn on.
+        """
         record = self._stream.partitions[self._index]
         if self._only and not to_leader:
             if self._only not in record.replicas:
@@ -187,6 +226,10 @@ class Reader:
                 replicas = ", ".join(map(str, record.replicas))
                 raise LiftlogError(f"node {self._only} holds no copy of {where}; its replicas: {replicas}")
             return self._only
+        if self._spread and not to_leader:
+            # Who is not in sync serves what is committed as well, as far as it has come.
+            candidates = record.isr + [node for node in record.replicas if node not in record.isr]
+            return candidates[self._turn % len(candidates)]
         candidates = [record.leader] if record.leader else []
         if not to_leader or not candidates:
             candidates += [node for node in record.replicas if node != record.leader]

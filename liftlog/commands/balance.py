@@ -149,7 +149,9 @@ class _Balancing:
             copies = move.copies
             self._begun[copies.key] = move
             try:
-                await self._client.move_replicas(copies.stream, copies.partition, move.to)
+                await self._client.move_replicas(
+                    copies.stream, copies.partition, move.to, assignment=copies.assignment
+                )
             except RequestFailed as error:
                 del self._begun[copies.key]
                 self._say(f"{move}: {'no answer' if error.retryable else 'refused'}: {error}")

@@ -22,6 +22,8 @@ class PlacedCopies(NamedTuple):
     """The one first that is to lead."""
     stays: bool = False
     """It is counted, and left alone."""
+    assignment: int = -1
+    """Since which word that is so; -1 = not known."""
 
     def __str__(self) -> str:
         return f"'{self.stream}' partition {self.partition}"

@@ -72,7 +72,8 @@ def _with(
     nodes = tuple(heir if (heir := heirs.get(node, 0)) and heir not in meant else node for node in meant)
     drops = any(node in found.able for node in partition.dropping)
     why = _why_it_stays(stream, partition, {*heirs, *drained})
-    copies = PlacedCopies(stream.config.name, partition.index, nodes, bool(partition.target or drops or why))
+    stays = bool(partition.target or drops or why)
+    copies = PlacedCopies(stream.config.name, partition.index, nodes, stays, partition.assignment)
     found.partitions.append(copies)
     if partition.target:
         found.moving.append(copies)

@@ -21,7 +21,7 @@ from liftlog.commands.clusterview import ClusterView
 from liftlog.commands.common import (
     add_client_options,
     connect,
-    positive_count,
+    node_number,
     positive_seconds,
     print_json,
     print_table,
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     status.set_defaults(run=lambda args: run(_status(args)))
     add_breakdown(actions)
     transfer = actions.add_parser("transfer", help="make another node the controller")
-    transfer.add_argument("node", metavar="NODE", type=positive_count)
+    transfer.add_argument("node", metavar="NODE", type=node_number)
     add_client_options(transfer)
     transfer.set_defaults(run=lambda args: run(_transfer(args)))
     for name, votes, text in (
@@ -59,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("demote", False, "take a node's vote away; it goes on serving its partitions"),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("node", metavar="NODE", type=positive_count)
+        action.add_argument("node", metavar="NODE", type=node_number)
         add_client_options(action)
         action.set_defaults(run=lambda args, votes=votes: run(_set_voter(args, votes)))
     level = actions.add_parser("level", help="the cluster's feature level, and what each node can")
@@ -83,17 +83,17 @@ def _add_node_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParse
     add = actions.add_parser(
         "add", help="admit a node, or tell where it is called from now on"
     )
-    add.add_argument("node", metavar="NODE", type=positive_count, help="a number that no node has had")
+    add.add_argument("node", metavar="NODE", type=node_number, help="a number that no node has had")
     add.add_argument("address", metavar="HOST:PORT", help="where the other nodes call it: its peer_listen")
     add_client_options(add)
     add.set_defaults(run=lambda args: run(_add_node(args)))
     drain = actions.add_parser("drain", help="move what a node keeps and leads to other nodes")
-    drain.add_argument("node", metavar="NODE", type=positive_count)
+    drain.add_argument("node", metavar="NODE", type=node_number)
     drain.add_argument("--cancel", action="store_true", help="let it keep copies; what has left stays away")
     add_client_options(drain)
     drain.set_defaults(run=lambda args: run(_drain_node(args)))
     remove = actions.add_parser("remove", help="remove a node that keeps nothing and has no vote, for good")
-    remove.add_argument("node", metavar="NODE", type=positive_count)
+    remove.add_argument("node", metavar="NODE", type=node_number)
     how = remove.add_mutually_exclusive_group()
     how.add_argument(
         "--drain", action="store_true", help="have it give away its copies and its vote, and be removed then"
@@ -104,8 +104,8 @@ def _add_node_parsers(actions: argparse._SubParsersAction[argparse.ArgumentParse
     replace = actions.add_parser(
         "replace", help="give a node's copies and its vote to another one, and remove it"
     )
-    replace.add_argument("node", metavar="OLD", type=positive_count, help="it may be lost for good")
-    replace.add_argument("heir", metavar="NEW", type=positive_count, help="a node that was added")
+    replace.add_argument("node", metavar="OLD", type=node_number, help="it may be lost for good")
+    replace.add_argument("heir", metavar="NEW", type=node_number, help="a node that was added")
     add_client_options(replace)
     replace.set_defaults(run=lambda args: run(_replace_node(args)))
 
@@ -296,9 +296,13 @@ async def _level(args: argparse.Namespace) -> int:
 
 async def _add_node(args: argparse.Namespace) -> int:
     async with await connect(args) as client:
+        known = {info.node for info in (await look_at(client)).nodes()}
         detail = await client.add_node(args.node, args.address)
     done = f"node {args.node} is of the cluster, at {args.address}"
-    _say(args, detail or f"{done}; if it is new, start it with [node] join = true")
+    more = "if it is new, start it with [node] join = true"
+    if args.node in known:
+        more = "it was before, and the others call it there from now on: if that is wrong, add it where it is"
+    _say(args, detail or f"{done}; {more}")
     return 0
 
 

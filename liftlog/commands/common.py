@@ -10,12 +10,14 @@ import re
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from liftlog.client import Client
 from liftlog.config import DEFAULT_CLUSTER, DEFAULT_NATS_URL
 from liftlog.nats_login import NatsLogin
-from liftlog.types import LiftlogError
+from liftlog.types import NODE_MAX, NUMBER_MAX, LiftlogError
+
+if TYPE_CHECKING:
+    from liftlog.client import Client
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +92,22 @@ def positive_count(text: str) -> int:
     return count
 
 
+def node_number(text: str) -> int:
+    """A node's number."""
+    number = int(text)
+    if not 1 <= number <= NODE_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is no node: they have numbers from 1 to {NODE_MAX}")
+    return number
+
+
+def natural(text: str) -> int:
+    """An offset or an index: 0 or more, and no greater than any can be."""
+    number = int(text)
+    if not 0 <= number <= NUMBER_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not 0 to {NUMBER_MAX}")
+    return number
+
+
 def host_and_port(text: str) -> str:
     """An address option."""
     if not re.fullmatch(r".+:\d{1,5}", text) or not 0 < int(text.rpartition(":")[2]) < 65536:
@@ -115,11 +133,16 @@ def _with_unit(text: str, units: dict[str, int]) -> int:
     match = re.fullmatch(r"(\d+)([A-Za-z]*)", text)
     if match is None or (match[2] and match[2] not in units):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number, alone or with {', '.join(units)}")
-    return int(match[1]) * units.get(match[2], 1)
+    value = int(match[1]) * units.get(match[2], 1)
+    if value > NUMBER_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is too much; {NUMBER_MAX} is the greatest number")
+    return value
 
 
 async def connect(args: argparse.Namespace) -> Client:
     """A client by the common options."""
+    from liftlog.client import Client
+
     return await Client.connect(
         args.nats,
         cluster=args.cluster,
@@ -135,7 +158,8 @@ def run(main: Coroutine[Any, Any, int]) -> int:
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, separators=(",", ":")))
+    """One line, at once: whoever reads the other end of a pipe may wait for it."""
+    print(json.dumps(value, separators=(",", ":")), flush=True)
 
 
 def print_table(rows: list[list[object]], heads: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from liftlog.commands.asking import add_node_options, look_at, who_answers
 from liftlog.commands.clusterview import ClusterView
-from liftlog.commands.common import add_client_options, connect, print_json, print_table, run
+from liftlog.commands.common import add_client_options, connect, note, print_json, print_table, run
 from liftlog.messages import PartitionInfo, StreamInfo
 
 BETWEEN_LOOKS_S = 1.0
@@ -84,6 +84,8 @@ async def _moves(args: argparse.Namespace) -> int:
         if before:
             await asyncio.sleep(BETWEEN_LOOKS_S)
         view = await look_at(client) if before else first
+    if not view.controller:
+        note(view.headline())
     found = list(copies_under_way(view))
     leaving = [(stream.config.name, partition) for stream, partition in _moved(view)]
     rates = {copying.key: (copying.have - before.get(copying.key, copying.have)) for copying in found}

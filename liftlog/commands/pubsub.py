@@ -5,35 +5,45 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import contextlib
 import datetime
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Literal
 
 from liftlog.client import (
     EARLIEST,
+    FOREVER,
     LATEST,
     NEW,
     TIME,
+    At,
+    BatchRecord,
     Client,
     PublishResult,
     Reader,
     RequestFailed,
+    Start,
+    StreamReading,
     Unreachable,
 )
-from liftlog.client.publisher import NOBODY
+from liftlog.client.publisher import INFO, LEADER, NOBODY, OK, POLICIES, SENT, expecting, identified
+from liftlog.client.streams import key_headers
 from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
     add_client_options,
     connect,
+    natural,
+    node_number,
     note,
     positive_count,
     print_json,
     read_file,
     run,
 )
-from liftlog.core.metadata.subjects import matches, partition_subject
+from liftlog.core.metadata.subjects import partition_subject
+from liftlog.parcel import RECORDS_MAX
+from liftlog.subjects.grammar import matches
 from liftlog.terminal import printable
 from liftlog.types import LiftlogError, Record
 
@@ -54,6 +64,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     publish.add_argument(
         "--tombstone", action="store_true", help="with --key: delete the key; the message has no value"
     )
+    publish.add_argument(
+        "--ack",
+        choices=POLICIES,
+        default="all",
+        help="wait until all in sync have a message (default), until its leader has it, or for none",
+    )
+    publish.add_argument(
+        "--expected-offset",
+        type=natural,
+        metavar="N",
+        help="store the first message at this offset of its partition or not at all, and each that follows "
+        "behind the one before",
+    )
+    publish.add_argument(
+        "--message-id",
+        metavar="ID",
+        help="of the only message: store it once, however often it is sent, while the stream remembers ids",
+    )
+    publish.add_argument(
+        "--batch",
+        type=positive_count,
+        metavar="N",
+        help=f"send N messages (up to {RECORDS_MAX}) in one, stored together or not at all",
+    )
     publish.add_argument("--quiet", action="store_true", help="print the summary only")
     add_client_options(publish)
     publish.set_defaults(run=lambda args: run(_publish(args)))
@@ -62,14 +96,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument("--from", dest="start", default=EARLIEST, metavar="WHERE", help=TIME_FORMS)
     read.add_argument(
         "--partition",
-        type=int,
+        type=natural,
         metavar="N",
         help="only this one (default: all, one after the other; with --follow all at once, added ones too)",
     )
     read.add_argument("--count", type=positive_count, metavar="N", help="stop after so many records")
     read.add_argument("--follow", action="store_true", help="go on with what comes later")
     read.add_argument(
-        "--replica", type=positive_count, default=0, metavar="NODE", help="read from this node only"
+        "--replica", type=node_number, default=0, metavar="NODE", help="read from this node only"
     )
     read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
     add_client_options(read)
@@ -81,7 +115,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _values(args: argparse.Namespace) -> Iterator[list[bytes]]:
     """The messages, in groups: what is there at once, so that a slow pipe is not waited for."""
-    yield [message.encode() for message in args.messages]
+    # What the shell handed over, in whatever encoding: a value is bytes.
+    yield [os.fsencode(message) for message in args.messages]
     if args.file:
         yield [read_file(args.file)]
     if args.stdin:
@@ -95,25 +130,57 @@ def _values(args: argparse.Namespace) -> Iterator[list[bytes]]:
 
 async def _publish(args: argparse.Namespace) -> int:
     headers = _headers(args)
-    if args.tombstone and not (args.messages or args.file or args.stdin):
+    given = bool(args.messages) + bool(args.file) + args.stdin
+    if args.tombstone:
+        if given:
+            raise LiftlogError("--tombstone deletes the key: such a message has no value; leave it out")
         args.messages = [""]
-    if not args.messages and not args.file and not args.stdin:
-        raise LiftlogError("nothing to publish; give messages as arguments, or --stdin, or --file FILE")
+    elif given != 1:
+        ways = "give messages as arguments, or --stdin, or --file FILE"
+        raise LiftlogError(f"{ways}, one of them" if given else f"nothing to publish; {ways}")
+    if args.stdin and sys.stdin is None:
+        raise LiftlogError("--stdin: standard input is closed; leave it out, or give a file with < FILE")
+    if args.message_id is not None and (args.stdin or len(args.messages) > 1):
+        raise LiftlogError("--message-id is the id of one message; publish each with its own")
+    if args.batch and args.batch > RECORDS_MAX:
+        raise LiftlogError(f"--batch {args.batch}: a batch has {RECORDS_MAX} messages at most")
+    if args.batch and args.message_id is not None:
+        raise LiftlogError("--message-id is not for a batch; leave --batch out, or the id")
     results = ResultPrinter(args)
     values = _values(args)
     async with await connect(args) as client:
         timeout_ms = int(args.timeout * 1000)
         async with client.publisher(
-            results.add, window=WINDOW, ack_timeout_ms=timeout_ms, insist=True
+            results.add, window=WINDOW, ack_timeout_ms=timeout_ms, insist=True, ack=args.ack
         ) as publisher:
             tag = 0
             # Lines may come slowly, from a pipe: acks must arrive while we wait for the next ones.
             while (group := await asyncio.to_thread(next, values, None)) is not None:
-                for value in group:
-                    await publisher.send(tag, args.subject, value, headers)
-                    tag += 1
-        why = await why_not_stored(client, args.subject) if results.failed else ""
+                for some in _parts(group, args.batch or 1):
+                    place = None if args.expected_offset is None else args.expected_offset + tag
+                    results.sizes[tag] = len(some)
+                    if args.batch:
+                        records = _records_of(args, some)
+                        await publisher.send_batch(tag, args.subject, records, expecting(place))
+                    else:
+                        options = {**expecting(place), **identified(args.message_id)}
+                        wanted = {**(headers or {}), **options} or None
+                        await publisher.send(tag, args.subject, some[0], wanted)
+                    tag += len(some)
+        why = await why_not_stored(client, args.subject) if results.unexplained else ""
     return results.finish(args.subject, why)
+
+
+def _parts(group: list[bytes], size: int) -> Iterator[list[bytes]]:
+    """What is there at once, in parts of so many."""
+    for begin in range(0, len(group), size):
+        yield group[begin : begin + size]
+
+
+def _records_of(args: argparse.Namespace, values: list[bytes]) -> list[BatchRecord]:
+    """The records of a batch; a key and a tombstone are theirs, and no headers."""
+    key = None if args.key is None else args.key.encode()
+    return [BatchRecord(None if args.tombstone else value, key) for value in values]
 
 
 async def why_not_stored(client: Client, subject: str) -> str:
@@ -146,13 +213,9 @@ async def why_not_stored(client: Client, subject: str) -> str:
 
 def _headers(args: argparse.Namespace) -> dict[str, str] | None:
     """The headers that make a key and a tombstone (C1)."""
-    if args.key is None:
-        if args.tombstone:
-            raise LiftlogError("--tombstone deletes a key; name it with --key KEY")
-        return None
-    if args.key != args.key.strip() or not args.key.isprintable():
-        raise LiftlogError(f"--key {args.key!r}: a key travels in a NATS header; use printable text, trimmed")
-    return {"Liftlog-Key": args.key, **({"Liftlog-Tombstone": "1"} if args.tombstone else {})}
+    if args.key is None and args.tombstone:
+        raise LiftlogError("--tombstone deletes a key; name it with --key KEY")
+    return key_headers(args.key, args.tombstone) or None
 
 
 class ResultPrinter:
@@ -162,36 +225,60 @@ class ResultPrinter:
         self._json = args.json
         self._quiet = args.quiet
         self._stored = 0
-        self.failed = 0
-        self._first_error = ""
+        self._sent = 0
+        self._failed = 0
+        self._first: PublishResult | None = None
+        """The first that was not stored."""
+        self.sizes: dict[int, int] = {}
+        """By tag, how many messages were sent together, until it is known what became of them."""
         self._last: PublishResult | None = None
 
     def add(self, result: PublishResult) -> None:
-        if result.outcome == "ok":
-            self._stored += 1
+        size = self.sizes.pop(result.tag)
+        if result.outcome in (OK, LEADER):
+            self._stored += size
             self._last = result
+        elif result.outcome == SENT:
+            self._sent += size
         else:
-            self.failed += 1
-            self._first_error = self._first_error or result.error
+            self._failed += size
+            self._first = self._first or result
         if self._quiet:
             return
         if self._json:
             print_json(result._asdict())
-        elif result.outcome == "ok":
-            print(f"{result.stream} partition {result.partition} offset {result.offset} epoch {result.epoch}")
+        elif result.outcome in (OK, LEADER):
+            alone = ", by its leader alone" if result.outcome == LEADER else ""
+            end = f" to {result.offset + size - 1}" if result.records else ""
+            place = f"{result.stream} partition {result.partition} offset {result.offset}{end}"
+            again = ", where it was stored before" if result.duplicate else ""
+            print(f"{place} epoch {result.epoch}{alone}{again}")
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether the first failure says nothing of its cause, so that the cluster's state has to."""
+        if self._first is None or self._first.next_offset >= 0:
+            return False
+        return self._first.outcome == INFO or self._first.error == NOBODY
 
     def finish(self, subject: str, why: str) -> int:
         """The exit code. Raises LiftlogError if something was not acknowledged; `why`: what explains it."""
-        if self.failed:
-            total = self.failed + self._stored
-            error = "" if self._first_error == NOBODY else f"{self._first_error}; "
-            raise LiftlogError(
-                f"{self.failed} of {total} messages to '{subject}' were not acknowledged: {error}{why}"
-            )
-        if self._quiet and self._json:
-            print_json({"stored": self._stored})
+        if self._first is not None:
+            total = self._failed + self._stored
+            error = "" if self._first.error == NOBODY and why else self._first.error
+            if self._first.next_offset >= 0:
+                why = f"read up to there, decide anew, and say --expected-offset {self._first.next_offset}"
+            what = f"{self._failed} of {total} messages to '{subject}' were not acknowledged"
+            if total > 1:
+                what += f", the first is number {self._first.tag + 1}"
+            raise LiftlogError(f"{what}: {'; '.join(text for text in (error, why) if text)}")
+        if self._sent and not self._json:
+            print(f"sent {self._sent} messages; nobody says what became of them")
+        elif self._quiet and self._json:
+            print_json({"sent": self._sent} if self._sent else {"stored": self._stored})
         elif self._quiet and self._last is not None:
-            print(f"stored {self._stored} messages, the last at offset {self._last.offset}")
+            last = self._last.offset + max(0, self._last.records - 1)
+            print(f"stored {self._stored} messages, the last at offset {last}")
         return 0
 
 
@@ -199,6 +286,8 @@ class ResultPrinter:
 
 
 async def _subscribe(args: argparse.Namespace) -> int:
+    if args.raw and args.json:
+        raise LiftlogError("--raw prints values alone, --json whole records; give one of them")
     what, number = parse_start(args.start)
     left = args.count
     async with await connect(args) as client:
@@ -208,8 +297,9 @@ async def _subscribe(args: argparse.Namespace) -> int:
         if what == "offset":
             readers = await _not_past_the_end(readers, number, args.stream)
         if args.follow and args.partition is None:
-            start = number if what == "offset" else what
-            await _follow(args, client.follow(stream, start, timestamp_ms=number, node=args.replica))
+            start: Start = At(number) if what == TIME else number if what == "offset" else what
+            replica: Literal["leader"] | int = args.replica or "leader"
+            await _follow(args, await client.read(stream, start=start, until=FOREVER, replica=replica))
             return 0
         for reader in readers:
             async for record in _records(client, reader, what, number, args.follow):
@@ -222,10 +312,10 @@ async def _subscribe(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _follow(args: argparse.Namespace, found: AsyncGenerator[tuple[int, Record]]) -> None:
+async def _follow(args: argparse.Namespace, found: StreamReading) -> None:
     """Print all partitions' records as they come, up to --count."""
     left = args.count
-    async with contextlib.aclosing(found):
+    async with found:
         async for partition, record in found:
             _print_record(args, partition, record)
             left = left - 1 if left is not None else None
@@ -264,19 +354,21 @@ async def _records(
         yield record
 
 
-def parse_start(text: str) -> tuple[str, int]:
+def parse_start(text: str) -> tuple[Literal["earliest", "latest", "new", "offset", "time"], int]:
     """What --from says: ("earliest" | "latest" | "new", 0), ("offset", n) or ("time", Unix ms)."""
-    if text in (EARLIEST, LATEST, NEW):
-        return text, 0
-    if text.isdigit():
+    for word in (EARLIEST, LATEST, NEW):
+        if text == word:
+            return word, 0
+    if text.isascii() and text.isdigit():
         return "offset", int(text)
     try:
         moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.astimezone()
+        return TIME, int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        # The first and the last year have no moment in every time zone.
         raise LiftlogError(f"--from {text!r} is not understood; use {TIME_FORMS}") from None
-    if moment.tzinfo is None:
-        moment = moment.astimezone()
-    return TIME, int(moment.timestamp() * 1000)
 
 
 def _print_record(args: argparse.Namespace, partition: int, record: Record) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from liftlog.commands.common import add_json_option, positive_count, print_json
+from liftlog.commands.common import add_json_option, node_number, print_json
 from liftlog.commands.logfolder import NODE, Folder, open_folder
 from liftlog.commands.recoverview import losses, print_survey
 from liftlog.commands.survivors import SurvivingDisk, examined, joined, recovered
@@ -55,7 +55,7 @@ def add_recover(actions: Any) -> None:
         metavar="NODE",
         action="append",
         default=[],
-        type=positive_count,
+        type=node_number,
         help="the disk of this node is destroyed and never comes back",
     )
     how = recover.add_mutually_exclusive_group()

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from liftlog import config as configuration
 from liftlog import eventlog
-from liftlog.client import Client, Unreachable
 from liftlog.commands.common import (
     add_json_option,
     add_nats_login_options,
@@ -25,11 +24,13 @@ from liftlog.commands.common import (
 )
 from liftlog.core.node import Node
 from liftlog.driver.interpreter import Observer
+from liftlog.nats_login import NatsLogin
 from liftlog.real.disk import RealDisk
 from liftlog.real.local_cluster import LocalCluster, LocalNode
 from liftlog.real.server import Built, run_server
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import ENCRYPTION
+from liftlog.storage.ownership import claim
 from liftlog.storage.sealing import NONCE_BYTES, Sealer
 from liftlog.trace.file import TraceFile, TraceWriter
 from liftlog.types import LiftlogError, Recovered, TailState
@@ -41,6 +42,8 @@ log = logging.getLogger("liftlog.server")
 DEFAULT_PORT = 4701
 DEFAULT_NATS_PORT = 4222
 CONTROLLER_TIMEOUT_S = 20.0
+TWIN_MS = 500
+"""How long another cluster of the same name has to answer."""
 WATCH_S = 0.2
 
 
@@ -114,6 +117,7 @@ def serve(args: argparse.Namespace, disk_type: type[RealDisk]) -> int:
         recovered = engine.recover(
             config.node, new_disk_id=os.urandom(16).hex(), nonce=int.from_bytes(os.urandom(7), "big")
         )
+        claim(disk, config.cluster)
         tell_start(config, recovered)
         observers: list[Observer] = []
         if config.trace is None:
@@ -190,6 +194,10 @@ def _dev(args: argparse.Namespace) -> int:
     ):
         if not 0 <= port <= last:
             raise LiftlogError(f"{name} {port}: use a port from 1 to {last}, or 0 for any free one")
+    if not configuration.CLUSTER_NAME.fullmatch(args.cluster):
+        raise LiftlogError(f"--cluster {args.cluster!r}: use 1 to 64 letters, digits, '_' or '-'")
+    if args.nats:
+        asyncio.run(_refuse_a_twin(args.nats, args.cluster, nats_login(args)))
     folder = Path(args.data) if args.data else Path(tempfile.mkdtemp(prefix="liftlog-dev-"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -225,8 +233,27 @@ def _dev(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _refuse_a_twin(nats_url: str, cluster: str, login: NatsLogin) -> None:
+    """Two clusters of one name on one NATS: clients would be answered by either. Raises LiftlogError."""
+    # Imported here, as below.
+    from liftlog.client import Client, Unreachable
+
+    async with await Client.connect(nats_url, cluster=cluster, login=login) as client:
+        try:
+            await client.status(timeout_ms=TWIN_MS)
+        except Unreachable:
+            return
+    raise LiftlogError(
+        f"a cluster '{cluster}' answers on {nats_url.rsplit('@', 1)[-1]} already: stop it, or give this one "
+        "another name with --cluster"
+    )
+
+
 async def wait_for_controller(cluster: LocalCluster, timeout_s: float) -> None:
     """Wait until the cluster has a controller and every node a session. Raises LiftlogError."""
+    # Imported here: a node needs no client, and starts sooner without one.
+    from liftlog.client import Client, Unreachable
+
     deadline = time.monotonic() + timeout_s
     connecting = Client.connect(cluster.nats_url, cluster=cluster.cluster, login=cluster.nats_login)
     async with await connecting as client:
@@ -252,6 +279,7 @@ def _announce(args: argparse.Namespace, cluster: LocalCluster) -> None:
         print(cluster.describe(), flush=True)
         return
     option = "" if cluster.nats_url == configuration.DEFAULT_NATS_URL else f" --nats {cluster.nats_url}"
+    option += "" if args.cluster == configuration.DEFAULT_CLUSTER else f" --cluster {args.cluster}"
     print(f"ready: {len(cluster.nodes)} nodes, NATS at {cluster.nats_url}, data in {cluster.folder}")
     for number, node in cluster.nodes.items():
         metrics = f"http://{cluster.metrics_addresses[number]}/metrics"

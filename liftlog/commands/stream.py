@@ -10,12 +10,15 @@ from msgspec import UNSET
 from liftlog.api.plain import to_plain
 from liftlog.client import Client, RequestFailed
 from liftlog.client.direct import NodesClient
+from liftlog.client.registry import differences
 from liftlog.commands.asking import add_node_options, who_answers
 from liftlog.commands.clusterview import ago, slow_nodes
 from liftlog.commands.common import (
     add_client_options,
     connect,
     duration_ms,
+    natural,
+    node_number,
     note,
     positive_count,
     print_json,
@@ -24,7 +27,8 @@ from liftlog.commands.common import (
     size_bytes,
 )
 from liftlog.commands.moves import add_moves
-from liftlog.messages import ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
+from liftlog.commands.streamsubjects import add_subject_actions
+from liftlog.messages import ERR_EXISTS, ERR_NOT_FOUND, StreamChanges, StreamInfo, StreamInfoReply
 from liftlog.types import LiftlogError, StreamConfig
 
 
@@ -44,8 +48,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     create.add_argument("--partitions", type=positive_count, default=1, metavar="N")
     create.add_argument(
+        "--min-insync-replicas",
         "--min-insync",
-        type=int,
+        type=positive_count,
         default=0,
         metavar="N",
         help="replicas that must be in sync for a commit (default 2 with three or more replicas, else 1)",
@@ -83,23 +88,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         _finish(action, lambda args, paused=paused: _pause(args, paused))
     purge = actions.add_parser("purge", help="remove the records below an offset, for good")
     purge.add_argument("name", metavar="NAME")
-    purge.add_argument("--partition", type=int, default=0, metavar="N")
+    purge.add_argument("--partition", type=natural, default=0, metavar="N")
     purge.add_argument(
         "--before",
-        type=int,
+        type=natural,
         required=True,
         metavar="OFFSET",
         help="the first offset to keep; at most the end of what is committed",
     )
     _finish(purge, _purge)
+    add_subject_actions(actions)
     add_moves(actions)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
     remove.add_argument("name", metavar="NAME")
     _finish(remove, _remove)
     elect = actions.add_parser("elect", help="make a replica the leader of a partition")
     elect.add_argument("name", metavar="NAME")
-    elect.add_argument("partition", metavar="PARTITION", type=int)
-    elect.add_argument("node", metavar="NODE", type=positive_count)
+    elect.add_argument("partition", metavar="PARTITION", type=natural)
+    elect.add_argument("node", metavar="NODE", type=node_number)
     elect.add_argument(
         "--unclean",
         action="store_true",
@@ -117,6 +123,8 @@ LOG_OPTIONS = (
     "min_compaction_lag_ms",
     "dirty_ratio_percent",
     "tombstone_retention_ms",
+    "dedupe_window_ms",
+    "dedupe_ids_max",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -146,6 +154,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
+    _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
     option("segment-records", positive_count, "N", "greatest number of records in a segment")
@@ -160,6 +169,25 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_dedupe(parser: argparse.ArgumentParser, none: str = "", default: str = "") -> None:
+    """How long message ids are remembered, and how many (L7)."""
+    parser.add_argument(
+        "--dedupe-window",
+        dest="dedupe_window_ms",
+        type=duration_ms,
+        default=UNSET,
+        metavar="TIME",
+        help=f"store a message with the same Nats-Msg-Id once for so long, such as 2m{none}",
+    )
+    parser.add_argument(
+        "--dedupe-ids-max",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help=f"remember at most so many ids in each partition (default 1000000){default}",
+    )
+
+
 def _add_alterable(alter: argparse.ArgumentParser) -> None:
     """What `StreamChanges` names; what is not given stays as it is."""
 
@@ -168,7 +196,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
 
     option("retention-ms", duration_ms, "MS", "drop segments whose records are all older; 0 = never")
     option("retention-bytes", size_bytes, "BYTES", "drop old segments beyond this size; 0 = never")
-    option("retention-messages", int, "N", "drop old segments beyond so many messages; 0 = never")
+    option("retention-messages", natural, "N", "drop old segments beyond so many messages; 0 = never")
     alter.add_argument(
         "--compact",
         action="store_const",
@@ -179,9 +207,10 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
+    _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")
-    option("segment-records", int, "N", "greatest number of records in a segment; 0 = any")
+    option("segment-records", natural, "N", "greatest number of records in a segment; 0 = any")
     option("codec", str, "CODEC", "compress batches from now on: none, zstd or lz4")
     alter.add_argument(
         "--replicas",
@@ -231,12 +260,16 @@ GIVEN_UP = (
 
 
 async def _create(args: argparse.Namespace) -> int:
+    if args.subject and args.subject_option not in (None, args.subject):
+        raise LiftlogError(
+            f"a stream listens on one subject: give {args.subject!r} or --subject {args.subject_option!r}"
+        )
     config = StreamConfig(
         name=args.name,
         subject=args.subject_option or args.subject or args.name,
         partitions=args.partitions,
         replication_factor=args.replicas,
-        min_insync_replicas=args.min_insync,
+        min_insync_replicas=args.min_insync_replicas,
         ack_reply=not args.no_ack_reply,
         max_payload_bytes=args.max_payload,
         **{field: getattr(args, field) for field in LOG_OPTIONS},
@@ -244,7 +277,12 @@ async def _create(args: argparse.Namespace) -> int:
     if config.durability == "os":
         note(GIVEN_UP)
     async with await connect(args) as client:
-        info = await client.create_stream(config)
+        try:
+            info = await client.create_stream(config)
+        except RequestFailed as error:
+            if error.code != ERR_EXISTS:
+                raise
+            raise LiftlogError(await _exists(client, config)) from None
     if args.json:
         print_json(to_plain(info))
     else:
@@ -253,13 +291,25 @@ async def _create(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _exists(client: Client, wanted: StreamConfig) -> str:
+    """In what the stream that is there differs from the one that was to be created."""
+    found = differences(wanted, (await client.stream(wanted.name)).config)
+    told = ", ".join(
+        f"{name} is {'not set' if value is None else repr(value)}" for name, value in found.items()
+    )
+    return (
+        f"stream '{wanted.name}' exists with another configuration ({told}): alter it with "
+        f"'liftlog stream alter {wanted.name}', or choose another name"
+    )
+
+
 async def _alter(args: argparse.Namespace) -> int:
     values = {name: getattr(args, name) for name in StreamChanges.__struct_fields__}
     changes = StreamChanges(**values)
     if not changes.named:
         raise LiftlogError(
-            f"nothing to alter is given; what can be: {', '.join(StreamChanges.__struct_fields__)} "
-            "(see 'liftlog stream alter --help'); the rest is fixed when the stream is created"
+            "nothing to alter is given; see 'liftlog stream alter --help' for what can be altered, "
+            "the rest is fixed when the stream is created"
         )
     async with await connect(args) as client:
         detail = await client.alter_stream(args.name, changes)

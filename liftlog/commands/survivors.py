@@ -19,6 +19,7 @@ from liftlog.core.total_loss.plan import (
 )
 from liftlog.core.total_loss.reports import CopyReport, DiskReport, KnownNode, Survivors, surveyed
 from liftlog.messages import intake
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import Disk
 from liftlog.storage.renewal import finish_renewal
 from liftlog.storage.sealing import Sealer
@@ -26,13 +27,11 @@ from liftlog.storage.totalloss import GroupMemory, begin_anew, read_group_memory
 from liftlog.types import (
     FIRST_CLUSTER,
     NO_CLUSTER,
-    NO_MUTANTS,
     GroupMember,
     Identity,
     InvariantViolation,
     LiftlogError,
     Members,
-    Mutants,
 )
 
 
@@ -177,7 +176,8 @@ def recovered(
     """
     plan = planned(survivors, destroyed, mutants, index_gap)
     chosen = plan.survivors.chosen.node
-    for one in sorted(disks, key=lambda one: (one.report.node != chosen, one.report.node)):
+    order = sorted(disks, key=lambda one: (one.report.node != chosen, one.report.node))
+    for one in reversed(order) if mutants.recovery_begins_elsewhere else order:
         snapshot = None
         if one.report.node == chosen:
             assert one.metadata is not None, "a disk whose metadata cannot be used is not chosen"

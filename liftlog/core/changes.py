@@ -63,6 +63,11 @@ RESOLVE_MS = 1000
 """For so long a change of something that the client calls by its name waits for the round that says what it
 is. Later it may be another thing that bears the name: nothing is done, and the client is told so.
 """
+CHANGED_PARTITION = ErrorReply(
+    ERR_STALE,
+    "the partition has changed since it was looked at; see 'liftlog stream info', and ask again",
+    False,
+)
 
 
 class Creation:
@@ -199,7 +204,7 @@ class Changes:
         self._by_name(client, act)
 
     def move(self, client: ClientRef, request: MoveReplicasRequest) -> None:
-        """R20: as the partition is when that is known."""
+        """R20: as the partition is when that is known, or as whoever asks has seen it."""
 
         def act(waiting: Waiting) -> None:
             stream = self._resolve(waiting, request.name, request.id)
@@ -220,6 +225,8 @@ class Changes:
                 how = "on its way to" if record.target else "on"
                 detail = f"{how} nodes {', '.join(map(str, wanted))} already"
                 self._clients.answer(waiting, DoneReply(detail))
+            elif request.assignment not in (-1, record.assignment):
+                self._clients.answer(waiting, CHANGED_PARTITION)
             else:
                 new = self._ctx.new_request()
                 self.propose(waiting, MoveReplicas(new, record.id, record.assignment, list(wanted)))
@@ -383,8 +390,7 @@ class Changes:
             text = "the cluster's nodes have changed since they were looked at; see 'liftlog cluster status'"
             self._clients.answer(waiting, ErrorReply(ERR_STALE, f"{text}, and ask again", False))
             return
-        text = "the partition has changed since it was looked at; see 'liftlog stream info', and ask again"
-        self._clients.answer(waiting, ErrorReply(ERR_STALE, text, False))
+        self._clients.answer(waiting, CHANGED_PARTITION)
 
     # -- time -------------------------------------------------------------------------------------
 

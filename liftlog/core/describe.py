@@ -40,6 +40,7 @@ def describe_partition(record: PartitionState) -> PartitionInfo:
         target=list(record.target),
         adding=list(record.adding),
         dropping=list(record.dropping),
+        assignment=record.assignment,
     )
 
 

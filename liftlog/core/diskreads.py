@@ -3,21 +3,27 @@
 A read counts from when storage is asked until storage has answered, whoever still waits for that. Clients'
 reads and lookups have `log_reads_max` places a log, and together half of the node's `disk_reads_max`; the
 other half is kept for followers, each of which has one read of a log under way, and one of a damaged range.
-Who finds no place is told so at once and may ask again.
+Who finds no place is told so at once and may ask again. Leaders that read which message ids their logs have
+(L7) do so from the followers' half, `FOLDS_MAX` of them at once, and try again at the next tick.
 """
 
 from __future__ import annotations
 
-from liftlog.types import Mutants, NodeConfig, PartitionId
+from liftlog.mutants import Mutants
+from liftlog.types import NodeConfig, PartitionId
 
 FollowerRead = tuple[PartitionId, int, bool]
 """(log, follower, whether it is a damaged range)."""
+FOLDS_MAX = 32
+"""So many leaders of a node read their own logs at once; each reads a slice at a time."""
+ITSELF = 0
+"""No follower: the leader."""
 
 
 class DiskReads:
     """The reads of one node that storage works on, by the number of the read."""
 
-    __slots__ = ("_by_clients", "_config", "_followers", "_mutants", "_of_log", "_owners")
+    __slots__ = ("_by_clients", "_config", "_folds", "_followers", "_mutants", "_of_log", "_owners")
 
     def __init__(self, config: NodeConfig, mutants: Mutants) -> None:
         self._config = config
@@ -26,6 +32,7 @@ class DiskReads:
         self._followers: dict[FollowerRead, int] = {}
         self._of_log: dict[PartitionId, int] = {}
         self._by_clients = 0
+        self._folds = 0
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -48,13 +55,17 @@ class DiskReads:
     def begin_for(self, follower: FollowerRead, request: int) -> bool:
         """A follower's read begins; False if it has one under way already, or the node has no place."""
         again = follower in self._followers and not self._mutants.fetch_reads_unbounded
-        if not self._mutants.reads_unbounded and (
-            again or len(self._owners) >= self._config.disk_reads_max
-        ):
+        if not self._mutants.reads_unbounded and (again or len(self._owners) >= self._config.disk_reads_max):
             return False
         self._owners[request] = follower
         self._followers[follower] = request
         return True
+
+    def begin_fold(self, log: PartitionId, request: int) -> bool:
+        """A leader's read of its own log begins; False if it has to wait."""
+        begins = self._folds < FOLDS_MAX and self.begin_for((log, ITSELF, False), request)
+        self._folds += begins
+        return begins
 
     def done(self, request: int) -> None:
         """Storage has answered."""
@@ -66,3 +77,4 @@ class DiskReads:
                 del self._of_log[owner]
         elif owner is not None:
             self._followers.pop(owner, None)
+            self._folds -= owner[1] == ITSELF

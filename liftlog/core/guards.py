@@ -11,7 +11,7 @@ on it, unless a bug is planted.
 
 from __future__ import annotations
 
-from liftlog.types import NO_MUTANTS, Mutants
+from liftlog.mutants import NO_MUTANTS, Mutants
 
 GUARDS: dict[str, str] = {
     "I1.deleted-before": "a late deletion takes another stream of that name",
@@ -43,9 +43,12 @@ GUARDS: dict[str, str] = {
     "R2.own-sync": "the leader counts itself before its own sync",
     "R3.earlier-round": "a read is answered by a round that began before it",
     "R3.behind": "a reader is answered by a replica that knows less than the reader has seen",
+    "R3.earlier-epoch": "a reader is shown records that an unclean election has given up since it read",
     "R3.above-hw": "a reader gets what is not committed",
     "R3.inherited": "the latest offset is told before what was inherited is committed",
     "R3.not-leader": "the latest offset is told by a node that leads no more",
+    "R4.leader-synced": "a leader gives its word for a record before its own sync",
+    "R4.none": "who asked for no answer is answered",
     "R5.stale-failure": "a failure that was told before takes a mended copy out again",
     "R5.still-rebuilding": "a second rebuild of a log is begun while one is under way",
     "R5.failed-log": "a log that has failed takes part before it is rebuilt",
@@ -164,12 +167,26 @@ GUARDS: dict[str, str] = {
     "C4.compacted-past": "a reader misses a deletion that was dropped while it read",
     "C5.cut": "records of a compacted batch are taken twice",
     "C5.hw-inside": "a reader gets the part of a compacted batch that lies above the HW",
+    "L1.damaged-envelope": "what an envelope holds is stored although its checksum is wrong",
     "L3.requests-full": "requests of clients pile up that the group does not take",
     "L3.reads": "reads of clients pile up that the disk does not serve",
     "L3.fetch-again": "each repeated fetch of a follower is another read of a slow disk",
     "L3.fetches": "reads of followers pile up that the disk does not serve",
     "L4.refused": "a message is stored as if its header had been honoured",
     "L5.rest": "a step takes as long as there are partitions, and nobody is heard meanwhile",
+    "L6.expected-offset": "a message that expects an offset is stored wherever it comes to lie",
+    "L6.uncommitted": "a publisher is refused for a record that is cut later, which nobody ever read",
+    "L7.unread": "a leader stores what its log has already, since it has not read it",
+    "L7.known": "a message that is sent again is stored again",
+    "L7.uncommitted": "who sends a message again is told that it is stored, and then it is cut",
+    "L7.full": "the ids that a leader remembers take up its memory",
+    "L7.further-back": "times in the log go back, and what was older than the window is young again",
+    "L7.kept": "retention takes records whose ids the next leader needs",
+    "L7.purge": "a purge takes records whose ids the next leader needs",
+    "L8.damaged": "a parcel that was damaged on its way is stored and acknowledged",
+    "L8.count": "a batch holds more than its count says, and nobody can read it",
+    "L8.subject": "a record lies in a stream that its subject does not belong to",
+    "L8.options": "a record of a parcel is stored as if its header had been honoured",
 }
 """By name, in the order of the rules: what happens without it."""
 
@@ -191,7 +208,11 @@ REMOVABLE: tuple[str, ...] = (
     "I2.other-incarnation",
     "I2.stale-heartbeat",
     "R1.other-incarnation",
+    "R3.behind",
+    "R3.earlier-epoch",
     "R3.inherited",
+    "R4.leader-synced",
+    "R4.none",
     "R5.stale-failure",
     "R6.fetch-epoch",
     "R6.progress-mismatch",
@@ -231,6 +252,19 @@ REMOVABLE: tuple[str, ...] = (
     "R20.stale-drain",
     "M5.other-epoch",
     "C3.purge-above-hw",
+    "L1.damaged-envelope",
+    "L6.expected-offset",
+    "L6.uncommitted",
+    "L7.unread",
+    "L7.known",
+    "L7.uncommitted",
+    "L7.full",
+    "L7.further-back",
+    "L7.purge",
+    "L8.damaged",
+    "L8.count",
+    "L8.subject",
+    "L8.options",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 

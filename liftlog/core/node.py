@@ -49,7 +49,6 @@ from liftlog.messages import (
     BusUp,
     ClientGone,
     ClientRequest,
-    Compacted,
     Drained,
     Durable,
     Event,
@@ -62,10 +61,6 @@ from liftlog.messages import (
     JoinQuery,
     JoinReply,
     LevelReport,
-    LogOpened,
-    LogRead,
-    LogRepaired,
-    LogStartMoved,
     MetadataStalled,
     Outcome,
     PeerBack,
@@ -76,7 +71,6 @@ from liftlog.messages import (
     RangeReply,
     Received,
     RetryMetadata,
-    Scrubbed,
     SetTimer,
     SnapshotRefused,
     StopNode,
@@ -84,20 +78,18 @@ from liftlog.messages import (
     StorageFailed,
     Subscribed,
     SubscriptionRefused,
-    TimeFound,
     TimerFired,
     TrashLog,
     intake,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import (
-    NO_MUTANTS,
     RAFT_LOG,
     ClusterEpoch,
     Entry,
     InvariantViolation,
     LiftlogError,
     LogSummary,
-    Mutants,
     NodeConfig,
     PartitionId,
     Recovered,
@@ -222,13 +214,7 @@ class Node:
             StorageFailed: self._on_storage_failed,
             MetadataStalled: self._on_metadata_stalled,
             SnapshotRefused: self._on_snapshot_refused,
-            LogOpened: events.on_log_opened,
-            LogRead: events.on_log_read,
-            TimeFound: events.on_time_found,
-            LogStartMoved: events.on_upkeep,
-            Compacted: events.on_upkeep,
-            Scrubbed: events.on_upkeep,
-            LogRepaired: events.on_upkeep,
+            **events.of_storage(),
             PeerLost: self._on_peer_lost,
             PeerBack: self._on_peer_back,
             BusUp: events.on_bus_up,
@@ -485,7 +471,7 @@ class Node:
         moved = image is not None or self.metadata.applied != applied
         if moved:
             self._follow_nodes()
-        changed = self._follow_metadata() if moved or self.slices.is_following else []
+        changed = self._follow_metadata(applied) if moved or self.slices.is_following else []
         if moved:
             self.requests.metadata_moved(changed)
 
@@ -542,14 +528,14 @@ class Node:
             self.ctx.mark("U2.too-low")
             self.ctx.effects.append(StopNode(too_low))
 
-    def _follow_metadata(self) -> list[PartitionId]:
-        """Bring replicas in line with the partitions that the last commands touched, which are returned."""
+    def _follow_metadata(self, as_of: int) -> list[PartitionId]:
+        """Bring replicas in line with the partitions that the commands since touched, which are returned."""
         changed = self.metadata.take_changed()
         if not self.ctx.incarnation:
             if any(partition not in self.metadata.partitions for partition in self._found):
                 self.ctx.mark("I1.unknown-kept")
             return changed
-        self.slices.follow(changed)
+        self.slices.follow(changed, as_of)
         for partition in self.slices.following():
             self._follow_partition(partition)
         return changed
@@ -585,7 +571,7 @@ class Node:
         """Our incarnation is durable: take up the replicas the metadata gives us, drop unknown ones (I1)."""
         self.metadata.take_changed()
         records, node = self.metadata.partitions, self.config.node
-        self.slices.follow(records)
+        self.slices.follow(records, self.metadata.applied)
         for partition in self.slices.following():
             self._follow_partition(partition)
         for unknown in list(self._found):

@@ -35,6 +35,8 @@ from liftlog.messages import (
     RangeReply,
     Received,
     Scrubbed,
+    SubjectsFolded,
+    SubjectsTold,
     Subscribed,
     SubscriptionRefused,
     TimeFound,
@@ -108,6 +110,17 @@ class ReplicaEvents:
 
     # -- storage ----------------------------------------------------------------------------------
 
+    def of_storage(self) -> dict[type, Callable[[Any], None]]:
+        """Who takes in what storage has done for a log."""
+        return {
+            LogOpened: self.on_log_opened,
+            LogRead: self.on_log_read,
+            TimeFound: self.on_time_found,
+            SubjectsTold: self.on_subjects_told,
+            SubjectsFolded: self.on_subjects_folded,
+            **dict.fromkeys((LogStartMoved, Compacted, Scrubbed, LogRepaired), self.on_upkeep),
+        }
+
     def on_log_opened(self, event: LogOpened) -> None:
         replica = self._replicas.get(event.summary.log)
         if replica is not None:
@@ -124,6 +137,21 @@ class ReplicaEvents:
         replica = self._replicas.get(event.log)
         if replica is not None:
             replica.on_time(event)
+
+    def on_subjects_told(self, event: SubjectsTold) -> None:
+        self._ctx.reads.done(event.request)
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            replica.on_subjects(event)
+
+    def on_subjects_folded(self, event: SubjectsFolded) -> None:
+        self._ctx.reads.done(event.request)
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            if event.request:
+                replica.on_subjects(event)
+            else:
+                replica.on_upkeep(event)
 
     def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
         replica = self._replicas.get(event.log)

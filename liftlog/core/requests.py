@@ -28,6 +28,8 @@ from liftlog.messages import (
     ERR_NOT_FOUND,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
+    LAST_OF_SUBJECT,
+    SUBJECT_QUESTIONS,
     AddNodeRequest,
     AlterStreamRequest,
     ClientReply,
@@ -50,8 +52,11 @@ from liftlog.messages import (
     SetVoterRequest,
     StreamInfoReply,
     StreamInfoRequest,
+    SubjectRequest,
     TransferControllerRequest,
 )
+from liftlog.subjects.grammar import PatternRefused, is_literal
+from liftlog.subjects.index.interface import filter_tokens
 from liftlog.types import ClientRef, PartitionId
 
 
@@ -107,6 +112,8 @@ class Requests:
                     replica.readers.read(client, request)
             case OffsetRequest():
                 self._offset(client, request)
+            case SubjectRequest():
+                self._subjects(client, request)
             case PurgeRequest():
                 self._purge(client, request)
             case CreateStreamRequest():
@@ -210,6 +217,32 @@ class Requests:
         else:
             self._barrier.after(client, lambda waiting: self._latest(self._clients.leave(waiting), request))
 
+    def _subjects(self, client: ClientRef, request: SubjectRequest) -> None:
+        """S1: from what any copy knows, or from all that was acked before the request came."""
+        replica = self._replicas.get(request.partition)
+        problem = _subject_problem(request)
+        if problem:
+            self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
+        elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
+            self._not_here(client, request.partition)
+        elif request.known:
+            replica.ask(client, request)
+        elif replica.leading is None:
+            self._not_leader(client, replica)
+        elif self._ctx.mutants.subjects_without_round:
+            replica.ask(client, request)
+        else:
+            self._barrier.after(
+                client, lambda waiting: self._fresh_subjects(self._clients.leave(waiting), request)
+            )
+
+    def _fresh_subjects(self, client: ClientRef, request: SubjectRequest) -> None:
+        replica = self._replicas.get(request.partition)
+        if replica is None or replica.state != "ready":
+            self._not_here(client, request.partition)
+        elif replica.readers.knows_all(client):
+            replica.ask(client, request)
+
     def _not_leader(self, client: ClientRef, replica: Replica) -> None:
         record = replica.record
         leader = record.leader if record is not None else 0
@@ -254,8 +287,23 @@ class Requests:
             return ErrorReply(ERR_NOT_LEADER, "this node is not the controller", True, raft.leader)
         if request.to not in raft.other_voters:
             text = f"node {request.to} is no other voter of this cluster"
+            if request.to == self._ctx.node:
+                text = f"node {request.to} is the controller already"
             return ErrorReply(ERR_INVALID, text, False)
         if not raft.transfer(request.to):
             text = f"node {request.to} cannot take over: its vote does not count, or it is silent"
             return ErrorReply(ERR_INVALID, f"{text}; see 'liftlog cluster status'", False)
         return DoneReply(f"asked node {request.to} to become controller")
+
+
+def _subject_problem(request: SubjectRequest) -> str:
+    """What is wrong with a question; empty if nothing."""
+    if request.what not in SUBJECT_QUESTIONS:
+        return f"question {request.what!r} is not one of {', '.join(SUBJECT_QUESTIONS)}"
+    try:
+        tokens = filter_tokens(request.pattern)
+    except PatternRefused as refused:
+        return str(refused)
+    if request.what == LAST_OF_SUBJECT and not is_literal(tokens):
+        return f"{request.pattern!r} is a filter: the last message is told of one subject at a time"
+    return ""

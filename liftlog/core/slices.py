@@ -17,7 +17,7 @@ what is left of that: every replica has every tick.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from liftlog.types import Entry, PartitionId
@@ -31,7 +31,7 @@ class Slices:
     def __init__(self, share: int) -> None:
         self.share = share
         self._ticking: deque[PartitionId] = deque()
-        self._following: dict[PartitionId, None] = {}
+        self._following: dict[PartitionId, int] = {}
         self._entries: deque[Entry] = deque()
 
     @property
@@ -45,8 +45,8 @@ class Slices:
         return bool(self._following)
 
     @property
-    def waiting(self) -> Iterable[PartitionId]:
-        """Partitions whose replicas have not looked at what was applied last."""
+    def waiting(self) -> Mapping[PartitionId, int]:
+        """Partitions whose replicas have not looked at what was applied last; as of which index each is."""
         return self._following
 
     @property
@@ -80,9 +80,10 @@ class Slices:
 
     # -- replicas follow ---------------------------------------------------------------------------
 
-    def follow(self, partitions: Iterable[PartitionId]) -> None:
-        """The replicas of these have to look at the metadata."""
-        self._following.update(dict.fromkeys(partitions))
+    def follow(self, partitions: Iterable[PartitionId], as_of: int) -> None:
+        """The replicas of these have to look at the metadata, which they know as of this index."""
+        for partition in partitions:
+            self._following.setdefault(partition, as_of)
 
     def called(self, partition: PartitionId) -> bool:
         """Whether the replica of this one has to look now, out of its turn, since it is spoken to."""

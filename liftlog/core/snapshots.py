@@ -15,7 +15,16 @@ from liftlog.core.context import Context
 from liftlog.core.metadata.image import Certificate, ImageReader, ImageWriter
 from liftlog.core.raft.raft import Raft
 from liftlog.messages import SaveSnapshot, SnapshotRefused, intake
-from liftlog.types import NO_TICKET, Entry, InvariantViolation, LiftlogError, NodeConfig, Snapshot
+from liftlog.types import (
+    NO_TICKET,
+    Entry,
+    GroupMember,
+    InvariantViolation,
+    LiftlogError,
+    Members,
+    NodeConfig,
+    Snapshot,
+)
 
 BYTES_MAX = 16 * 1024 * 1024
 """Commands of so many bytes since the last snapshot are a reason for the next, however few they are."""
@@ -98,13 +107,16 @@ class Snapshots:
 
     def _begin(self) -> None:
         ctx, raft = self._ctx, self._raft
+        cluster, members = raft.certificate or self._cluster, raft.membership.at(ctx.metadata.applied)
+        if ctx.mutants.snapshot_forgets_members:
+            members = Members(tuple(GroupMember(node, disk) for node, disk in cluster), ())
         self._bytes = 0
         self._writer = ImageWriter(
             ctx.metadata,
             ctx.metadata.results,
             term=raft.raft_log.term_at(ctx.metadata.applied),
-            members=raft.membership.at(ctx.metadata.applied),
-            cluster=raft.certificate or self._cluster,
+            members=members,
+            cluster=cluster,
             chunk_records=ctx.config.raft_chunk_records,
         )
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from liftlog.demo.lines import Line, subject_of
-from liftlog.headers import FULL_ACK
+from liftlog.options.reading import FULL_ACK
 from liftlog.types import LiftlogError
 
 WINDOW_MAX = 4096

@@ -22,6 +22,9 @@ from liftlog.types import (
     Word,
 )
 
+SUBJECTS_PAGE_MAX = 1000
+"""Subjects in one answer."""
+
 
 class ReadRequest(Struct):
     """Records from `offset` on, below this replica's HW (R3). `seen_*` = the greatest the client has seen."""
@@ -68,6 +71,52 @@ class OffsetReply(Struct):
     epoch: int
 
 
+LAST_OF_SUBJECT = "last"
+NEXT_MATCH = "next"
+MATCHING_SUBJECTS = "subjects"
+SUBJECT_QUESTIONS = (LAST_OF_SUBJECT, NEXT_MATCH, MATCHING_SUBJECTS)
+
+
+class SubjectRequest(Struct):
+    """S1: a question about the subjects of a partition's committed records.
+
+    `what`: "last" = the offset of the last record with exactly the subject `pattern`; "next" = that of the
+    next one at `offset` or above whose subject the filter `pattern` matches; "subjects" = which subjects the
+    filter matches, each with the number of its records, at most `limit` of them: the page that begins at
+    place `offset` of the index with this number.
+    """
+
+    partition: PartitionId
+    what: Word
+    pattern: Line
+    offset: Number = 0
+    limit: Annotated[int, Meta(ge=1, le=SUBJECTS_PAGE_MAX)] = SUBJECTS_PAGE_MAX
+    index: Number = 0
+    known: bool = False
+    """False: the partition's leader answers, behind a read-index round, with everything that was acked when
+    the request came. True: any copy answers with what it knows to be committed."""
+    wait_ms: Number = 0
+    """How long to wait for the index to be made; 0 = as long as any request waits."""
+
+
+class SubjectReply(Struct):
+    """S1: what holds of the committed records at offsets [log_start, hw) of the partition."""
+
+    partition: PartitionId
+    epoch: int
+    hw: int
+    log_start: int
+    offset: int = NO_OFFSET
+    """Where the record lies; NO_OFFSET: there is none."""
+    subjects: list[tuple[bytes, int]] = field(default_factory=list)
+    messages: int = 0
+    """"subjects": how many records match, those of other pages too."""
+    place: int = NO_OFFSET
+    """"subjects": where the next page begins; NO_OFFSET: this was the last."""
+    index: int = 0
+    """"subjects": number of the index. Pages of one reading come from one index."""
+
+
 class CreateStreamRequest(Struct):
     config: StreamConfig
 
@@ -95,6 +144,8 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     min_insync_replicas: Number | UnsetType = UNSET
     partitions: Number | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
+    dedupe_window_ms: Number | UnsetType = UNSET
+    dedupe_ids_max: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:
@@ -165,13 +216,15 @@ class MoveReplicasRequest(Struct):
     """R20: `partition` of the stream is to have its copies on `replicas`, the first of which is to lead it.
 
     Empty: a move that is under way is cancelled, and the copies stay where they were before it. `id`: as in
-    `DeleteStreamRequest`.
+    `DeleteStreamRequest`. `assignment`: of the partition, as the operator has seen it (`PartitionInfo`); -1 =
+    as it is when the request comes.
     """
 
     name: Line
     partition: PartitionIndex
     replicas: Annotated[list[NodeId], Meta(max_length=64)]
     id: Number = 0
+    assignment: Annotated[int, Meta(ge=-1, le=NUMBER_MAX)] = -1
 
 
 class TransferControllerRequest(Struct):
@@ -247,6 +300,8 @@ class PartitionInfo(Struct):
     """R20: those of the replicas that had no copy before the move."""
     dropping: list[int] = field(default_factory=list)
     """R20: who has left and has not said yet that its copy is gone."""
+    assignment: int = 0
+    """R20: index of the last word about who is to have copies; 0 = none since the stream was created."""
 
 
 class StreamInfo(Struct):
@@ -367,26 +422,41 @@ ERR_TIMEOUT = "timeout"
 ERR_TOO_FEW_INSYNC = "too-few-in-sync"
 ERR_TOO_LARGE = "too-large"
 ERR_FAILED = "storage-failed"
+ERR_EXPECTED_OFFSET = "expected-offset"
+"""L6: the message would not come to lie where its publisher expects it."""
 ERR_HEADER = "header-not-honoured"
+ERR_ENVELOPE = "envelope-not-honoured"
+ERR_ENVELOPE_DAMAGED = "envelope-damaged"
 ERR_WRONG_STREAM = "wrong-stream"
+ERR_PARCEL = "parcel-refused"
+"""L8: what came as a parcel is none, or holds a record that cannot be stored so."""
+ERR_PARCEL_HERE = "parcel-refused-here"
+"""L8: this leader cannot take the parcel, and another may: it is too large for its batches, or packed with a
+codec whose library it lacks."""
 ERR_TTL_DISABLED = "ttl-disabled"
 ERR_ROLLUP_DISABLED = "rollup-disabled"
 ERR_COUNTER_DISABLED = "counters-disabled"
 ERR_BATCH_DISABLED = "batches-disabled"
 ERR_SCHEDULE_DISABLED = "schedules-disabled"
 ERR_SOURCE_HEADER = "source-header"
-"""The last eight: what a message's headers ask for cannot be done here (L4)."""
+"""The last twelve: what a message's headers or its envelope ask for is not done here (L1, L4)."""
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
 ERR_NATS_REFUSES = "nats-refuses"
 """N1: NATS lets no replica subscribe."""
 ERR_COMPACTED = "compacted-past-start"
-ERR_STALE = "stale"
 """C4: tombstones that this reader has not seen yet are gone: begin again from the front."""
+ERR_INDEX_FULL = "subject-index-full"
+"""S1: the subjects of this partition need more memory than the node gives to subject indexes."""
+ERR_INDEX_RENEWED = "subject-index-renewed"
+"""S1: the index was made anew between two pages of subjects: begin again with the first page."""
+ERR_STALE = "stale"
+"""The stream was altered, or the copies moved, since the author of the request had looked."""
 
 ClientMessage = (
     ReadRequest
     | OffsetRequest
+    | SubjectRequest
     | CreateStreamRequest
     | AlterStreamRequest
     | DeleteStreamRequest
@@ -404,4 +474,6 @@ ClientMessage = (
     | DrainNodeRequest
     | RetireNodeRequest
 )
-ClientReply = ReadReply | OffsetReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply
+ClientReply = (
+    ReadReply | OffsetReply | SubjectReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply
+)

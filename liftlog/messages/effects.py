@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from liftlog.messages.clients import ClientReply, ReadReply
 from liftlog.messages.peers import PeerMessage
 from liftlog.types import (
     NO_TICKET,
+    NUMBER_MAX,
     Batch,
     ClientRef,
     CompactionPolicy,
@@ -125,12 +128,16 @@ class MoveLogStart(StorageJob):
 
 
 class RetainLog(StorageJob):
-    """C3: let whole sealed segments below `limit` go that the policy does not keep -> `LogStartMoved`."""
+    """C3: let whole sealed segments below `limit` go that the policy does not keep -> `LogStartMoved`.
+
+    What lies at or above `needed_from` stays, whatever the policy says (L7): it has message ids.
+    """
 
     log: PartitionId
     policy: RetentionPolicy
     limit: int
     now_ms: int
+    needed_from: int = NUMBER_MAX
 
 
 class CompactLog(StorageJob):
@@ -247,6 +254,33 @@ class LookupTime(StorageJob):
     timestamp_ms: int
 
 
+class FoldSubjects(StorageJob):
+    """S1: enter about `max_bytes` of what lies below `below`, all committed, into the log's subject index ->
+    `SubjectsFolded`. `memory_max`: bytes that all indexes of the node may take. `begin`: if there is none it
+    is begun; one that nobody waits for, and that had to make room for another, is not.
+    """
+
+    log: PartitionId
+    below: int
+    max_bytes: int
+    memory_max: int
+    begin: bool = True
+
+
+class AskSubjects(StorageJob):
+    """S1: a question about subjects, with the fields of a `SubjectRequest`, to be answered if the log's index
+    has everything below `least` -> `SubjectsTold`, or `SubjectsFolded` with the request's number if not.
+    """
+
+    log: PartitionId
+    request: int
+    least: int
+    what: str
+    pattern: str
+    offset: int
+    limit: int
+
+
 STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     OpenLog,
     AppendLog,
@@ -268,6 +302,8 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     CompactLog,
     ScrubLog,
     RepairLog,
+    FoldSubjects,
+    AskSubjects,
 )
 """What a driver hands to its `StorageRunner`."""
 
@@ -298,10 +334,26 @@ class Drain(Effect):
     partition: PartitionId
 
 
+class EnvelopeAnswer(NamedTuple):
+    """What an answer in Liftbridge's envelope repeats of its message, which came in one (R4).
+
+    `policy`: as the envelope has it. `subject`: on which the message came; `attached_to`: the partition's.
+    """
+
+    correlation_id: str
+    policy: int
+    subject: bytes
+    attached_to: str
+    received_ms: int
+
+
 class AckPublishes(Effect):
     """Answer publishers: message i of the list has offset `offsets_from + i`; an empty reply gets nothing.
 
-    `full`: which of them asked for more than JetStream's keys (R4); None = nobody did.
+    `full`: which of them asked for more than JetStream's keys (R4); None = nobody did. `enveloped`: which of
+    them came in an envelope, and are answered in one; None = none. `by_leader`: they asked for the leader's
+    word alone, and what they hear says so: their records are durable there, and may not be committed.
+    `records`: the one message is a parcel of so many, which lie from `offsets_from` on (L8); 0 = none is one.
     """
 
     partition: PartitionId
@@ -311,12 +363,23 @@ class AckPublishes(Effect):
     offsets_from: int
     replies: list[bytes]
     full: list[bool] | None = None
+    enveloped: list[EnvelopeAnswer | None] | None = None
+    by_leader: bool = False
+    duplicate: bool = False
+    """L7: the messages were not stored: this is where the first ones with their ids lie."""
+    records: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last one that is answered for."""
+        return self.offsets_from + (self.records or len(self.replies))
 
 
 class RefusePublishes(Effect):
     """Tell publishers that this epoch did not store their message (N4, N6, L4).
 
-    An empty reply stands for a message that is gone without anybody being told. `full` as in `AckPublishes`.
+    An empty reply stands for a message that is gone without anybody being told. `full` and `enveloped` as in
+    `AckPublishes`.
     """
 
     partition: PartitionId
@@ -326,6 +389,9 @@ class RefusePublishes(Effect):
     description: str
     replies: list[bytes]
     full: list[bool] | None = None
+    enveloped: list[EnvelopeAnswer | None] | None = None
+    next_offset: int = -1
+    """L6: where the message would have come to lie, for who expected another place; -1: not said."""
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

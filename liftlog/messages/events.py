@@ -116,6 +116,42 @@ class TimeFound(Event):
     damage: OffsetRange | None = None
 
 
+class SubjectsFolded(Event):
+    """S1: the subject index of a log has everything below `folded`, -1: there is none; `ready`: and nothing
+    of that has to be looked at again. `request`: of the question that it was not far enough for; 0 = this
+    answers `FoldSubjects`.
+    """
+
+    log: PartitionId
+    folded: int
+    ready: bool
+    request: int = 0
+    error: str = ""
+    """What had to be read could not be; `damage` as in `LogRead`."""
+    damage: OffsetRange | None = None
+    full: bool = False
+    """With an error: the index has no room."""
+
+
+class SubjectsTold(Event):
+    """S1: the answer to a question about the offsets [first, folded). The fields of `SubjectReply`.
+
+    `place`: for who asks for the next match, up to where there is none; the question is to be asked again
+    from there. With an `error` there is no answer.
+    """
+
+    log: PartitionId
+    request: int
+    folded: int
+    first: int
+    offset: int
+    subjects: list[tuple[bytes, int]]
+    messages: int
+    place: int
+    index: int
+    error: str = ""
+
+
 class LogStartMoved(Event):
     """The log start is durable (C3). Also the answer when there was nothing to move."""
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.mutants import NO_MUTANTS
 from liftlog.ports import Disk
 from liftlog.queue.codes import InternalError, InvalidTopic
 from liftlog.queue.fronts import FRONTS, Fronts
@@ -44,7 +45,7 @@ from liftlog.storage.recovery import recover_log, remove_temporary_files
 from liftlog.storage.sealing import Sealer, check_key, note_open_logs
 from liftlog.storage.statefile import CorruptState, read_state, write_state
 from liftlog.storage.verdict import clear_verdict
-from liftlog.types import NO_MUTANTS, RAFT_LOG, LogOptions, PartitionId, TailState
+from liftlog.types import RAFT_LOG, LogOptions, PartitionId, TailState
 
 DELETED = "deleted"
 _ACCEPT = "open it with accept_loss=True to go on with what is left"

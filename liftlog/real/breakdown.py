@@ -178,9 +178,9 @@ class Breakdown:
 
     @staticmethod
     def _answers(effect: Effect, sample: _Sample) -> bool:
-        if type(effect) is not AckPublishes or effect.partition != sample.log:
+        if type(effect) is not AckPublishes or effect.partition != sample.log or effect.by_leader:
             return False
-        return effect.offsets_from < sample.end <= effect.offsets_from + len(effect.replies)
+        return effect.offsets_from < sample.end <= effect.end
 
     def _count(self, sample: _Sample, answered_ms: float, now_ms: float) -> None:
         stored = sample.stored

@@ -24,7 +24,6 @@ from typing import NamedTuple
 import trio
 
 from liftlog.eventlog import say
-from liftlog.headers import asks_full_ack, counted_bytes
 from liftlog.messages import (
     ERR_TOO_LARGE,
     AckPublishes,
@@ -39,6 +38,8 @@ from liftlog.messages import (
     SubscriptionRefused,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
+from liftlog.options.reading import counted_bytes, wishes_of
+from liftlog.options.wishes import NONE
 from liftlog.ports import Clock
 from liftlog.real import nats_wire
 from liftlog.real.direct import DirectSocket, direct
@@ -72,8 +73,8 @@ API_RETRY_ROUNDS = 10
 REASON_MAX_CHARACTERS = 200
 SUBSCRIPTION_VIOLATION = re.compile(r'Permissions Violation for Subscription to "([^"]*)"')
 
-ApiHandler = Callable[[bytes, bytes, bytes], None]
-"""Called with (subject, reply, payload) of a request to the API."""
+ApiHandler = Callable[[bytes, bytes, bytes, bytes], None]
+"""Called with (subject, reply, headers, payload) of a request to the API."""
 
 
 class Subscription(NamedTuple):
@@ -88,6 +89,25 @@ class ApiSubscription(NamedTuple):
     subject: str
     queue: str
     handler: ApiHandler
+
+
+def _too_large(
+    subscription: Subscription, messages: list[Message], text: str, now_ms: int
+) -> RefusePublishes:
+    """What their publishers are told, each in the form that he wants (R4)."""
+    partition, stream = subscription.partition, subscription.stream
+    wishes = [wishes_of(message, stream, partition.index) for message in messages]
+    pairs = list(zip(messages, wishes, strict=True))
+    return RefusePublishes(
+        partition=partition,
+        stream=stream,
+        epoch=subscription.epoch,
+        code=ERR_TOO_LARGE,
+        description=text,
+        replies=[b"" if wish.policy == NONE else wish.answered_at(message.reply) for message, wish in pairs],
+        full=[wish.full_ack for wish in wishes],
+        enveloped=[wish.enveloped(message.subject, subscription.subject, now_ms) for message, wish in pairs],
+    )
 
 
 class NatsBus:
@@ -200,7 +220,7 @@ class NatsBus:
     def acknowledge(self, acks: AckPublishes) -> None:
         """Answers leave with the next `flush`."""
         if acks.partition not in self._silent:
-            self._write_answers(nats_wire.acknowledgements(acks))
+            self._write_answers(nats_wire.acknowledgements(acks, self._clock.wall_ms()))
 
     def refuse(self, refusal: RefusePublishes) -> None:
         if refusal.code in nats_wire.HEADER_CODES:
@@ -505,7 +525,7 @@ class NatsBus:
                 api = self._api_by_sid.get(sid)
                 if api is not None:
                     for message in messages:
-                        api.handler(message.subject, message.reply, message.value)
+                        api.handler(message.subject, message.reply, message.headers, message.value)
                 continue
             self.counters["nats.messages_in"] += len(messages)
             if parsed.largest > smallest_bytes:
@@ -521,17 +541,7 @@ class NatsBus:
         if large:
             self.counters["nats.refused_too_large"] += len(large)
             text = f"message exceeds the stream's limit of {limit} bytes (headers and payload)"
-            self.refuse(
-                RefusePublishes(
-                    partition=subscription.partition,
-                    stream=subscription.stream,
-                    epoch=subscription.epoch,
-                    code=ERR_TOO_LARGE,
-                    description=text,
-                    replies=[message.reply for message in large],
-                    full=[asks_full_ack(message.headers) for message in large],
-                )
-            )
+            self.refuse(_too_large(subscription, large, text, self._clock.wall_ms()))
         return kept
 
     def _complain(self, what: str, text: str) -> None:

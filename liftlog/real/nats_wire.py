@@ -5,7 +5,11 @@ and `seq`, which is the offset plus one; strict clients refuse any other. A mess
 header `Liftlog-Ack: full` gets what liftlog means beside them (R4): `offset`, `partition`, `epoch` and the
 `incarnation` of its leader. Refusals follow JetStream too: `error` with exactly three keys inside, `stream`,
 and `seq` 0; whoever asked for the full ack gets `partition`, `epoch` and `liftlog`, our own code and outcome,
-beside them.
+beside them. Who asked for the leader's word alone is told so: `policy` is "leader" then. A parcel has one
+ack: `seq` is that of its last record; in a full one `offset` is that of its first, and `count` says how many
+there are (L8). Who published in Liftbridge's envelope is answered in one (`liftlog/options/envelope.py`).
+Whose message is there already, by its id, is told where, and `duplicate` true, as by JetStream; an envelope
+has no place for that word.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ from itertools import chain
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from liftlog import headers, messages
+from liftlog import messages
+from liftlog.options import headers
+from liftlog.options.envelope import ANY_OFFSET, INCORRECT_OFFSET, TOO_LARGE, UNKNOWN, EnvelopeAck, seal_ack
 from liftlog.types import LiftlogError
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_PORT = 4222
+NANOSECONDS_PER_MS = 1_000_000
 
 ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_TOO_LARGE: (400, 10054),
@@ -37,7 +44,12 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_FAILED: (503, 10077),
     messages.ERR_DAMAGED: (500, 10077),
     messages.ERR_HEADER: (400, 10003),
+    messages.ERR_ENVELOPE: (400, 10003),
+    messages.ERR_ENVELOPE_DAMAGED: (400, 10003),
+    messages.ERR_EXPECTED_OFFSET: (400, 10071),
     messages.ERR_WRONG_STREAM: (400, 10060),
+    messages.ERR_PARCEL: (400, 10003),
+    messages.ERR_PARCEL_HERE: (503, 10008),
     messages.ERR_TTL_DISABLED: (400, 10166),
     messages.ERR_ROLLUP_DISABLED: (500, 10111),
     messages.ERR_COUNTER_DISABLED: (400, 10168),
@@ -47,8 +59,19 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
 }
 """JetStream's (HTTP-like code, error code) for each of ours, from nats-server's errors.json."""
 
-HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {messages.ERR_WRONG_STREAM}
-"""L4: what the message's headers ask for is not done here."""
+HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
+    messages.ERR_WRONG_STREAM,
+    messages.ERR_ENVELOPE,
+    messages.ERR_ENVELOPE_DAMAGED,
+    messages.ERR_PARCEL,
+}
+"""L4, L8: what the message's headers or its envelope ask for is not done here."""
+
+_ENVELOPE_ERRORS = {
+    messages.ERR_TOO_LARGE: TOO_LARGE,
+    messages.ERR_EXPECTED_OFFSET: INCORRECT_OFFSET,
+}
+"""Liftbridge's, in an envelope's answer."""
 
 FAILS = HEADER_CODES | {
     messages.ERR_TOO_LARGE,
@@ -127,22 +150,80 @@ def publish(subject: bytes, payload: bytes) -> bytes:
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload)
 
 
-def acknowledgements(acks: messages.AckPublishes) -> bytes:
-    """All the PUBs of one `AckPublishes`. An empty reply subject gets nothing, but takes up its offset."""
-    plain = b'{"stream":%b,"seq":%%d}' % json.dumps(acks.stream).encode().replace(b"%", b"%%")
-    start, replies, full = acks.offsets_from, acks.replies, acks.full
+def acknowledgements(acks: messages.AckPublishes, now_ms: int = 0) -> bytes:
+    """All the PUBs of one `AckPublishes`. An empty reply subject gets nothing, but takes up its offset.
+
+    `now_ms`: for those whose ack says when it was sent.
+    """
+    if acks.records:
+        return _of_parcel(acks)
+    if acks.enveloped is None:
+        return _in_json(acks, acks.replies)
+    pairs = list(zip(acks.replies, acks.enveloped, strict=True))
+    plainly = _in_json(acks, [b"" if one is not None else reply for reply, one in pairs])
+    enveloped = [
+        publish(reply, _ack_of(acks.stream, reply, one, acks.offsets_from + place, now_ms))
+        for place, (reply, one) in enumerate(pairs)
+        if one is not None and reply
+    ]
+    return plainly + b"".join(enveloped)
+
+
+def _of_parcel(acks: messages.AckPublishes) -> bytes:
+    (reply,) = acks.replies
+    body: dict[str, object] = {"stream": acks.stream, "seq": acks.offsets_from + acks.records}
+    if acks.full is not None and acks.full[0]:
+        body |= {
+            "offset": acks.offsets_from,
+            "count": acks.records,
+            "partition": acks.partition.index,
+            "epoch": acks.epoch,
+            "incarnation": acks.incarnation,
+        }
+    if acks.by_leader:
+        body["policy"] = "leader"
+    return publish(reply, json.dumps(body, separators=(",", ":")).encode())
+
+
+def _in_json(acks: messages.AckPublishes, replies: list[bytes]) -> bytes:
+    plain = b'{"stream":%b,"seq":%%d' % json.dumps(acks.stream).encode().replace(b"%", b"%%")
+    end = b',"duplicate":true' if acks.duplicate else b""
+    end += b',"policy":"leader"}' if acks.by_leader else b"}"
+    start, full = acks.offsets_from, acks.full
     if full is None:
-        return _numbered(plain, 1, start, replies)
-    whole = plain[:-1] + b',"offset":%%d,"partition":%d,"epoch":%d,"incarnation":%d}' % (
+        return _numbered(plain + end, 1, start, replies)
+    whole = plain + b',"offset":%%d,"partition":%d,"epoch":%d,"incarnation":%d' % (
         acks.partition.index,
         acks.epoch,
         acks.incarnation,
     )
     if all(full):
-        return _numbered(whole, 2, start, replies)
+        return _numbered(whole + end, 2, start, replies)
     plainly = [b"" if wants else reply for reply, wants in zip(replies, full, strict=True)]
     wholly = [reply if wants else b"" for reply, wants in zip(replies, full, strict=True)]
-    return _numbered(plain, 1, start, plainly) + _numbered(whole, 2, start, wholly)
+    return _numbered(plain + end, 1, start, plainly) + _numbered(whole + end, 2, start, wholly)
+
+
+def _ack_of(
+    stream: str, inbox: bytes, asked: messages.EnvelopeAnswer, offset: int, now_ms: int, error: int = 0
+) -> bytes:
+    """An ack in Liftbridge's envelope. A refusal has the offset -1, which no record has: clients that know
+    nothing of its error must not take it for the ack of offset 0.
+    """
+    return seal_ack(
+        EnvelopeAck(
+            stream=stream,
+            partition_subject=asked.attached_to,
+            msg_subject=asked.subject.decode("utf-8", "replace"),
+            offset=offset,
+            ack_inbox=inbox.decode("utf-8", "replace"),
+            correlation_id=asked.correlation_id,
+            policy=asked.policy,
+            reception_timestamp=asked.received_ms * NANOSECONDS_PER_MS,
+            commit_timestamp=now_ms * NANOSECONDS_PER_MS,
+            error=error,
+        )
+    )
 
 
 def _numbered(template: bytes, places: int, start: int, replies: list[bytes]) -> bytes:
@@ -181,16 +262,30 @@ def refusals(refusal: messages.RefusePublishes) -> bytes:
     http_code, error_code = ERROR_CODES.get(refusal.code, (500, 10077))
     error = {"code": http_code, "err_code": error_code, "description": refusal.description}
     plain: dict[str, object] = {"error": error, "stream": refusal.stream, "seq": 0}
+    ours: dict[str, object] = {
+        "code": refusal.code,
+        "outcome": "fail" if refusal.code in FAILS else "info",
+    }
+    if refusal.next_offset >= 0:
+        ours["next_offset"] = refusal.next_offset
     whole = plain | {
         "partition": refusal.partition.index,
         "epoch": refusal.epoch,
-        "liftlog": {"code": refusal.code, "outcome": "fail" if refusal.code in FAILS else "info"},
+        "liftlog": ours,
     }
     tails = []
     for body in (plain, whole):
         payload = json.dumps(body, separators=(",", ":")).encode()
         tails.append(b" %d\r\n%b\r\n" % (len(payload), payload))
     wants = refusal.full or [False] * len(refusal.replies)
+    envelopes = refusal.enveloped or [None] * len(refusal.replies)
+    in_envelope = _ENVELOPE_ERRORS.get(refusal.code, UNKNOWN)
     return b"".join(
-        [b"PUB " + reply + tails[full] for reply, full in zip(refusal.replies, wants, strict=True) if reply]
+        [
+            b"PUB " + reply + tails[full]
+            if one is None
+            else publish(reply, _ack_of(refusal.stream, reply, one, ANY_OFFSET, 0, in_envelope))
+            for reply, full, one in zip(refusal.replies, wants, envelopes, strict=True)
+            if reply
+        ]
     )

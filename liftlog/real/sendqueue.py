@@ -15,7 +15,6 @@ import trio
 
 from liftlog.ports import DiskError
 from liftlog.real.budget import Budget
-from liftlog.real.direct import DirectSocket
 from liftlog.types import FileSpan
 
 log = logging.getLogger("liftlog.network")
@@ -29,20 +28,13 @@ NETWORK_ERRORS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, t
 class SendQueue:
     """Frames on their way to one socket, joined into one write. Bounded in bytes and in open files (V7)."""
 
-    def __init__(self, limit_bytes: int, budget: Budget, socket: DirectSocket | None = None) -> None:
-        """`budget`: what the queues of all connections like this one share.
-
-        `socket`: where `flush` may send by itself; without it, it wakes the task that does.
-        """
+    def __init__(self, limit_bytes: int, budget: Budget) -> None:
+        """`budget`: what the queues of all connections like this one share."""
         self._limit = limit_bytes
         self._budget = budget
-        self._socket = socket
-        self._pumping = False
         self._parts: deque[bytes | FileSpan] = deque()
         self.held = 0
         """Bytes that wait, or are on their way into the socket."""
-        self.used = False
-        """Set whenever something is queued, for who wants to know; unset by him."""
         self._wake = trio.Event()
         self._closed = False
 
@@ -61,27 +53,12 @@ class SendQueue:
             return False
         self._parts += frame
         self.held += cost
-        self.used = True
         return True
 
     def flush(self) -> None:
-        """Send what is queued: now, as far as the kernel takes it, and the rest as soon as it does."""
-        parts, socket = self._parts, self._socket
-        if not parts:
-            return
-        if socket is not None and not self._pumping and FileSpan not in map(type, parts):
-            data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
-            parts.clear()
-            try:
-                sent = socket.send(data)  # type: ignore[arg-type]
-            except OSError:
-                # The connection is broken: the task below finds that out as well, and ends.
-                sent = 0
-            self._let_go(sent)
-            if sent == len(data):  # type: ignore[arg-type]
-                return
-            parts.append(data[sent:])  # type: ignore[index]
-        self._wake.set()
+        """Have what is queued sent, by the task that pumps."""
+        if self._parts:
+            self._wake.set()
 
     async def pump(
         self, stream: trio.SocketStream, timeout_s: float, readers: trio.CapacityLimiter
@@ -89,9 +66,7 @@ class SendQueue:
         """Send until the connection breaks. Raises one of NETWORK_ERRORS. Nothing can be queued after it."""
         try:
             while True:
-                self._pumping = True
                 await self._send_all(stream, timeout_s, readers)
-                self._pumping = False
                 self._wake = trio.Event()
                 await self._wake.wait()
         finally:

@@ -15,7 +15,7 @@ import re
 import resource
 import signal
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import trio
 
@@ -157,13 +157,13 @@ class Server:
         )
         driver, storage, network, bus = parts.driver, parts.storage, parts.network, parts.bus
         clean = False
+        before = self._heed_signals()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(bus.run)
                 nursery.start_soon(driver.run)
                 nursery.start_soon(storage.run)
                 nursery.start_soon(network.run, peers_at, clients_at)
-                nursery.start_soon(self._watch_signals)
                 if onlooker is not None:
                     nursery.start_soon(onlooker.run, metrics_at)
                 if self._with_parent:
@@ -191,6 +191,8 @@ class Server:
         finally:
             driver.interpreter.end()
             await storage.close(clean)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     @staticmethod
     def _tell_handover(done: bool) -> None:
@@ -200,11 +202,22 @@ class Server:
             text = f"not everything could be handed over within {HANDOVER_S:g} s: others wait for the session"
             say(logging.WARNING, "stop", text, handed_over=False)
 
-    async def _watch_signals(self) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for number in signals:
-                self._stopped_by = signal.Signals(number).name
-                self._stop.set()
+    def _heed_signals(self) -> dict[signal.Signals, Any]:
+        """From now on SIGTERM and SIGINT ask for an orderly stop; returns who heeded them before.
+
+        A task that waited for them would begin to after whoever reads the ready line may send one, and
+        would have ended when another one comes, during the last sync.
+        """
+        token = trio.lowlevel.current_trio_token()
+
+        def stop(by: str) -> None:
+            self._stopped_by = self._stopped_by or by
+            self._stop.set()
+
+        def came(number: int, _frame: object) -> None:
+            token.run_sync_soon(stop, signal.Signals(number).name)
+
+        return {number: signal.signal(number, came) for number in (signal.SIGTERM, signal.SIGINT)}
 
     async def _watch_parent(self) -> None:
         """Stop when the parent's end of our stdin closes: children of a killed `liftlog dev` do not

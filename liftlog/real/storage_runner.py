@@ -34,9 +34,11 @@ import trio
 
 from liftlog.messages import (
     AppendLog,
+    AskSubjects,
     CheckpointHw,
     CompactLog,
     Event,
+    FoldSubjects,
     LookupTime,
     ReadLog,
     RepairLog,
@@ -53,8 +55,8 @@ from liftlog.real.kernel_sync import SYNCS_MAX, KernelSync, kernel_sync
 from liftlog.types import PartitionId
 
 CLOSE_TIMEOUT_S = 15.0
-BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog
-OVERTAKING = (AppendLog, ReadLog, LookupTime, CheckpointHw, SaveHardState, SaveIdentity)
+BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog | FoldSubjects
+OVERTAKING = (AppendLog, ReadLog, LookupTime, AskSubjects, CheckpointHw, SaveHardState, SaveIdentity)
 """Jobs that may be carried out before background jobs of the same log that were submitted earlier."""
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""

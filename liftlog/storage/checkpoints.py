@@ -12,11 +12,12 @@ from contextlib import suppress
 
 import msgspec
 
+from liftlog.mutants import Mutants
 from liftlog.ports import Disk
 from liftlog.storage.layout import HW
 from liftlog.storage.log import Log
 from liftlog.storage.statefile import write_in_place, write_state
-from liftlog.types import RAFT_LOG, Mutants, PartitionId
+from liftlog.types import RAFT_LOG, PartitionId
 
 
 class HwCheckpoints:

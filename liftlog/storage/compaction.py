@@ -29,6 +29,7 @@ leave at the front meanwhile do not disturb a run.
 from __future__ import annotations
 
 from liftlog.format import read_header
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import Disk
 from liftlog.storage.cleanstate import (
     CleanState,
@@ -41,7 +42,7 @@ from liftlog.storage.log import Log
 from liftlog.storage.segment import Segment
 from liftlog.storage.thinning import Gatherer, judge, note_keys
 from liftlog.storage.writer import SegmentWriter
-from liftlog.types import NO_MUTANTS, Batch, CompactionPolicy, LogOptions, Mutants, invariant
+from liftlog.types import Batch, CompactionPolicy, LogOptions, OffsetRange, invariant
 
 SYNC_BYTES = 1024 * 1024
 """What is written is synced at the end of a slice once so much has gathered."""
@@ -98,7 +99,7 @@ class _Run:
 class Compactor:
     """Compacts one open log, slice by slice. Owned by whoever owns the log."""
 
-    __slots__ = ("_disk", "_goal", "_log", "_mutants", "_on_disk", "_run", "_state")
+    __slots__ = ("_disk", "_goal", "_log", "_mutants", "_on_disk", "_run", "_state", "_thinned")
 
     def __init__(self, log: Log, disk: Disk, mutants: Mutants = NO_MUTANTS) -> None:
         """Read what earlier runs have left. Raises DiskError."""
@@ -111,6 +112,7 @@ class Compactor:
         self._run: _Run | None = None
         self._goal = 0
         """Where a run was to go that ended because its map was full."""
+        self._thinned: OffsetRange | None = None
 
     @property
     def clean_point(self) -> int:
@@ -146,6 +148,11 @@ class Compactor:
             self.abandon()
             raise
         return False
+
+    def take_thinned(self) -> OffsetRange | None:
+        """Offsets that the last slice may have swapped a thinner file in for, even if it has failed."""
+        taken, self._thinned = self._thinned, None
+        return taken
 
     def abandon(self) -> None:
         """Throw the run away, with what it has half written. Raises DiskError."""
@@ -403,6 +410,7 @@ class Compactor:
             return max_bytes
         if self._mutants.compaction_swap_not_atomic:
             self._destroy(group.segments)
+        self._thinned = OffsetRange(group.segments[0].base_offset, group.segments[-1].end_offset)
         there = self._log.replace_sealed(group.segments, group.writer)
         invariant(there, f"log {self._log.id}: segments went within a slice")
         run.group = None

@@ -26,14 +26,15 @@ import msgspec
 
 from liftlog.messages import (
     AppendLog,
+    AskSubjects,
     CheckpointHw,
     CompactLog,
     ConfigureLog,
     Durable,
     Event,
+    FoldSubjects,
     InstallSnapshot,
     LogOpened,
-    LogRead,
     LogStartMoved,
     LookupTime,
     MetadataStalled,
@@ -52,12 +53,13 @@ from liftlog.messages import (
     SnapshotRefused,
     StorageFailed,
     StorageJob,
-    TimeFound,
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import Disk, DiskFile, SyncFailed
 from liftlog.storage import startup
+from liftlog.storage.answers import LogAnswers
 from liftlog.storage.checkpoints import HwCheckpoints
 from liftlog.storage.creation import create_logs, openings_together
 from liftlog.storage.indexes import Indexes
@@ -78,21 +80,18 @@ from liftlog.storage.retention import new_start
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
 from liftlog.storage.snapshots import InstallationCut, SnapshotFile, install
-from liftlog.storage.spans import find_spans
 from liftlog.storage.statefile import PreparedState, write_state
+from liftlog.storage.subjectindexes import SubjectIndexes
 from liftlog.storage.unsynced import Unsynced, is_metadata
 from liftlog.storage.upkeep import SegmentUpkeep
 from liftlog.storage.verdict import WORTH_TELLING, clear_verdict
 from liftlog.types import (
-    NO_MUTANTS,
     NO_TICKET,
     RAFT_LOG,
     Identity,
     LiftlogError,
     LogOptions,
     LogSummary,
-    Mutants,
-    OffsetRange,
     PartitionId,
     Recovered,
     RetentionPolicy,
@@ -124,7 +123,9 @@ class StorageEngine:
         self._sealer = sealer
         self._indexes = Indexes(disk, self._options.index_entries, trusted=mutants.index_trusted)
         self._logs: dict[PartitionId, Log] = {}
-        self._upkeep = SegmentUpkeep(disk, mutants)
+        self._subjects = SubjectIndexes(mutants)
+        self._upkeep = SegmentUpkeep(disk, mutants, self._subjects)
+        self._questions = LogAnswers(disk, self._log, self._subjects, gives_spans=sealer is None)
         self._inventory = Inventory(disk)
         self._identity = Identity(0, "")
         self._with_verdicts: list[Log] = []
@@ -143,8 +144,10 @@ class StorageEngine:
         self._handlers: dict[type, Callable[[Any], Event | None]] = {
             AppendLog: self._append,
             TruncateLog: self._truncate,
-            ReadLog: self._read,
-            LookupTime: self._lookup_time,
+            ReadLog: self._questions.read,
+            LookupTime: self._questions.lookup_time,
+            FoldSubjects: self._questions.fold,
+            AskSubjects: self._questions.ask,
             ConfigureLog: self._configure,
             ResetLog: self._reset,
             MoveLogStart: self._move_start,
@@ -181,6 +184,7 @@ class StorageEngine:
         )
         self._logs = found.logs
         self._checkpoints = HwCheckpoints(self._disk, self._mutants, self._logs, found.hw)
+        self._subjects.key = nonce
         self._inventory = found.inventory
         self._identity = found.identity
         self._with_verdicts = [log for log in found.logs.values() if log.tail in WORTH_TELLING]
@@ -419,45 +423,6 @@ class StorageEngine:
         self._pending.append(Unsynced(job.ticket, log))
         return None
 
-    def _read(self, job: ReadLog) -> Event:
-        log = self._log(job.log)
-        if isinstance(log, Failure):
-            return LogRead(job.log, job.request, [], log.error)
-        try:
-            if job.spans and self._sealer is None:
-                spans = find_spans(self._disk, log, job.offset, job.limit, job.max_bytes)
-                if spans:
-                    return LogRead(job.log, job.request, [], spans=spans)
-            return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
-        except BadBytes as error:
-            return LogRead(job.log, job.request, [], *self._noted(log, error))
-        except (OSError, LiftlogError) as error:
-            return LogRead(job.log, job.request, [], str(error))
-
-    def _noted(self, log: Log, error: BadBytes) -> tuple[str, OffsetRange | None]:
-        """The error in words, and the damaged range once that is remembered durably (D2)."""
-        if error.range is None:
-            return str(error), None
-        try:
-            log.note_damage(error.range)
-        except SyncFailed as failed:
-            log.fail(Failure(True, str(failed)))
-            return f"{error}; that cannot be remembered: {failed}", None
-        except OSError as failed:
-            return f"{error}; that cannot be remembered: {failed}", None
-        return str(error), error.range
-
-    def _lookup_time(self, job: LookupTime) -> Event:
-        log = self._log(job.log)
-        if isinstance(log, Failure):
-            return TimeFound(job.log, job.request, 0, log.error)
-        try:
-            return TimeFound(job.log, job.request, log.find_time(job.timestamp_ms))
-        except BadBytes as error:
-            return TimeFound(job.log, job.request, 0, *self._noted(log, error))
-        except (OSError, LiftlogError) as error:
-            return TimeFound(job.log, job.request, 0, str(error))
-
     def _configure(self, job: ConfigureLog) -> Event | None:
         if not isinstance(log := self._log(job.log), Failure):
             self._set_options(log, job.options)
@@ -504,7 +469,8 @@ class StorageEngine:
             uncommitted = 0 if isinstance(log, Failure) else log.leo - job.limit
             kept = max(1, policy.retention_messages - uncommitted)
             policy = RetentionPolicy(policy.retention_ms, policy.retention_bytes, kept)
-        start = 0 if isinstance(log, Failure) else new_start(log, policy, job.limit, job.now_ms)
+        limits = job.limit, job.now_ms, job.needed_from
+        start = 0 if isinstance(log, Failure) else new_start(log, policy, *limits)
         return self._move_start(MoveLogStart(job.log, start))
 
     def _keep_up(self, job: CompactLog | ScrubLog | RepairLog) -> Event:

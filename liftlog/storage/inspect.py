@@ -40,6 +40,7 @@ from liftlog.storage.layout import (
 from liftlog.storage.layout import DAMAGE as DAMAGE_FILE
 from liftlog.storage.logstate import CleanLog, LogStart, read_damage, read_start, start_path
 from liftlog.storage.openlogs import EVERYTHING_OPEN, OpenLogs
+from liftlog.storage.sectors import read_sturdily
 from liftlog.storage.segment import BadBytes, Cursor, Segment, scan, scan_past_damage, synced_evidence
 from liftlog.storage.statefile import CorruptState, read_state
 from liftlog.types import EpochStart, OffsetRange, PartitionId, TailState
@@ -406,7 +407,7 @@ class _Walk:
             self._rebuildable.append(segment)
             return
         try:
-            found = file.read_at(0, file.size())
+            found = read_sturdily(file, 0, file.size())
         finally:
             file.close()
         self._progress(len(found))
@@ -422,6 +423,8 @@ class _Walk:
             read_index(self._disk, self._log, path)
         except CorruptIndex as error:
             return str(error).removeprefix(path).lstrip(": ")
+        except OSError as error:
+            return f"it cannot be read: {error.strerror}"
         return "it does not describe the segment that is there"
 
     def _add(self, segment: Segment) -> None:

@@ -5,6 +5,7 @@
     logs                             state file: the partitions whose logs lie here (M4)
     hw                               state file: HW checkpoints of all partitions (R8)
     clean                            state file: there exactly while the last stop was a clean one (R14)
+    cluster                          state file: the name of the cluster that this disk serves
     encryption                       state file, with encryption at rest: tells the right key from others
     raft/<base offset>.log           the metadata group's log
     raft/<base offset>.index         the index of that segment
@@ -34,6 +35,7 @@ VOTE = "vote"
 LOGS = "logs"
 HW = "hw"
 CLEAN = "clean"
+CLUSTER = "cluster"
 ENCRYPTION = "encryption"
 RAFT = "raft"
 SNAPSHOT = "raft/snapshot"

@@ -171,6 +171,7 @@ class Log:
         for segment in self._segments:
             for epoch, start in segment.epochs:
                 self.epochs.note(epoch, start)
+        self._damage.tell(self.epochs)
         self._greatest_ms = []
 
     # ----- writing -----
@@ -576,10 +577,9 @@ class Log:
         """
         lost = OffsetRange(max(lost.start, self.log_start), min(lost.end, self.leo))
         damage = united((*self.damage, lost), self.log_start, self.leo)
-        if damage != self.damage:
-            if lost.end > self._segments[-1].base_offset:
-                self.roll()
-            self._set_damage(damage)
+        if damage != self.damage and lost.end > self._segments[-1].base_offset:
+            self.roll()
+        self._set_damage(damage)
 
     def clear_damage(self, repaired: OffsetRange) -> None:
         """These offsets can be read again, durably. Raises DiskError, SyncFailed."""
@@ -587,7 +587,7 @@ class Log:
 
     def _set_damage(self, ranges: tuple[OffsetRange, ...]) -> None:
         if ranges != self.damage:
-            damage = self._damage.within(ranges)
+            damage = self._damage.within(ranges).told_by(self.epochs)
             write_damage(self._disk, self.id, damage)
             self._damage = damage
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from liftlog.epochs import EpochHistory
 from liftlog.ports import Disk
 from liftlog.storage.layout import DAMAGE, START, log_directory
 from liftlog.storage.statefile import CorruptState, read_state, write_state
@@ -45,11 +46,40 @@ class DamageNote(msgspec.Struct, frozen=True):
     late: tuple[int, ...] = ()
     """Ends of ranges that were read past without an index: an epoch that seems to begin there may have begun
     inside the range (R6)."""
+    epochs: tuple[EpochStart, ...] | None = None
+    """Every epoch that begins inside a range, but for what `late` leaves open, so that nothing of it is lost
+    with an index. None: a release wrote it that did not note them.
+    """
+
+    def covers(self, lost: OffsetRange) -> bool:
+        """Whether the epochs that begin in these offsets are known from this note."""
+        if self.epochs is None:
+            return False
+        return any(
+            one.start <= lost.start and lost.end <= one.end and lost.end not in self.late
+            for one in self.ranges
+        )
 
     def within(self, ranges: tuple[OffsetRange, ...]) -> DamageNote:
         """These ranges instead, and what is known of them."""
         late = (offset for offset in self.late if any(one.start < offset <= one.end for one in ranges))
-        return DamageNote(ranges, tuple(late))
+        epochs = None if self.epochs is None else _beginning_in(ranges, self.epochs)
+        return DamageNote(ranges, tuple(late), epochs)
+
+    def tell(self, history: EpochHistory) -> None:
+        """Add to the history that the segments tell what was noted beside them, unless they contradict it."""
+        for epoch, start in self.epochs or ():
+            if history.admits(epoch, start):
+                history.learn(epoch, start)
+
+    def told_by(self, history: EpochHistory) -> DamageNote:
+        """With the epochs that this history, which is the whole log's, has in the ranges."""
+        return msgspec.structs.replace(self, epochs=_beginning_in(self.ranges, history.entries))
+
+
+def _beginning_in(ranges: Iterable[OffsetRange], epochs: Iterable[EpochStart]) -> tuple[EpochStart, ...]:
+    ranges = tuple(ranges)
+    return tuple(epoch for epoch in epochs if any(one.start <= epoch.start < one.end for one in ranges))
 
 
 NO_DAMAGE = DamageNote()

@@ -32,6 +32,7 @@ from contextlib import suppress
 import msgspec
 
 from liftlog.epochs import EpochHistory
+from liftlog.mutants import Mutants
 from liftlog.ports import Disk, DiskFile
 from liftlog.storage.copying import create_empty, replace_segment
 from liftlog.storage.creation import create_log
@@ -68,15 +69,7 @@ from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes, Segment, scan, scan_past_damage, synced_evidence
 from liftlog.storage.statefile import CorruptState
 from liftlog.storage.verdict import remember_verdict
-from liftlog.types import (
-    RAFT_LOG,
-    LiftlogError,
-    LogOptions,
-    Mutants,
-    OffsetRange,
-    PartitionId,
-    TailState,
-)
+from liftlog.types import RAFT_LOG, LiftlogError, LogOptions, OffsetRange, PartitionId, TailState
 
 
 class _Found:
@@ -142,6 +135,7 @@ class _Found:
             for epoch, start in segment.epochs:
                 if epoch > history.last() or not history.entries:
                     history.note(epoch, start)
+        self.damage.tell(history)
         same = history.as_tuple() == clean.epochs and len(self.segments) == clean.segments
         return same or bool(self.lost)
 
@@ -242,9 +236,9 @@ def _look(disk: Disk, log: PartitionId, indexes: Indexes, clean: CleanLog | None
     if bases:
         _look_at_last(disk, log, indexes, found, bases[-1], clean is not None)
     lost = [one for one, _ in found.lost]
-    late = sorted({*known.late, *(one.end for one in lost)})
+    late = sorted({*known.late, *(one.end for one in lost if not known.covers(one))})
     ranges = united((*known.ranges, *lost), found.start.log_start, found.leo)
-    found.damage = DamageNote(late=tuple(late)).within(ranges)
+    found.damage = DamageNote(late=tuple(late), epochs=known.epochs).within(ranges)
     return found
 
 

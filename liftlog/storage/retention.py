@@ -7,22 +7,28 @@ ends it. The active segment stays, and everything at or above `limit`, which is 
 committed anywhere else must not be forgotten here. Nor is it counted as what follows: the next leader may
 have it cut off, and readers would be left with less than was promised.
 
+What the next leader needs stays all the same (L7): message ids are found in the log alone.
+
 A limit on messages counts offsets, also those whose records compaction has removed.
 """
 
 from __future__ import annotations
 
 from liftlog.storage.log import Log
-from liftlog.types import RetentionPolicy
+from liftlog.types import NUMBER_MAX, RetentionPolicy
 
 
-def new_start(log: Log, policy: RetentionPolicy, limit: int, now_ms: int) -> int:
-    """Where the log may begin: the log start as it is, or the end of the last segment that goes."""
+def new_start(
+    log: Log, policy: RetentionPolicy, limit: int, now_ms: int, needed_from: int = NUMBER_MAX
+) -> int:
+    """Where the log may begin: the log start as it is, or the end of the last segment that goes. What lies at
+    or above `needed_from` stays.
+    """
     start = log.log_start
     following_bytes = bytes_below(log, limit)
     for segment in log.sealed:
         following_bytes -= segment.size
-        if segment.end_offset > limit:
+        if segment.end_offset > min(limit, needed_from):
             break
         too_old = policy.retention_ms and segment.greatest_ms < now_ms - policy.retention_ms
         enough_bytes = policy.retention_bytes and following_bytes >= policy.retention_bytes

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from liftlog.format import decode_values
+from liftlog.mutants import Mutants
 from liftlog.ports import Disk
 from liftlog.storage.indexes import Indexes
 from liftlog.storage.inventory import Inventory, read_inventory
@@ -55,7 +56,6 @@ from liftlog.types import (
     LiftlogError,
     LogBase,
     LogOptions,
-    Mutants,
     PartitionId,
     Snapshot,
     TailState,

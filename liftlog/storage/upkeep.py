@@ -15,13 +15,15 @@ import msgspec
 
 from liftlog.format import CorruptBatch
 from liftlog.messages import Compacted, CompactLog, LogRepaired, RepairLog, Scrubbed, ScrubLog
+from liftlog.mutants import Mutants
 from liftlog.ports import Disk
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.log import Log
 from liftlog.storage.repair import Repairer
 from liftlog.storage.scrub import scrub
 from liftlog.storage.segment import BadBytes
-from liftlog.types import LiftlogError, LogSummary, Mutants, PartitionId
+from liftlog.storage.subjectindexes import SubjectIndexes
+from liftlog.types import LiftlogError, LogSummary, PartitionId
 
 _REFUSED = (OSError, BadBytes, CorruptBatch, LiftlogError)
 """What ends one of these jobs and nothing else: the log goes on."""
@@ -30,19 +32,25 @@ _REFUSED = (OSError, BadBytes, CorruptBatch, LiftlogError)
 class SegmentUpkeep:
     """For all logs of one engine."""
 
-    __slots__ = ("_compactors", "_disk", "_mutants", "_repairers")
+    __slots__ = ("_compactors", "_disk", "_mutants", "_repairers", "_subjects")
 
-    def __init__(self, disk: Disk, mutants: Mutants) -> None:
+    def __init__(self, disk: Disk, mutants: Mutants, subjects: SubjectIndexes) -> None:
+        """`subjects`: what is derived of the logs, and has to hear of all this (S1)."""
         self._disk = disk
         self._mutants = mutants
+        self._subjects = subjects
         self._compactors: dict[PartitionId, tuple[Log, Compactor]] = {}
         self._repairers: dict[PartitionId, tuple[Log, Repairer]] = {}
 
     def described(self, log: Log, hw: int) -> LogSummary:
         """What the core is told of a log, with what its compactions have reached. Raises DiskError."""
         compactor = self._compactor(log)
+        segments = (*log.sealed, log.segment_of(log.leo))
         return msgspec.structs.replace(
-            log.summary(hw), clean_point=compactor.clean_point, dropped_below=compactor.dropped_below
+            log.summary(hw),
+            clean_point=compactor.clean_point,
+            dropped_below=compactor.dropped_below,
+            newest_ms=max(0, *(segment.greatest_ms for segment in segments)),
         )
 
     def copied(self, log: Log, dropped_below: int) -> None:
@@ -52,11 +60,13 @@ class SegmentUpkeep:
     def cut(self, log: Log, offset: int) -> None:
         """Before what lies at or above `offset` is cut off. Raises DiskError, SyncFailed."""
         self._abandon_repair(log.id)
+        self._subjects.cut(log.id, offset)
         self._compactor(log).lower(offset, cut=True)
 
     def forget(self, log: PartitionId) -> None:
         """The log is no longer what it was."""
         self._abandon_repair(log)
+        self._subjects.forget(log)
         found = self._compactors.pop(log, None)
         if found is not None:
             with suppress(OSError):
@@ -83,6 +93,9 @@ class SegmentUpkeep:
                     # If it cannot be remembered now, whoever reads it next finds it again.
                     log.note_damage(refused.range)
                     damage = refused.range
+        thinned = compactor.take_thinned()
+        if thinned is not None:
+            self._subjects.thinned(log.id, thinned)
         return Compacted(log.id, done, compactor.clean_point, compactor.dropped_below, error, damage)
 
     def scrub(self, log: Log, job: ScrubLog) -> Scrubbed:
@@ -103,6 +116,7 @@ class SegmentUpkeep:
                 compactor.lower(job.range.start, cut=False)
             if job.dropped_below >= 0:
                 compactor.note_copied(job.dropped_below)
+            self._subjects.mended(log.id, job.range.start)
             reached = repairer.repair(job.range, job.batches)
             return LogRepaired(log.id, job.range, reached, damage=repairer.take_found())
         except _REFUSED as refused:

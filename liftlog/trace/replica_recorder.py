@@ -123,6 +123,7 @@ class _Deeds:
 NO_LINES: Sequence[Step] = ()
 NO_STATES: States = ()
 NO_REPORTS: Reports = ()
+NOBODY: Behind = {}
 NO_GROUPS: Sequence[GroupStep] = ()
 
 
@@ -146,9 +147,6 @@ class Recorder:
         """... and in the last line about it."""
         self._failures: dict[PartitionId, int] = {}
         """Number of the last failure that each replica has told."""
-        self._applied = node.metadata.applied
-        """As of the last step."""
-        self._behind: Behind = {}
         self.jumped(node.metadata.applied)
 
     def stepped(self, event: Event | None, outcome: Outcome) -> Sequence[Step]:
@@ -165,12 +163,8 @@ class Recorder:
         replicas = node.replicas
         touched, groups = outcome.touched, self._groups
         applied = node.metadata.applied
-        behind = self._behind
-        if behind or node.slices.is_following:
-            # Since when each has not looked: a new value, since this one is kept with the step.
-            since = self._applied
-            behind = self._behind = {one: behind.get(one, since) for one in node.slices.waiting}
-        self._applied = applied
+        # A new value, since it is kept with the step.
+        behind = dict(node.slices.waiting) if node.slices.is_following else NOBODY
         if not (touched or effects or groups or _message_in(event) is not None):
             return None
         states: States = NO_STATES

@@ -204,25 +204,25 @@ class _Rows:
 
 def _watched(arguments: argparse.Namespace, options: RunOptions, *, quiet: bool) -> tuple[RunResult, World]:
     """Run a seed with what the command line wants attached to it."""
-    from liftlog_sim.runs.history import FaultLog, check_writable, history_of, write
+    from liftlog_sim.runs.history import AnswerLog, FaultLog, check_writable, history_of, write
     from liftlog_sim.runs.trace import WorldTraceWriter
 
     if arguments.history is not None:
         check_writable(arguments.history)
-    seen: list[tuple[World, FaultLog]] = []
+    seen: list[tuple[World, FaultLog, AnswerLog]] = []
     with _trace(arguments.trace) as trace:
 
         def watch(world: World) -> None:
-            seen.append((world, FaultLog(world)))
+            seen.append((world, FaultLog(world), AnswerLog(world)))
             if not quiet:
                 _Rows(world)
             if isinstance(trace, WorldTraceWriter):
                 trace.attach(world)
 
         result = run_seed(options, watch, keep_values=arguments.history is not None)
-    world, faults = seen[0]
+    world, faults, answers = seen[0]
     if arguments.history is not None:
-        write(history_of(world, options, result, faults), arguments.history)
+        write(history_of(world, options, result, faults, answers), arguments.history)
     return result, world
 
 
@@ -365,7 +365,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         _print_sweep(result)
         print_bundles(bundles, unbundled, len(result.failed))
         if arguments.coverage:
-            print("\n".join(table(result.marks)))
+            print("\n".join(table(result.marks, result.seeds)))
         if audited is not None:
             print("\n".join(audit.told(audited)))
     if arguments.record is not None and result.good and not parted:

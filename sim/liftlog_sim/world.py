@@ -25,8 +25,9 @@ from liftlog.core.metadata.commands import Command
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import Event
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import DiskError
-from liftlog.types import NO_MUTANTS, RAFT_LOG, InvariantViolation, LiftlogError, Mutants, Recovered
+from liftlog.types import RAFT_LOG, InvariantViolation, LiftlogError, Recovered
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import DRAWN, NOTHING_OWN, OwnNames, Plan

@@ -6,13 +6,16 @@ and merges what is left of an epoch into one batch, so that batch boundaries dif
 
 from __future__ import annotations
 
-from liftlog.format import decode_records, encode_sparse, slice_batch
+from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
 from liftlog.messages import (
+    AskSubjects,
     Compacted,
     CompactLog,
+    FoldSubjects,
     LogRead,
     LogRepaired,
     LogStartMoved,
+    LookupTime,
     MoveLogStart,
     ReadLog,
     RepairLog,
@@ -20,7 +23,12 @@ from liftlog.messages import (
     RetainLog,
     Scrubbed,
     ScrubLog,
+    SubjectsFolded,
+    SubjectsTold,
+    TimeFound,
 )
+from liftlog.subjects.index.interface import Page
+from liftlog.subjects.index.plain import PlainIndex
 from liftlog.types import Batch, EpochStart, LogSummary, OffsetRange, PartitionId, Record, TailState
 
 
@@ -40,6 +48,10 @@ class Log:
         self.damage: list[OffsetRange] = []
         self.repaired: list[Batch] = []
         self.refuse_repairs = False
+        self.folded = -1
+        """Up to where the subject index goes; -1 = there is none."""
+        self.fold_slice = 1 << 30
+        """How many offsets one job enters."""
 
     @property
     def leo(self) -> int:
@@ -60,6 +72,7 @@ class Log:
             tuple(self.damage),
             self.clean_point,
             self.dropped_below,
+            newest_ms=max((last_timestamp_ms(batch.data) for batch in self.batches), default=0),
         )
 
     def lose_unsynced(self) -> None:
@@ -88,7 +101,9 @@ class Log:
 
     def retain(self, job: RetainLog) -> LogStartMoved:
         for batch in self.batches[:-1]:
-            if batch.end_offset > job.limit or self.leo - batch.end_offset < job.policy.retention_messages:
+            follow = self.leo - batch.end_offset
+            limit = min(job.limit, job.needed_from)
+            if batch.end_offset > limit or follow < job.policy.retention_messages:
                 break
             self._begin_at(batch.end_offset)
         return LogStartMoved(job.log, self.log_start)
@@ -119,6 +134,55 @@ class Log:
                 break
             found.append(batch)
         return LogRead(job.log, job.request, found)
+
+    def find_time(self, job: LookupTime) -> TimeFound:
+        for batch in self.batches:
+            bad = self._meet(batch)
+            if bad is not None:
+                return TimeFound(job.log, job.request, 0, "bad bytes", bad)
+            for record in decode_records(batch):
+                if record.offset >= self.log_start and record.timestamp_ms >= job.timestamp_ms:
+                    return TimeFound(job.log, job.request, record.offset)
+        return TimeFound(job.log, job.request, self.leo)
+
+    def fold(self, job: FoldSubjects) -> SubjectsFolded:
+        if self.bad:
+            return SubjectsFolded(job.log, 0, False, error="bad bytes", damage=self.bad[0])
+        if self.folded < 0 and not job.begin:
+            return SubjectsFolded(job.log, -1, False)
+        self.folded = min(max(self.folded, self.log_start) + self.fold_slice, job.below)
+        return SubjectsFolded(job.log, self.folded, True)
+
+    def ask(self, job: AskSubjects) -> SubjectsTold | SubjectsFolded:
+        if self.folded < job.least:
+            return SubjectsFolded(job.log, max(self.folded, 0), self.folded >= 0, request=job.request)
+        index = PlainIndex(self.log_start)
+        for batch in self.batches:
+            for record in decode_records(batch):
+                if index.next <= record.offset < self.folded:
+                    index.append(record.offset, [record.subject])
+        found, place = None, -1
+        page = Page((), None)
+        if job.what == "last":
+            found = index.last(job.pattern.encode())
+        elif job.what == "next":
+            until = job.offset + 2
+            found = index.next_match(job.pattern, job.offset, until)
+            place = until if found is None and until < index.next else -1
+        else:
+            page = index.subjects(job.pattern, job.offset, job.limit)
+            place = -1 if page.place is None else page.place
+        return SubjectsTold(
+            log=job.log,
+            request=job.request,
+            folded=self.folded,
+            first=self.log_start,
+            offset=-1 if found is None else found,
+            subjects=list(page.subjects),
+            messages=sum(count for _, count in page.subjects),
+            place=place,
+            index=7,
+        )
 
     def scrub(self, job: ScrubLog) -> Scrubbed:
         for batch in self.batches:

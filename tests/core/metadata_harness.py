@@ -20,15 +20,8 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.image import ImageWriter
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import CommandResult, PartitionState
-from liftlog.types import (
-    NO_MUTANTS,
-    GroupMember,
-    Members,
-    Mutants,
-    PartitionId,
-    Snapshot,
-    StreamConfig,
-)
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import GroupMember, Members, PartitionId, Snapshot, StreamConfig
 
 
 class Present:

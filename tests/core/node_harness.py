@@ -26,6 +26,7 @@ from liftlog.format import decode_records, decode_values
 from liftlog.messages import (
     AckPublishes,
     AppendLog,
+    AskSubjects,
     BusUp,
     CheckpointHw,
     ClientRequest,
@@ -35,6 +36,7 @@ from liftlog.messages import (
     Drained,
     Durable,
     Event,
+    FoldSubjects,
     LogOpened,
     LookupTime,
     MoveLogStart,
@@ -56,12 +58,11 @@ from liftlog.messages import (
     StorageJob,
     Subscribe,
     Subscribed,
-    TimeFound,
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import (
-    NO_MUTANTS,
     NO_TICKET,
     RAFT_LOG,
     ClientRef,
@@ -70,7 +71,6 @@ from liftlog.types import (
     Identity,
     LogOptions,
     Message,
-    Mutants,
     NodeConfig,
     PartitionId,
     Recovered,
@@ -215,9 +215,7 @@ class World:
         nonce = node * 1000 + self.runs[node]
         recovered = Recovered(disk.identity, disk.hard_state, entries, logs, False, nonce)
         config = NodeConfig(node, tuple(range(1, self.count + 1)), address=f"n{node}:1", **self.config)
-        self.nodes[node] = Node(
-            config, recovered, self.mutants, partial(self.learned, node), self.contains
-        )
+        self.nodes[node] = Node(config, recovered, self.mutants, partial(self.learned, node), self.contains)
         ports = NodePorts(self, node)
         self.interpreters[node] = Interpreter(
             self.nodes[node],
@@ -310,8 +308,12 @@ class World:
                     self.post(node, Durable(job.ticket), SYNC_S)
             case ReadLog():
                 self.post(node, logs[job.log].read(job), NETWORK_S)
+            case FoldSubjects():
+                self.post(node, logs[job.log].fold(job), SYNC_S)
+            case AskSubjects():
+                self.post(node, logs[job.log].ask(job), NETWORK_S)
             case LookupTime():
-                self.post(node, TimeFound(job.log, job.request, logs[job.log].leo), NETWORK_S)
+                self.post(node, logs[job.log].find_time(job), NETWORK_S)
             case ConfigureLog():
                 self.options[node, job.log] = job.options
             case MoveLogStart():

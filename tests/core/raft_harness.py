@@ -34,7 +34,8 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import NO_MUTANTS, Entry, HardState, Mutants, NodeConfig, Snapshot, Ticket
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import Entry, HardState, NodeConfig, Snapshot, Ticket
 from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 
 SETTLE_ROUNDS_MAX = 400

@@ -16,7 +16,8 @@ from liftlog.messages import (
     StreamChanges,
     StreamInfoReply,
 )
-from liftlog.types import NO_MUTANTS, NUMBER_MAX, Mutants, PartitionId, StreamConfig
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import NUMBER_MAX, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 

@@ -15,8 +15,9 @@ from liftlog.core.metadata.image import ImageReader, ImageWriter
 from liftlog.core.metadata.records import CommandResult
 from liftlog.messages import ERR_READ_ONLY, AlterStreamRequest, DoneReply, ErrorReply, StreamChanges
 from liftlog.messages.intake import InputRefused
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.real.nats_wire import FAILS
-from liftlog.types import NO_MUTANTS, Members, Mutants, StreamConfig
+from liftlog.types import Members, StreamConfig
 from tests.core.metadata_harness import Cluster
 from tests.core.node_harness import World
 

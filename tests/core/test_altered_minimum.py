@@ -10,7 +10,8 @@ from liftlog.core.metadata.commands import AlterStream, MoveReplicas, TailReport
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.records import CommandResult, PartitionState
 from liftlog.messages import AlterStreamRequest, DoneReply, StreamChanges
-from liftlog.types import NO_MUTANTS, InvariantViolation, Mutants, PartitionId
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import InvariantViolation, PartitionId
 from tests.core.metadata_harness import Cluster, Present, picture
 from tests.core.node_harness import World
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -178,8 +179,17 @@ class Api:
             lambda reply, payload: self.answers.append((reply, payload)),
         )
 
-    def ask(self, operation: str, payload: bytes) -> None:
-        self.api.handle(f"$LIFTLOG.c.API.{operation}".encode(), b"_INBOX.1", payload)
+    def ask(self, operation: str, payload: bytes, headers: bytes = b"") -> None:
+        self.api.handle(f"$LIFTLOG.c.API.{operation}".encode(), b"_INBOX.1", headers, payload)
+
+    def told(self, reply: object, headers: bytes = b"") -> dict[str, Any]:
+        """The answer to STREAM.INFO, if this is the node's."""
+        self.ask("STREAM.INFO", b'{"name":"orders"}', headers)
+        asked = self.events.pop()
+        assert isinstance(asked, ClientRequest)
+        self.clients.reply(asked.client, reply)
+        found: dict[str, Any] = json.loads(self.answers.pop()[1])
+        return found
 
 
 @pytest.mark.parametrize(
@@ -256,6 +266,38 @@ def test_every_operation_refuses_a_list() -> None:
         api = Api()
         api.ask(operation, b"[1]")
         assert "expected an object" in json.loads(api.answers[0][1])["error"]["description"]
+
+
+MOVING = StreamInfoReply(
+    [
+        StreamInfo(
+            5,
+            StreamConfig("orders", "orders", paused=True),
+            [PartitionInfo(0, 1, 2, 3, [1, 2], [1], [], True, target=[2], adding=[2], dropping=[3])],
+        )
+    ]
+)
+
+
+def test_u1_who_does_not_say_what_he_reads_is_told_what_release_0_1_0_reads() -> None:
+    api = Api()
+    (older,) = api.told(MOVING)["streams"]
+    assert "paused" not in older["config"]
+    assert not {"target", "adding", "dropping"} & older["partitions"][0].keys()
+    assert older["partitions"][0]["slow"] == [] and older["revision"] == 0
+    for version in (b"3", b" 4 ", b"65000"):
+        (newer,) = api.told(MOVING, b"NATS/1.0\r\nliftlog-Protocol:%b\r\n\r\n" % version)["streams"]
+        assert newer["config"]["paused"] is True and newer["partitions"][0]["dropping"] == [3]
+    assert api.told(MOVING, b"NATS/1.0\r\nLiftlog-Protocol: 2\r\n\r\n")["streams"] == [older]
+
+
+@pytest.mark.parametrize("version", ["", "1", "-3", "three", "3.0", "123456", "\u0663"])
+def test_u1_a_version_that_is_none_is_refused(version: str) -> None:
+    api = Api()
+    headers = f"NATS/1.0\r\nLiftlog-Protocol: {version}\r\n\r\n".encode()
+    api.ask("STREAM.INFO", b'{"name":"orders"}', headers)
+    assert not api.events
+    assert "is no version from 2 on" in json.loads(api.answers[0][1])["error"]["description"]
 
 
 def test_a_client_that_left_gets_nothing_and_is_reported_once() -> None:

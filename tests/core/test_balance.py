@@ -101,7 +101,10 @@ class Group:
                 one.leader = one.leader if one.leader in one.replicas else one.replicas[-1]
         return self.listed
 
-    async def move_replicas(self, name: str, number: int, replicas: tuple[int, ...]) -> str:
+    async def move_replicas(
+        self, name: str, number: int, replicas: tuple[int, ...], *, assignment: int
+    ) -> str:
+        assert assignment == self.partitions[number].assignment
         refusal = self.refusals.pop(0) if self.refusals else None
         if refusal is not None:
             raise refusal
@@ -218,7 +221,7 @@ def test_partitions_that_somebody_moves_are_counted_as_they_will_be_and_waited_f
     group.partitions[0].target = [4, 2]
     group.partitions[1].dropping = [4]
     found = seen(group)
-    assert found.partitions[0] == PlacedCopies("orders", 0, (4, 2), True) and found.partitions[1].stays
+    assert found.partitions[0] == PlacedCopies("orders", 0, (4, 2), True, 0) and found.partitions[1].stays
     assert [str(one) for one in found.moving] == ["'orders' partition 0"]
     assert [str(one) for one in found.dropping] == ["'orders' partition 1"] and not found.settled
 

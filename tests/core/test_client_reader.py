@@ -4,76 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from liftlog.client import EARLIEST
-from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.errors import RequestFailed
 from liftlog.client.reader import Reader
 from liftlog.format import encode_records, encode_sparse
-from liftlog.messages import (
-    ERR_COMPACTED,
-    OffsetReply,
-    OffsetRequest,
-    PartitionInfo,
-    ReadReply,
-    ReadRequest,
-    StreamInfo,
-)
-from liftlog.types import Batch, LiftlogError, PartitionId, Record, StreamConfig
-
-LOG = PartitionId(5, 0)
-
-
-def record(offset: int) -> Record:
-    return Record(offset, 1, b"s", b"", b"", b"k%d" % offset, b"%d" % offset)
-
-
-class Server:
-    """One node that holds `batches`; keeps the requests. The transport of a reader."""
-
-    def __init__(self, *batches: Batch, hw: int = 0, compact: bool = True) -> None:
-        self.batches = list(batches)
-        self.hw = hw or batches[-1].end_offset
-        self.dropped_below = 0
-        self.damaged: set[bool] = set()
-        self.requests: list[ReadRequest] = []
-        self.known = self.address = "h:1"
-        """Where it is, and where its client takes it to be."""
-        config = StreamConfig("s", "s", compact=compact)
-        self.info = StreamInfo(5, config, [PartitionInfo(0, 1, 1, 1, [1], [1], [], True)])
-
-    async def addresses(self, refresh: bool = False, timeout_ms: int = 0) -> dict[int, str]:
-        if refresh:
-            self.known = self.address
-        return {1: self.known}
-
-    async def stream(self, name: str, timeout_ms: int = 0) -> StreamInfo:
-        return self.info
-
-    async def call(self, node: int, address: str, request: Any, timeout_s: float) -> Any:
-        if address != self.address:
-            raise Unreachable(f"nobody is at {address}")
-        if isinstance(request, OffsetRequest):
-            return OffsetReply(LOG, 0 if request.what == "earliest" else self.hw, 1)
-        self.requests.append(request)
-        dropped = self.dropped_below
-        if 0 <= request.seen_dropped < dropped and request.offset < dropped:
-            raise RequestFailed(ERR_COMPACTED, "compacted past your start, restart")
-        found = [batch for batch in self.batches if batch.end_offset > request.offset][:1]
-        frames = [batch.data for batch in found]
-        if request.verify in self.damaged:
-            frames = [frame[:-1] + bytes([frame[-1] ^ 1]) for frame in frames]
-        end = found[-1].end_offset if found else request.offset
-        return ReadReply(LOG, 1, self.hw, 0, end, frames, dropped)
-
-    def reader(self) -> Reader:
-        return Reader(self, self.info, 0, 0, 500)
+from liftlog.messages import ERR_COMPACTED, ERR_NOT_LEADER, ReadReply
+from liftlog.types import Batch, LiftlogError
+from tests.core.client_fakes import LOG, FakeCluster, batches, record
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
+
+
+def after(first: int, end: int) -> list[Batch]:
+    return [encode_records(LOG, 1, [record(offset) for offset in range(first, end)])]
 
 
 async def offsets(reader: Reader, start: str | int = EARLIEST) -> list[int]:
@@ -81,30 +31,62 @@ async def offsets(reader: Reader, start: str | int = EARLIEST) -> list[int]:
 
 
 def test_C5_a_reader_passes_holes_and_batches_without_records() -> None:
-    server = Server(
-        encode_sparse(LOG, 1, 0, 5, [record(1), record(3)]),
-        encode_sparse(LOG, 1, 5, 9, []),
-        encode_sparse(LOG, 1, 9, 12, [record(9)]),
+    server = FakeCluster(
+        [
+            encode_sparse(LOG, 1, 0, 5, [record(1), record(3)]),
+            encode_sparse(LOG, 1, 5, 9, []),
+            encode_sparse(LOG, 1, 9, 12, [record(9)]),
+        ]
     )
     assert run(offsets(server.reader())) == [1, 3, 9]
     assert [request.offset for request in server.requests] == [0, 5, 9]
     assert run(offsets(server.reader(), 4)) == [9]
 
 
+def test_what_the_system_wrote_for_itself_is_skipped_and_its_offsets_are_not() -> None:
+    own = [record(2), record(3)]
+    server = FakeCluster([*batches(0, 2), encode_records(LOG, 1, own, control=True), *after(4, 5)])
+    assert run(offsets(server.reader())) == [0, 1, 4]
+    assert [request.offset for request in server.requests] == [0, 2, 4]
+
+
+def test_two_nodes_that_name_each_other_leader_are_not_asked_in_a_circle() -> None:
+    server = FakeCluster(batches(0, 1), nodes=(1, 2, 3))
+    reader = server.reader()
+    asked: list[int] = []
+    waits: list[int] = []
+
+    async def circle(node: int, address: str, request: Any, timeout_s: float) -> Any:
+        asked.append(node)
+        raise RequestFailed(ERR_NOT_LEADER, "ask the leader", True, 3 - node)
+
+    async def refresh(found: bool) -> None:
+        waits.append(len(asked))
+
+    server.call = circle  # type: ignore[method-assign]
+    reader._refresh = refresh  # type: ignore[method-assign]
+    server.nodes = (1, 2)
+    with pytest.raises(RequestFailed):
+        run(reader.offset("new"))
+    assert asked[:2] == [1, 2]
+    # What a node says is followed once; then the reader waits, and asks the cluster.
+    assert waits[0] == 2 and all(after - before <= 2 for before, after in pairwise(waits))
+
+
 def test_a_node_that_came_back_at_another_address_is_found() -> None:
     """The client had the old one from a status that the node answered before it had registered anew."""
-    server = Server(encode_records(LOG, 1, [record(0)]))
+    server = FakeCluster(batches(0, 1))
     server.address = "h:2"
     assert run(offsets(server.reader())) == [0]
     assert server.known == "h:2"
 
 
 def test_several_frames_may_come_in_one_piece_and_lie_below_the_asked_offset() -> None:
-    batches = [encode_records(LOG, 1, [record(at), record(at + 1)]) for at in (0, 2, 4)]
-    server = Server(*batches)
+    log = batches(0, 2, 2, 2)
+    server = FakeCluster(log)
 
     async def glued(node: int, address: str, request: Any, timeout_s: float) -> Any:
-        return ReadReply(LOG, 1, 6, 0, 6, [b"".join(batch.data for batch in batches)])
+        return ReadReply(LOG, 1, 6, 0, 6, [b"".join(batch.data for batch in log)])
 
     server.call = glued  # type: ignore[method-assign]
     reader = server.reader()
@@ -115,16 +97,16 @@ def test_several_frames_may_come_in_one_piece_and_lie_below_the_asked_offset() -
 @pytest.mark.parametrize("place", [0, 1])
 def test_D1_a_batch_of_this_log_in_the_place_of_one_below_the_asked_offset_is_damage(place: int) -> None:
     """What was misdirected below the offset, then cut off and written anew, is not taken for the new one."""
-    batches = [encode_records(LOG, 1, [record(at), record(at + 1)]) for at in (0, 2, 4)]
+    log = batches(0, 2, 2, 2)
     stale = encode_records(LOG, 1, [record(4), record(5)])
-    frames = [batch.data for batch in batches]
+    frames = [batch.data for batch in log]
     frames[place] = stale.data
-    server = Server(*batches)
+    server = FakeCluster(log)
     asked: list[bool] = []
 
     async def misdirected(node: int, address: str, request: Any, timeout_s: float) -> Any:
         asked.append(request.verify)
-        found = batches[2:] if request.verify else []
+        found = log[2:] if request.verify else []
         data = b"".join(batch.data for batch in found) or b"".join(frames)
         return ReadReply(LOG, 2, 6, 0, 6, [data], first_offset=4 if found else 0)
 
@@ -135,14 +117,14 @@ def test_D1_a_batch_of_this_log_in_the_place_of_one_below_the_asked_offset_is_da
 
 
 def test_nothing_at_or_above_the_hw_is_returned() -> None:
-    server = Server(encode_records(LOG, 1, [record(0), record(1), record(2)]), hw=2)
+    server = FakeCluster(batches(0, 3), hw=2)
     reader = server.reader()
     assert [found.offset for found in run(reader.fetch(0))] == [0, 1]
     assert reader.position == 2
 
 
 def test_D2_a_damaged_answer_is_asked_for_again_to_be_verified() -> None:
-    server = Server(encode_records(LOG, 1, [record(0)]))
+    server = FakeCluster(batches(0, 1))
     server.damaged = {False}
     assert [found.offset for found in run(server.reader().fetch(0))] == [0]
     assert [request.verify for request in server.requests] == [False, True]
@@ -152,7 +134,7 @@ def test_D2_a_damaged_answer_is_asked_for_again_to_be_verified() -> None:
 
 
 def test_C4_a_reader_from_the_front_repeats_the_first_answers_mark_and_hears_when_it_is_too_slow() -> None:
-    server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)])
+    server = FakeCluster(batches(0, 1, 1, 1, 1))
     server.dropped_below = 1
 
     async def slow() -> list[int]:
@@ -172,14 +154,14 @@ def test_C4_a_reader_from_the_front_repeats_the_first_answers_mark_and_hears_whe
 
 
 def test_C4_readers_in_the_middle_do_not_mind() -> None:
-    server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)])
+    server = FakeCluster(batches(0, 1, 1, 1, 1))
     assert run(offsets(server.reader(), 1)) == [1, 2, 3]
     assert {request.seen_dropped for request in server.requests} == {-1}
 
 
 def test_C4_a_reader_from_the_front_minds_deletions_of_a_stream_that_is_compacted_only_later() -> None:
     """R19: whether a stream is compacted may be altered after the reader was opened."""
-    server = Server(*[encode_records(LOG, 1, [record(at)]) for at in range(4)], compact=False)
+    server = FakeCluster(batches(0, 1, 1, 1, 1), compact=False)
 
     async def slow() -> None:
         async for found in server.reader().records(EARLIEST):
@@ -189,3 +171,15 @@ def test_C4_a_reader_from_the_front_minds_deletions_of_a_stream_that_is_compacte
     with pytest.raises(RequestFailed, match="compacted past your start, restart"):
         run(slow())
     assert [request.seen_dropped for request in server.requests] == [-1, 0, 0]
+
+
+def test_R3_spread_reads_go_to_replicas_in_sync_and_to_the_others_when_they_fail() -> None:
+    server = FakeCluster(batches(0, 3), nodes=(1, 2, 3))
+    for _ in range(50):
+        assert [found.offset for found in run(server.reader(spread=True).fetch(0))] == [0, 1, 2]
+    assert {node for node, _ in server.asked} == {1, 2, 3}
+    server.asked.clear()
+    server.down = {1, 2}
+    assert [found.offset for found in run(server.reader(spread=True).fetch(0))] == [0, 1, 2]
+    assert {node for node, _ in server.asked} == {3}
+    assert run(server.reader(spread=True, node=3).fetch(0)) != []

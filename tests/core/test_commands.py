@@ -44,7 +44,8 @@ from liftlog.messages import (
     StreamInfoReply,
     StreamInfoRequest,
 )
-from liftlog.types import NO_MUTANTS, ClientRef, Mutants, PartitionId, StreamConfig
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import ClientRef, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 from tests.core.node_harness import World
 
@@ -393,9 +394,7 @@ def test_L3_ten_logs_that_fail_together_are_all_led_again_whatever_the_limit(dro
 
 def test_L3_every_partition_becomes_ready_whatever_the_limit() -> None:
     world = World(3, raft_inflight_proposals_max=4)
-    numbers = [
-        world.ask(1, CreateStreamRequest(StreamConfig(name, name, 64, 1))) for name in ("a", "b")
-    ]
+    numbers = [world.ask(1, CreateStreamRequest(StreamConfig(name, name, 64, 1))) for name in ("a", "b")]
     assert world.run_until(lambda: all(number in world.replies for number in numbers), 60)
     for number in numbers:
         assert isinstance(world.replies[number], StreamInfoReply)
@@ -472,9 +471,7 @@ def test_R5_a_report_heard_while_its_node_was_cut_off_is_seen_in_the_state(remem
             world.run(0.1)
     world.run(1)
     world.drop = lambda sender, to, message: False
-    joined = world.run_until(
-        lambda: node in world.nodes[leader].metadata.partitions[partition].isr, 120
-    )
+    joined = world.run_until(lambda: node in world.nodes[leader].metadata.partitions[partition].isr, 120)
     assert joined is not remembered
 
 
@@ -499,9 +496,7 @@ def test_R2_a_change_of_the_isr_stays_pending_beyond_its_bound() -> None:
     assert world.run_until(lambda: leading.pending is not None, 10)
     pass_entries(world, 5)
     assert leading.pending is not None
-    world.drop = lambda sender, to, message: (
-        sender == lagging and isinstance(message, Fetch | FetchProgress)
-    )
+    world.drop = lambda sender, to, message: sender == lagging and isinstance(message, Fetch | FetchProgress)
     assert world.run_until(lambda: lagging not in leading.record.isr, 10)
 
 

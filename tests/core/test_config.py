@@ -57,6 +57,25 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert config.load(path, {}).nats_url == config.DEFAULT_NATS_URL
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [
+        (("node", "id"), 0, "the command line: [node] id = 0; accepted: 1 to 65535"),
+        (("node", "id"), 65536, "accepted: 1 to 65535"),
+        (("node", "data"), "", "[node] data is empty"),
+    ],
+)
+def test_a_flag_is_held_to_the_range_of_its_setting(
+    flag: tuple[str, str], value: object, words: str, tmp_path: Path
+) -> None:
+    """`liftlog serve --id 0` once began a data folder of a node that nobody can be."""
+    path = tmp_path / "liftlog.toml"
+    path.write_text(GOOD)
+    with pytest.raises(LiftlogError) as caught:
+        config.load(path, {}, {flag: value})
+    assert words in str(caught.value)
+
+
 def test_what_a_client_exports_moves_no_server(tmp_path: Path) -> None:
     path = tmp_path / "liftlog.toml"
     path.write_text(GOOD)

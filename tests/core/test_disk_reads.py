@@ -21,7 +21,8 @@ from liftlog.messages import (
     ReplyClient,
     Send,
 )
-from liftlog.types import NO_MUTANTS, ClientRef, NodeConfig, PartitionId
+from liftlog.mutants import NO_MUTANTS
+from liftlog.types import ClientRef, NodeConfig, PartitionId
 from tests.core.node_harness import World
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from liftlog.headers import NO_WISHES, NOT_HONOURED, Wishes, asks_full_ack, read
 from liftlog.messages import Published
+from liftlog.options.headers import NOT_HONOURED
+from liftlog.options.reading import read
+from liftlog.options.wishes import NO_WISHES, Wishes
 from liftlog.types import Message
 from tests.core.node_harness import World
 from tests.core.test_replication import ready
@@ -27,7 +29,7 @@ def wishes(*lines: str) -> Wishes:
         ("Nats-Msg-Id:1", "header-not-honoured"),
         ("Nats-Expected-Stream: other", "wrong-stream"),
         ("Nats-Expected-Stream: Orders", "wrong-stream"),
-        ("Nats-Expected-Last-Sequence: 0", "header-not-honoured"),
+        ("Nats-Expected-Last-Sequence: first", "header-not-honoured"),
         ("Nats-Expected-Last-Subject-Sequence: 0", "header-not-honoured"),
         ("Nats-Expected-Last-Subject-Sequence-Subject: a", "header-not-honoured"),
         ("Nats-Expected-Last-Msg-Id: 1", "header-not-honoured"),
@@ -85,8 +87,7 @@ def test_L4_what_asks_for_nothing_here_or_for_what_is_done_is_stored(line: str) 
 def test_the_full_ack_is_asked_for_by_name_and_value() -> None:
     assert wishes("Liftlog-Ack: full").full_ack and wishes("LIFTLOG-ACK:full ").full_ack
     assert not wishes("Kind: x").full_ack
-    assert asks_full_ack(block("Nats-TTL: 1", "Liftlog-Ack: full")), "also by who is refused"
-    assert not asks_full_ack(b"")
+    assert wishes("Nats-TTL: 1", "Liftlog-Ack: full").full_ack, "also by who is refused"
 
 
 def test_messages_without_headers_cost_no_list() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from liftlog.core.hints import Hints
 from liftlog.messages import AppendRequest, Heartbeat, HeartbeatReply, PeerBack, PeerLost, Received, VoteReply
-from liftlog.types import Mutants, NodeConfig
+from liftlog.mutants import Mutants
+from liftlog.types import NodeConfig
 from tests.core.node_harness import NETWORK_S, World
 
 

@@ -15,7 +15,8 @@ from liftlog.core.replica.damage import Damage
 from liftlog.core.replica.serving import Serving
 from liftlog.epochs import EpochHistory
 from liftlog.messages import FETCH_DAMAGED, FETCH_DIVERGED, Fetch, FetchReply
-from liftlog.types import Mutants, OffsetRange, PartitionId
+from liftlog.mutants import Mutants
+from liftlog.types import OffsetRange, PartitionId
 
 LOG = PartitionId(1, 0)
 EPOCHS = (1, 2, 3, 4)

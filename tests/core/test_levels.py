@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from msgspec import Struct
 
+from liftlog.api.nats_api import SINCE
+from liftlog.api.wire import REQUEST_SINCE
 from liftlog.core.foreign import TooNew, foreign_command
 from liftlog.core.metadata import image, levels
 from liftlog.core.metadata.commands import UNSENT, Command, NodeLevel, RaiseLevel, Rebalance, encode_command
@@ -15,15 +18,20 @@ from liftlog.core.node import Node
 from liftlog.messages import (
     SINCE_PROTOCOL,
     AppendRequest,
+    ClientReply,
     DoneReply,
     ErrorReply,
     Forward,
     LevelReport,
+    PartitionInfo,
     PeerMessage,
     RaiseLevelRequest,
     RebalanceRequest,
     StopNode,
+    SubjectReply,
+    SubjectRequest,
 )
+from liftlog.mutants import Mutants
 from liftlog.types import (
     FEATURE_LEVEL,
     Entry,
@@ -31,14 +39,17 @@ from liftlog.types import (
     Identity,
     LiftlogError,
     LogBase,
-    Mutants,
     NodeConfig,
     Recovered,
     Snapshot,
+    StreamConfig,
 )
 from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 from tests.releases import releases, source
+
+ANSWER_OF = {SubjectRequest: SubjectReply}
+"""Of the requests that came with a later version of the protocol."""
 
 
 def raised(cluster: Cluster, to: int = 2, **can: int) -> RaiseLevel:
@@ -62,7 +73,8 @@ def test_u2_the_level_rises_when_every_node_s_present_run_can_and_never_falls() 
 def test_u2_a_node_that_can_less_keeps_the_level_down() -> None:
     cluster = Cluster(level=levels.FIRST)
     assert cluster.apply(raised(cluster, n3=1)) is STALE
-    assert (cluster.metadata.level, cluster.metadata.counts["U2.cannot"]) == (1, 1)
+    assert cluster.metadata.level == 1
+    assert cluster.metadata.counts["U2.cannot"] == 1
 
 
 @pytest.mark.parametrize("what", ["runs anew", "is new"])
@@ -291,3 +303,30 @@ def test_u1_every_message_of_nodes_that_release_0_1_0_does_not_know_has_a_line()
             assert [f for f in kind.__struct_fields__ if f not in fields] == [], (
                 f"{kind.__name__} has new fields"
             )
+
+
+def test_u1_every_field_of_an_answer_that_release_0_1_0_does_not_know_has_a_line() -> None:
+    """It refuses an answer of the API with a field more; who says nothing else is taken for that release."""
+    release = releases()[0]
+    first = source(release, "liftlog/messages/clients.py") + source(release, "liftlog/types.py")
+    # Whoever speaks an earlier version asks none of these questions.
+    newer_answers = {ANSWER_OF[request] for request in REQUEST_SINCE}
+    left = [kind for kind in (*get_args(ClientReply), StreamConfig) if kind not in newer_answers]
+    seen = set[type]()
+    while left:
+        kind = left.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        known = re.findall(r"^    (\w+): ", class_text(first, kind.__name__), re.M)
+        assert known, f"{kind.__name__} is not in {release.version}: what asks for it has to be newer as well"
+        newer = {name for name in kind.__struct_fields__ if name not in known}
+        assert newer == set(SINCE.get(kind, {})), kind.__name__
+        for hint in get_type_hints(kind).values():
+            left += [part for part in get_args(hint) if isinstance(part, type) and issubclass(part, Struct)]
+    assert {PartitionInfo, StreamConfig} <= seen and set(SINCE) <= seen
+
+
+def class_text(module: str, name: str) -> str:
+    """The text of a class in that of its module; empty if it is not there."""
+    return re.split(r"\n(?=class |def )", module.partition(f"class {name}(")[2])[0]

@@ -13,7 +13,6 @@ import pytest
 
 from liftlog.core.metadata.commands import ChangeIsr
 from liftlog.format import encode_messages
-from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (
     FETCH_DIVERGED,
     FETCH_OK,
@@ -24,6 +23,8 @@ from liftlog.messages import (
     ReadRequest,
     Received,
 )
+from liftlog.options.reading import read
+from liftlog.options.wishes import NO_WISHES
 from liftlog.types import Message, PartitionId
 from tests.core.metadata_harness import Cluster
 from tests.core.node_harness import World

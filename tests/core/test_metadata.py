@@ -20,7 +20,8 @@ from liftlog.core.metadata.commands import (
     encode_command,
 )
 from liftlog.core.metadata.records import CommandResult
-from liftlog.types import InvariantViolation, Mutants, PartitionId, StreamConfig
+from liftlog.mutants import Mutants
+from liftlog.types import InvariantViolation, PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 
 
@@ -79,9 +80,7 @@ def test_I2_a_registration_that_was_under_way_since_an_earlier_start_means_nothi
     cluster = Cluster()
     partition = cluster.create()
     state = cluster.metadata.nodes[2]
-    late = RegisterNode(
-        cluster.request(), 2, state.incarnation, "disk-2", state.confirmed, 7, "h2:1", []
-    )
+    late = RegisterNode(cluster.request(), 2, state.incarnation, "disk-2", state.confirmed, 7, "h2:1", [])
     cluster.register(2)
     cluster.confirm(2)
     assert cluster.apply(late).code == "stale"
@@ -185,9 +184,7 @@ def test_R9_an_older_version_is_refused_without_a_trace() -> None:
     assert (partition.version, set(partition.isr)) == (new_version, {leader, others[0]})
 
 
-def test_R9_an_addition_of_an_older_incarnation_is_rejected_at_commit_and_answers_with_a_version() -> (
-    None
-):
+def test_R9_an_addition_of_an_older_incarnation_is_rejected_at_commit_and_answers_with_a_version() -> None:
     cluster = Cluster()
     partition = cluster.create()
     leader = partition.leader
@@ -421,9 +418,7 @@ def test_creating_the_same_stream_again_is_idempotent_and_another_config_is_refu
         (StreamConfig("s", "a", durability="never"), "sync, os"),
     ],
 )
-def test_N7_a_stream_that_cannot_work_is_refused_with_the_reason(
-    config: StreamConfig, word: str
-) -> None:
+def test_N7_a_stream_that_cannot_work_is_refused_with_the_reason(config: StreamConfig, word: str) -> None:
     cluster = Cluster()
     result = cluster.apply(cluster.creation(config))
     assert result.code == "invalid"
@@ -458,7 +453,6 @@ def test_N9_of_streams_that_overlap_one_answers() -> None:
     assert not create("copy", "orders.>", False).code, "silent ones as many as you like"
     assert not create("orders", "orders.>", True).code, "asked for once more"
     assert not create("other", "other.>", True).code, "the copies do not stand in anybody's way"
-
 
 
 def test_the_number_of_streams_is_bounded() -> None:

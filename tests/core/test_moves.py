@@ -14,8 +14,16 @@ from liftlog.core.metadata.commands import (
 )
 from liftlog.core.metadata.image import ImageReader, ImageWriter
 from liftlog.core.metadata.records import CommandResult
-from liftlog.messages import DoneReply, DrainNodeRequest, ErrorReply, MoveReplicasRequest, StreamChanges
-from liftlog.types import NO_MUTANTS, Members, Mutants
+from liftlog.messages import (
+    DoneReply,
+    DrainNodeRequest,
+    ErrorReply,
+    MoveReplicasRequest,
+    StreamChanges,
+    StreamInfoRequest,
+)
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import Members
 from tests.core.metadata_harness import Cluster, Present
 from tests.core.node_harness import World
 
@@ -302,6 +310,31 @@ def test_r20_what_is_so_already_is_done() -> None:
     where = next(iter(world.nodes[1].ctx.metadata.partitions.values())).replicas
     assert "already" in world.answer(1, MoveReplicasRequest("orders", 0, list(where))).detail
     assert "already" in world.answer(1, MoveReplicasRequest("orders", 0, [])).detail
+
+
+def test_r20_a_move_is_refused_if_somebody_else_has_moved_the_partition_since_it_was_seen() -> None:
+    world = World(4)
+    partition = world.create()
+    world.publish(partition, b"a")
+    assert world.run_until(lambda: world.committed(partition, 1))
+    (seen,) = world.answer(1, StreamInfoRequest("orders")).streams[0].partitions
+    assert seen.assignment == 0
+    kept, other, _ = seen.replicas
+    (spare,) = {1, 2, 3, 4} - {*seen.replicas}
+    first, second = [kept, other, spare], [other, kept, spare]
+    assert isinstance(
+        world.answer(2, MoveReplicasRequest("orders", 0, first, assignment=seen.assignment)), DoneReply
+    )
+    late = world.answer(2, MoveReplicasRequest("orders", 0, second, assignment=seen.assignment))
+    assert isinstance(late, ErrorReply) and (late.code, late.retryable) == ("stale", False)
+    # Who asks again since he has heard no answer has what he wants.
+    again = world.answer(2, MoveReplicasRequest("orders", 0, first, assignment=seen.assignment))
+    assert isinstance(again, DoneReply)
+    (now,) = world.answer(1, StreamInfoRequest("orders")).streams[0].partitions
+    assert now.assignment > seen.assignment
+    assert isinstance(
+        world.answer(3, MoveReplicasRequest("orders", 0, second, assignment=now.assignment)), DoneReply
+    )
 
 
 def test_r20_new_copies_are_held_to_a_rate() -> None:

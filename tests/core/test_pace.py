@@ -12,7 +12,8 @@ import pytest
 
 from liftlog.core.metadata.commands import ChangeIsr, Command
 from liftlog.core.metadata.records import CommandResult
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import PartitionId
 from tests.core.node_harness import World
 
 GROUP = [b"%d" % number for number in range(10)]

@@ -15,9 +15,11 @@ from liftlog.messages import (
     ErrorReply,
     ReadReply,
     ReadRequest,
+    StopRequested,
     StreamChanges,
 )
-from liftlog.types import Mutants, PartitionId, StreamConfig
+from liftlog.mutants import Mutants
+from liftlog.types import PartitionId, StreamConfig
 from tests.core.metadata_harness import Cluster
 from tests.core.node_harness import World
 
@@ -176,6 +178,29 @@ def test_n1_a_planted_leader_that_forgets_the_pause_subscribes(mutant: bool) -> 
     assert world.run_until(lambda: world.leader(partition) not in (0, before))
     world.run(2.0)
     assert (partition in world.subscriptions) == mutant
+
+
+def test_n1_a_pause_that_ends_while_the_leader_leaves_does_not_make_it_ready() -> None:
+    """It has no subscription any more (seed 1352 of 341a961)."""
+    world = World()
+    partition = world.create()
+    assert world.run_until(lambda: world.nodes[1].ctx.metadata.level == levels.NEWEST)
+    assert world.run_until(lambda: record(world, partition).ready)
+    leader = world.leader(partition)
+    others = [node for node in world.nodes if node != leader]
+    for other in others:
+        world.hold_storage(other)
+    world.publish(partition, b"under way", reply=b"_INBOX.a")
+    world.run(0.01)
+    world.post(leader, StopRequested())
+    world.run(0.05)
+    assert partition not in world.subscriptions
+    for changes in (PAUSE, RESUME):
+        world.ask(others[0], AlterStreamRequest("orders", changes))
+        world.run(0.2)
+    stream = world.nodes[leader].ctx.metadata.streams["orders"]
+    assert stream.revision > 0 and not stream.config.paused and not world.nodes[leader].handed_over
+    assert not record(world, partition).ready
 
 
 def test_a_stream_is_not_created_paused() -> None:

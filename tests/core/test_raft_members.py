@@ -16,7 +16,8 @@ from liftlog.core.raft.members import (
 )
 from liftlog.core.raft.state import FOLLOWER
 from liftlog.messages import AppendReply, AppendRequest, intake
-from liftlog.types import GroupMember, Members, Mutants
+from liftlog.mutants import Mutants
+from liftlog.types import GroupMember, Members
 from tests.core.raft_harness import Group
 
 ONE, TWO, THREE = (GroupMember(node, f"disk-{node}") for node in (1, 2, 3))

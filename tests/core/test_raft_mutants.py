@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from liftlog.messages import AppendReply, AppendRequest, VoteReply, VoteRequest
-from liftlog.types import NO_MUTANTS, Mutants
+from liftlog.mutants import NO_MUTANTS, Mutants
 from tests.core.raft_harness import Group, InvariantBroken, Packet
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from liftlog_sim.truth.invariants import (
+from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
     RECOVERY_INVARIANTS,
     SNAPSHOT_INVARIANTS,
@@ -26,9 +26,10 @@ RULES = [
     *(f"M{number}" for number in range(1, 6)),
     *(f"D{number}" for number in range(1, 6)),
     *(f"C{number}" for number in range(1, 6)),
-    *(f"L{number}" for number in range(1, 6)),
+    *(f"L{number}" for number in range(1, 9)),
     *(f"V{number}" for number in range(1, 9)),
     *(f"U{number}" for number in range(1, 4)),
+    "S1",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +28,8 @@ from liftlog.messages import (
     Received,
     StreamInfoRequest,
 )
-from liftlog.types import ClientRef, Message, Mutants, PartitionId, TailState
+from liftlog.mutants import Mutants
+from liftlog.types import ClientRef, Message, PartitionId, TailState
 from tests.core.node_harness import World
 
 
@@ -229,9 +231,7 @@ def test_R6_truncation_goes_back_over_several_epochs_in_rounds() -> None:
     own = leader.epochs[-1].epoch
     # What two unlucky leaders in a row may have left: a record of the common epoch, then one of a later one.
     for epoch, offset in ((own, 3), (own + 1, 4)):
-        log.batches.append(
-            encode_messages(partition, offset, epoch, 1, [Message(b"orders", b"", b"", b"x")])
-        )
+        log.batches.append(encode_messages(partition, offset, epoch, 1, [Message(b"orders", b"", b"", b"x")]))
     log.durable = len(log.batches)
     leader.history.note(own + 2, 3)
     leader.history.truncate(3)
@@ -267,9 +267,7 @@ def test_R6_an_answer_to_an_earlier_run_cuts_nothing() -> None:
     assert world.run_until(lambda: partition in world.nodes[follower].replicas)
     replica = world.replica(follower, partition)
     assert world.run_until(lambda: replica.following is not None and replica.following.epoch == epoch)
-    late = FetchReply(
-        partition, epoch, earlier, replica.following.request, FETCH_DIVERGED, 0, 0, 9, 1, 0, []
-    )
+    late = FetchReply(partition, epoch, earlier, replica.following.request, FETCH_DIVERGED, 0, 0, 9, 1, 0, [])
     world.step(follower, Received(leader, late))
     assert replica.leo == 3
 
@@ -312,9 +310,7 @@ def test_R10_R11_a_lagging_replica_leaves_and_joins_again_when_it_has_caught_up(
     world.publish(partition, b"d")
     leader = world.leader(partition)
     assert world.run_until(lambda: lagging not in world.replica(leader, partition).isr)
-    assert world.run_until(lambda: world.replica(leader, partition).hw == 4), (
-        "the others commit without it"
-    )
+    assert world.run_until(lambda: world.replica(leader, partition).hw == 4), "the others commit without it"
     world.release_storage(lagging)
     assert world.run_until(lambda: lagging in world.replica(leader, partition).isr)
 
@@ -388,6 +384,23 @@ def test_R3_a_server_behind_the_reader_waits_and_then_says_not_ready() -> None:
     world, partition = ready()
     reply = world.answer(others(world, partition)[0], ReadRequest(partition, 0, wait_ms=500, seen_hw=4))
     assert (reply.code, reply.retryable) == ("not-ready", True)
+
+
+def test_R3_a_server_of_an_earlier_epoch_waits_until_it_has_heard_of_the_readers() -> None:
+    """Where a leader was elected uncleanly, its log may lack what this one still has."""
+    world, partition = ready()
+    follower = others(world, partition)[0]
+    epoch = world.replica(follower, partition).epoch
+    asked = ReadRequest(partition, 0, wait_ms=500, seen_epoch=epoch + 1, seen_hw=1)
+    reply = world.answer(follower, asked)
+    assert (reply.code, reply.retryable) == ("not-ready", True)
+    assert f"epoch {epoch}, the reader has seen 1 and epoch {epoch + 1}" in reply.description
+    assert world.nodes[follower].marks["R3.earlier-epoch"]
+    waiting = world.ask(follower, msgspec.structs.replace(asked, wait_ms=60_000))
+    world.kill(world.leader(partition))
+    assert world.run_until(lambda: world.replica(follower, partition).epoch > epoch, 20)
+    assert world.run_until(lambda: waiting in world.replies, 5)
+    assert world.replies[waiting].epoch == epoch + 1 and world.replies[waiting].hw == 3
 
 
 def test_R3_latest_is_answered_only_by_the_confirmed_leader() -> None:

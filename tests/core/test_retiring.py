@@ -32,7 +32,8 @@ from liftlog.messages import (
     RetireNodeRequest,
     StreamInfo,
 )
-from liftlog.types import NO_MUTANTS, GroupMember, Members, Mutants, StreamConfig
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import GroupMember, Members, StreamConfig
 from tests.core.metadata_harness import Cluster
 from tests.core.node_harness import World
 

@@ -31,7 +31,8 @@ from liftlog.messages import (
     StopNode,
     VoteReply,
 )
-from liftlog.types import NO_MUTANTS, Entry, GroupMember, Members, OffsetRange
+from liftlog.mutants import NO_MUTANTS
+from liftlog.types import Entry, GroupMember, Members, OffsetRange
 from tests.core.metadata_harness import Cluster
 from tests.core.raft_harness import Group, Packet
 from tests.core.test_replication import others, ready

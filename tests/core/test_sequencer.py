@@ -9,7 +9,7 @@ import pytest
 from liftlog.codec import CODECS
 from liftlog.core.replica.sequencer import sequence
 from liftlog.format import decode_records, parse_batch, read_header
-from liftlog.headers import read
+from liftlog.options.reading import read
 from liftlog.types import Message, PartitionId
 
 LOG = PartitionId(7, 2)

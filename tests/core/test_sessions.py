@@ -6,7 +6,7 @@ from typing import Any
 
 from liftlog.core.metadata.commands import UNSENT, ExpireNode, encode_command
 from liftlog.messages import Forward, Heartbeat, HeartbeatReply, Received
-from liftlog.types import Mutants
+from liftlog.mutants import Mutants
 from tests.core.node_harness import World
 
 

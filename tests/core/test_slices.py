@@ -11,13 +11,13 @@ from liftlog.core.node import Node
 from liftlog.core.proposals import Sending
 from liftlog.core.slices import Slices
 from liftlog.messages import ClientRequest, CreateStreamRequest, Event, Outcome, TimerFired
+from liftlog.mutants import Mutants
 from liftlog.types import (
     ClientRef,
     Entry,
     HardState,
     Identity,
     LogBase,
-    Mutants,
     NodeConfig,
     PartitionId,
     Recovered,
@@ -139,7 +139,7 @@ def test_L3_a_command_goes_again_ever_more_seldom_to_the_same_controller_and_soo
 def test_nothing_is_left_out_or_done_twice(share: int, numbers: list[int], touched: list[int]) -> None:
     slices = Slices(share)
     ids = [PartitionId(1, number) for number in numbers]
-    slices.follow(ids)
+    slices.follow(ids, 1)
     followed = []
     while slices.is_following:
         taken = slices.following()
@@ -155,3 +155,17 @@ def test_nothing_is_left_out_or_done_twice(share: int, numbers: list[int], touch
             already += touched[entry.index]
             applied.append(entry)
     assert applied == entries
+
+
+def test_who_looks_twice_in_a_step_is_behind_as_of_the_second_look() -> None:
+    """A node that leaves applies twice in a step: its trace called a replica as old as the step before, with
+    the record that it had seen in the middle (`sim run --seed 77 --profile growing` of that day).
+    """
+    slices = Slices(1)
+    first, second = PartitionId(1, 0), PartitionId(1, 1)
+    slices.follow([first], 184)
+    assert slices.following() == [first]
+    slices.follow([second, first], 185)
+    slices.follow([first], 186)
+    assert slices.following() == [second]
+    assert dict(slices.waiting) == {first: 185}

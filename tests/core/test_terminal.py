@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from liftlog.commands.pubsub import _print_record
-from liftlog.terminal import print_figures, printable
+from liftlog.terminal import large_number, print_figures, printable
 from liftlog.types import Record
 
 
@@ -57,3 +57,17 @@ def test_no_figure_of_a_table_is_cut_where_lines_are_short() -> None:
     assert all(f"{column:,}" in shown for column in range(5_000_000, 5_000_012))
     assert "column 11" in shown
     assert max(map(len, shown.splitlines()[-2:])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("1000", 1000), ("250k", 250_000), ("1.5M", 1_500_000), ("2G", 2 * 10**9), ("0.001k", 1)],
+)
+def test_large_numbers_are_typed_as_they_are_shown(text: str, number: int) -> None:
+    assert large_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "-5", "5x", "5K", "5m", "1.5", "0.0001k", "1.2k3", "1 k"])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number such as 1000, 250k or 100M"):
+        large_number(text)

@@ -9,7 +9,6 @@ import pytest
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.core.replica.keys import encode
 from liftlog.format import decode_records
-from liftlog.headers import NO_WISHES, read
 from liftlog.messages import (
     Compacted,
     CompactLog,
@@ -28,7 +27,10 @@ from liftlog.messages import (
     RetainLog,
     StorageFailed,
 )
-from liftlog.types import EpochStart, LogOptions, Message, Mutants, PartitionId, StreamConfig
+from liftlog.mutants import Mutants
+from liftlog.options.reading import read
+from liftlog.options.wishes import NO_WISHES
+from liftlog.types import EpochStart, LogOptions, Message, PartitionId, StreamConfig
 from tests.core.node_harness import World
 
 NEVER_MS = 3_600_000

@@ -23,7 +23,6 @@ from liftlog.client import reader as reader_module
 from liftlog.codec import CODECS
 from liftlog.config import NetworkLimits
 from liftlog.format import decode_records, encode_records
-from liftlog.headers import NOT_HONOURED
 from liftlog.messages import (
     AckPublishes,
     ClientMessage,
@@ -44,6 +43,7 @@ from liftlog.messages import (
     StreamInfoRequest,
     clients,
 )
+from liftlog.options.headers import NOT_HONOURED
 from liftlog.real import door, nats_wire
 from liftlog.types import Batch, FileSpan, PartitionId, Record, StreamConfig
 
@@ -309,6 +309,7 @@ def test_the_page_has_every_operation_and_the_fields_of_its_request() -> None:
         "unclean": False,
         "version": 9,
         "replicas": [1, 2],
+        "assignment": 12,
         "to": 2,
         "votes": True,
         "address": "10.0.0.4:4801",
@@ -364,7 +365,7 @@ def test_the_page_says_which_errors_may_be_tried_again() -> None:
 
 
 def test_l4_the_page_names_every_header_that_is_refused() -> None:
-    (row,) = [line for line in PAGE.splitlines() if line.startswith("| `Nats-Msg-Id`,")]
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| any other `Nats-Expected-*`,")]
     named = {name.removesuffix("*").encode() for name in re.findall(r"`([\w*-]+)`", row)}
     assert named == {name for name, _, _ in NOT_HONOURED}
 

@@ -43,7 +43,8 @@ from liftlog.messages import (
     TimerFired,
     Unsubscribe,
 )
-from liftlog.types import NO_MUTANTS, NodeConfig
+from liftlog.mutants import NO_MUTANTS
+from liftlog.types import NodeConfig
 from liftlog_sim.cover.manual_node import ManualNode, ScenarioRefused
 from liftlog_sim.cover.raft import Voter
 from liftlog_sim.devices.clock import STANDSTILL_MS, SimClock

@@ -43,8 +43,11 @@ async def until(condition: Callable[[], Awaitable[T]], what: str, deadline_s: fl
 
 
 def child_environment(extra: dict[str, str] | None = None) -> dict[str, str]:
-    """Our environment without the developer's own LIFTLOG_ settings, with this checkout to import from."""
+    """Our environment without the developer's own LIFTLOG_ settings, with this checkout to import from; and
+    output waits in buffers as it does for users, whose Python is not told otherwise.
+    """
     clean = {key: value for key, value in os.environ.items() if not key.startswith("LIFTLOG_")}
+    clean.pop("PYTHONUNBUFFERED", None)
     clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), clean.get("PYTHONPATH", "")]))
     return clean | (extra or {})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from liftlog.client import EARLIEST
+from liftlog.client import FOREVER
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, Writer, until, with_cluster
 
@@ -37,9 +37,8 @@ class Follower:
 
     async def _run(self) -> None:
         client = self._harness.client
-        found = client.follow(await client.stream(self._stream), EARLIEST, timeout_ms=30_000)
         due: dict[int, int] = {}
-        async with contextlib.aclosing(found):
+        async with await client.read(self._stream, until=FOREVER, timeout_ms=30_000) as found:
             async for partition, record in found:
                 if record.offset != due.get(partition, 0):
                     self.out_of_order.append((partition, record.offset))

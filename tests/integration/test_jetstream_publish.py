@@ -11,8 +11,8 @@ import nats.js.errors
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from liftlog.headers import NOT_HONOURED
 from liftlog.messages import ERR_HEADER
+from liftlog.options.headers import NOT_HONOURED
 from liftlog.real.nats_server import NatsServer
 from liftlog.types import StreamConfig
 from tests.integration.cluster import Harness, with_cluster

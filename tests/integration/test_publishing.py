@@ -11,6 +11,8 @@ import nats.js.errors
 import pytest
 
 from liftlog.client import RequestFailed
+from liftlog.options.envelope import open_ack
+from liftlog.options.protobuf import fields_of
 from liftlog.types import LiftlogError, StreamConfig
 from tests.integration.cluster import Harness, until, with_cluster
 
@@ -40,6 +42,98 @@ def test_L1_plain_messages_are_stored_and_requesters_get_the_ack(tmp_path: Path)
         assert records[2].reply.startswith(b"_INBOX.")
 
     with_cluster(tmp_path, 1, story)
+
+
+def test_R4_each_message_says_whose_word_its_ack_is(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        await client.create_stream(StreamConfig("orders", "orders.>", replication_factor=3))
+        by_leader = await client.publish("orders.new", b"0", ack="leader")
+        assert (by_leader.outcome, by_leader.offset) == ("leader", 0)
+        assert (await client.publish("orders.new", b"1")).outcome == "ok"
+        assert (await client.publish("orders.new", b"2", ack="none")).outcome == "sent"
+        plain = await client.nats.request(
+            "orders.new", b"3", timeout=5, headers={"Liftlog-Ack-Policy": "leader"}
+        )
+        assert json.loads(plain.data) == {"stream": "orders", "seq": 4, "policy": "leader"}
+        for header, value in (("Liftlog-Ack-Policy", "none"), ("Nats-TTL", "5s")):
+            headers = {"Liftlog-Ack-Policy": "none", header: value}
+            with pytest.raises(nats.errors.TimeoutError):
+                await client.nats.request("orders.new", b"4", timeout=0.5, headers=headers)
+        unknown = await client.nats.request(
+            "orders.new", b"5", timeout=5, headers={"Liftlog-Ack-Policy": "some"}
+        )
+        assert "'all', 'leader' and 'none'" in json.loads(unknown.data)["error"]["description"]
+        assert (await client.publish("orders.new", b"6")).outcome == "ok"
+        assert await cluster.read("orders") == dict(enumerate("012346"))
+        with pytest.raises(LiftlogError, match="no ack policy 'some'; use all, leader, none"):
+            await client.publish("orders.new", b"7", ack="some")
+
+    with_cluster(tmp_path, 3, story)
+
+
+def test_R4_liftlog_pub_waits_for_whom_it_is_told_to(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.client.create_stream(StreamConfig("orders", "orders.>"))
+        for ack, values, told in (
+            ("leader", ("a",), "orders partition 0 offset 0 epoch 1, by its leader alone\n"),
+            ("none", ("b", "c"), "sent 2 messages; nobody says what became of them\n"),
+            ("all", ("d",), "orders partition 0 offset 3 epoch 1\n"),
+        ):
+            assert await cluster.run("pub", "orders.new", *values, "--ack", ack) == told
+        code, error = await cluster.said("pub", "orders.new", "e", "--ack", "some")
+        assert code == 2 and "'all', 'leader', 'none'" in error
+
+    with_cluster(tmp_path, 1, story)
+
+
+def test_L1_R4_a_publisher_of_liftbridge_gets_liftbridge_s_ack(tmp_path: Path) -> None:
+    """The bytes are those that go-liftbridge makes, field by field, and its server."""
+    message = bytes.fromhex(
+        "b90e43b4 00 08 00 00"  # cookie, version, where the message begins, flags, type: a publish
+        "08ffffffffffffffffff01"  # 1, offset: -1, nothing is expected
+        "12016b"  # 2, key: k
+        "1a0568656c6c6f"  # 3, value: hello
+        "4a0a0a0161120562636465 66"  # 9, headers: a = bcdef
+        "5205696e626f78"  # 10, ackInbox: inbox
+        "5a026331"  # 11, correlationId: c1
+    )
+    policies = {"leader": b"", "all": b"\x60\x01", "none": b"\x60\x02"}
+
+    async def story(cluster: Harness) -> None:
+        client = cluster.client
+        await client.create_stream(StreamConfig("s", "s", replication_factor=3, compact=True))
+        acks = await client.nats.subscribe("inbox")
+        replies = await client.nats.subscribe("own")
+        for offset, policy in enumerate(policies.values()):
+            await client.nats.publish("s", message + policy, reply="own")
+            if offset == 2:
+                break
+            ack = (await acks.next_msg(timeout=5)).data
+            beginning = "b90e43b4 00 08 00 01 0a0173 120173 1a0173" + (" 2001" if offset else "")
+            answered = beginning + " 2a05696e626f78 32026331" + (" 3801" if offset else "")
+            assert ack.startswith(bytes.fromhex(answered)), ack.hex()
+            assert [field for field, _, _ in fields_of(ack[8:])][-2:] == [8, 9], "times, and no error"
+        expecting = message.replace(bytes.fromhex("08ffffffffffffffffff01"), b"\x08\x07")
+        await client.nats.publish("s", expecting)
+        refused = open_ack((await acks.next_msg(timeout=5)).data)
+        assert refused is not None
+        assert (refused.error, refused.offset, refused.correlation_id) == (2, -1, "c1")
+        broken = message[:-1] + b"\x7f\x7f"
+        await client.nats.publish("s", broken)
+        await client.publish("s", b"last")
+        info = await client.stream("s")
+        records = [record async for record in client.reader(info).records("earliest")]
+        assert [(record.key, record.value) for record in records] == [
+            *[(b"k", b"hello")] * 3, (None, broken), (None, b"last")
+        ]  # fmt: skip
+        assert [record.reply for record in records[:3]] == [b"own"] * 3
+        assert records[0].headers == b"NATS/1.0\r\na: bcdef\r\n\r\n"
+        for silent in (acks, replies):
+            with pytest.raises(nats.errors.TimeoutError):
+                await silent.next_msg(timeout=0.2)
+
+    with_cluster(tmp_path, 3, story)
 
 
 def test_jetstream_publish_works_unchanged(tmp_path: Path) -> None:

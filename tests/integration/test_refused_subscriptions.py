@@ -75,7 +75,7 @@ async def test_N1_the_bus_tells_a_refused_subscription_from_its_neighbours(tmp_p
     events: list[Event] = []
     try:
         async with running_bus(server, events) as bus:
-            bus.serve_api("$LIFTLOG.x.API.*", "q", lambda subject, reply, payload: None)
+            bus.serve_api("$LIFTLOG.x.API.*", "q", lambda subject, reply, headers, payload: None)
             bus.subscribe(Subscribe(PartitionId(1, 0), 1, "jobs", 10, True, "jobs"))
             bus.subscribe(Subscribe(PARTITION, 7, "orders.>", 10, True, "orders"))
             bus.subscribe(Subscribe(PartitionId(2, 0), 2, "notes.*", 10, True, "notes"))

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from liftlog.client import Client
+from liftlog.messages import StreamChanges
 from liftlog.real.local_cluster import LocalCluster
 from liftlog.types import FEATURE_LEVEL, StreamConfig
 from liftlog.version import VERSION
@@ -99,6 +100,12 @@ def test_u2_a_cluster_is_upgraded_node_by_node_and_may_go_back_until_its_level_r
             await writer.more_acks(20)
             await runs(3, present)
             await writer.more_acks(20)
+            # A client of the older release is told what it can read, whatever has come to be since.
+            await client.create_stream(StreamConfig("halted", "halted", 1, 3))
+            await client.alter_stream("halted", StreamChanges(paused=True))
+            for arguments in (("stream", "info", "halted"), ("sub", "orders", "--count", "5")):
+                ran = await asyncio.to_thread(liftlog, *arguments, environment={**environment, **nats})
+                assert ran[0] == 0, ran
         await harness.check_nothing_lost("orders", writer)
         status = json.loads((await command("status"))[1])
         assert status["level"] == FEATURE_LEVEL

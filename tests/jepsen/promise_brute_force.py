@@ -35,6 +35,12 @@ def identity(row: dict[str, Any]) -> Broken:
         "output-duplicate": (e["subject"], e["offset"]),
         "output-missing": (e["subject"], e["offset"]),
         "cursor-apart": (e["subject"], ops[0]),
+        "misplaced": (ops[0], e["offset"]),
+        "refused-as-expected": tuple(ops),
+        "stale-refusal": (ops[-1], e["offset"]),
+        "dirty-refusal": (ops[0], e["offset"]),
+        "late-append": (e["offset"],),
+        "phantom-offset": (),
     }
     return (name, row["key"], *told.get(name, (e["subject"], e["offset"], e["other_offset"])))
 
@@ -55,7 +61,7 @@ class BruteForce:
         found: set[Broken] = set()
         for key in self.keys:
             found |= set(self.reading(key)) | set(self.dedupe(key)) | set(self.compaction(key))
-            found |= set(self.exactly_once(key))
+            found |= set(self.exactly_once(key)) | set(CompareAndSet(self, key).check())
         return found | set(self.groups())
 
     def polls(self, key: str) -> list[tuple[Op, int, Any]]:
@@ -245,8 +251,120 @@ class BruteForce:
                     yield "cursor-apart", key, group, op.op_id
 
 
+class CompareAndSet:
+    """Compare and set, of one log."""
+
+    def __init__(self, whole: BruteForce, key: str) -> None:
+        self.key = key
+        self.whole = whole
+        self.sends = [
+            (op, mop, expected and expected.offset, told and told.offset)
+            for (op, mop, expected), (_, _, told) in zip(
+                whole.records(key, ("expected",)), whole.records(key, ("refused",)), strict=True
+            )
+            if mop.f == "send"
+        ]
+        self.polls = whole.polls(key)
+        self.refusals = [
+            (op, told, expected) for op, _, expected, told in self.sends if told is not None and op.idx_ret
+        ]
+        self.told = {
+            (op.idx_ret, mop.offset, mop.value)
+            for op, mop, _, _ in self.sends
+            if op.outcome == "ok" and mop.offset is not None
+        }
+        self.read = {(op.idx_ret, offset, value) for op, offset, value in self.polls}
+        self.shown = [(ret, offset + 1, 2 * offset + 1) for ret, offset, _ in self.told | self.read]
+        self.shown += [(op.idx_ret, told, 2 * told) for op, told, _ in self.refusals]
+        self.offsets = {offset for _, offset, _ in self.told | self.read}
+
+    def check(self) -> Iterator[Broken]:
+        facts = [m for op in self.whole.ops for m in op.mops if m.f in ("expected", "refused")]
+        if any(mop.key == self.key for mop in facts):
+            yield from self.places()
+            yield from self.refused()
+            yield from self.late()
+            if not self.fills():
+                yield "phantom-offset", self.key
+
+    def places(self) -> Iterator[Broken]:
+        for op, mop, expected, _ in self.sends:
+            if expected is None:
+                continue
+            own = [] if mop.offset is None or op.outcome == "fail" else [mop.offset]
+            alone = mop.value is not None and sum(m.value == mop.value for _, m, _, _ in self.sends) == 1
+            seen = sorted(offset for _, offset, value in self.polls if alone and value == mop.value)
+            wrong = [offset for offset in (*own, *seen) if offset != expected]
+            if wrong:
+                yield "misplaced", self.key, op.op_id, wrong[0]
+
+    def began(self, offset: int) -> int | None:
+        """When the send of the record at an offset began: the earliest that it can have been."""
+        values = {value for _, at, value in self.read if at == offset and value is not None}
+        its = [
+            op.idx_inv
+            for op, mop, _, _ in self.sends
+            if (op.outcome == "ok" and mop.offset == offset) or mop.value in values
+        ]
+        # Of several sends of a value the first counts.
+        return min(its, default=None)
+
+    def refused(self) -> Iterator[Broken]:
+        rows = [(op, mop) for op in self.whole.ops for mop in op.mops if mop.key == self.key]
+        spoiled = {op.process for op in self.whole.ops if op.f == FINAL_POLL and op.outcome != "ok"}
+        finals = [(op, mop) for op, mop in rows if op.f == FINAL_POLL and mop.f == "poll"]
+        finals = [(op, mop) for op, mop in finals if op.outcome == "ok" and op.process not in spoiled]
+        tells = not any(m.offset is None for _, m in finals)
+        tells &= not any(m.f in ("record-key", "tombstone") for _, m in rows)
+        for op, told, expected in self.refusals:
+            ret = op.idx_ret or 0
+            if told == expected:
+                yield "refused-as-expected", self.key, op.op_id
+            if any(place > 2 * told and end < op.idx_inv for end, _, place in self.shown):
+                yield "stale-refusal", self.key, op.op_id, told
+            later = any((self.began(offset) or 0) > ret for offset in self.offsets if offset < told)
+            short = all(offset < told - 1 for offset in self.offsets)
+            if later or (short and tells and any(one.idx_inv > ret for one, _ in finals)):
+                yield "dirty-refusal", self.key, op.op_id, told
+
+    def late(self) -> Iterator[Broken]:
+        for offset in self.offsets:
+            began = self.began(offset)
+            if began is not None and any(at > offset and end < began for end, at, _ in self.read):
+                yield "late-append", self.key, offset
+
+    def fills(self) -> bool:
+        """Whether each gap gets a send of its own (Kuhn's matching)."""
+        if not self.shown:
+            return True
+        low = min(place // 2 for _, _, place in self.shown)
+        high = max(length for _, length, _ in self.shown)
+        seen = {value for _, _, value in self.read if value is not None}
+        unsure = [
+            (op.idx_inv, expected if mop.offset is None else mop.offset)
+            for op, mop, expected, _ in self.sends
+            if op.outcome == "info" or (op.outcome == "ok" and mop.offset is None)
+            if mop.value not in seen
+        ]
+        taken: dict[int, int] = {}
+
+        def place(gap: int, tried: set[int]) -> bool:
+            limit = min(end for end, _, where in self.shown if where > 2 * gap)
+            for number, (began, only) in enumerate(unsure):
+                if began < limit and only in (None, gap) and number not in tried:
+                    tried.add(number)
+                    if number not in taken or place(taken[number], tried):
+                        taken[number] = gap
+                        return True
+            return False
+
+        return all(place(gap, set()) for gap in range(low, high) if gap not in self.offsets)
+
+
 def random_facts(rng: random.Random) -> History:
     """A history with facts of every kind; some operations overlap."""
+    own = random.Random()
+    own.setstate(rng.getstate())  # compare and set is drawn beside the others
     writer = HistoryWriter("random", clock_ns=iter(range(10**6)).__next__)
     open_ops: dict[int, tuple[int, list[Mop]]] = {}
     values = iter(f"v{number}" for number in range(10**6))
@@ -262,6 +380,10 @@ def random_facts(rng: random.Random) -> History:
             polled.append((key, mops[0].offset, value))
         if rng.random() < 0.4:
             mops.append(Mop("producer", key, rng.randrange(4), f"p{rng.randrange(2)}", rng.randrange(2)))
+        if f == "send" and own.random() < 0.8:
+            mops.append(Mop("expected", key, own.randrange(6)))
+            if own.random() < 0.7:
+                mops.append(Mop("refused", key, own.randrange(6)))
         if rng.random() < 0.4:
             kind = rng.choice(("record-key", "record-key", "tombstone"))
             mops.append(Mop(kind, key, None, f"r{rng.randrange(3)}"))

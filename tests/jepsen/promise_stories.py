@@ -23,7 +23,7 @@ from liftlog_jepsen.promises.columns import (
 
 TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 SCHEMA = pa.schema([(name, TYPES[kind]) for name, kind in INPUT_COLUMNS])
-LOG_FACTS = {"hw", "truncate", "producer", "record-key", "tombstone"}
+LOG_FACTS = {"hw", "truncate", "producer", "record-key", "tombstone", "expected", "refused"}
 GROUP_FACTS = {"join", "own", "commit", "fetch-commit"}
 
 
@@ -55,6 +55,14 @@ class Story:
         mops = [Mop("poll", self.key, offset, value) for offset, value in records]
         told = [] if hw is None else [self.fact("hw", hw)]
         self.do(process, f, *mops, *told)
+
+    def refused(self, expected: int, told: int, value: str, process: int = 1) -> None:
+        """A send that was to lie at one offset was told of another."""
+        self.writer.refused(self.writer.invoke(process, "send", self.key, value, expected=expected), told)
+
+    def set(self, offset: int, value: str) -> None:
+        """A send that lies where it expected."""
+        self.writer.ok(self.writer.invoke(1, "send", self.key, value, expected=offset), offset=offset)
 
     def final(self, process: int, *records: tuple[int, str | None]) -> None:
         self.read(process, *records, f=FINAL_POLL)

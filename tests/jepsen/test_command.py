@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
@@ -20,9 +20,6 @@ from liftlog_jepsen.parquet import read_info, write_parquet
 from liftlog_jepsen.result import MEANINGS
 from liftlog_jepsen.spark import run as spark_run
 from liftlog_jepsen.store import new_run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -38,13 +35,6 @@ def history(*anomalies: str, name: str = "made-up", acked: bool = True) -> Histo
         plant(writer, anomaly, f"planted/{anomaly}")
     writer.fault("kill", "node 1", 5_000_000, 9_000_000)
     return writer.close()
-
-
-@pytest.fixture
-def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command uses the session of the test run and leaves it running."""
-    monkeypatch.setattr(spark_run, "start_session", lambda *_, **__: spark)
-    monkeypatch.setattr(spark_run, "stop_session", lambda session: None)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

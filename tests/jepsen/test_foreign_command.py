@@ -99,6 +99,8 @@ def test_wrong_lines_of_a_batch_are_named(
     assert expected in refused(capsys, "check", "--batch", files / "list")
 
 
+@pytest.mark.real
+@pytest.mark.usefixtures("shared_session")
 def test_a_wrong_line_of_a_batch_keeps_no_other_from_being_checked(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,14 +8,10 @@ import re
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from liftlog.cli import main
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORIES = Path(os.environ.get("LIFTLOG_HISTORIES", ROOT.parent / "shared" / "histories"))
@@ -45,16 +41,12 @@ def stated() -> dict[tuple[str, str, str | None], dict[str, bool | None]]:
 
 @pytest.mark.real
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_session")
 def test_every_history_gets_the_verdict_that_is_stated_for_it(
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     if not INDEX.is_file():
         pytest.skip(f"no histories at {HISTORIES}")
-    monkeypatch.setattr("liftlog_jepsen.spark.run.start_session", lambda *_, **__: spark)
-    monkeypatch.setattr("liftlog_jepsen.spark.run.stop_session", lambda session: None)
     groups = stated()
     assert sum(map(len, groups.values())) > 190
     expected: dict[str, bool | None] = {}

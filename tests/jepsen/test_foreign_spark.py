@@ -41,13 +41,6 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command uses the session of the test run and leaves it running."""
-    monkeypatch.setattr("liftlog_jepsen.spark.run.start_session", lambda *_, **__: spark)
-    monkeypatch.setattr("liftlog_jepsen.spark.run.stop_session", lambda session: None)
-
-
 def lines_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[dict[str, Any]]]:
     code = main(["jepsen", "check", *map(str, arguments), "--json"])
     return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -388,4 +388,23 @@ def test_the_documented_recording_runs(tmp_path: Path, monkeypatch: pytest.Monke
     streamed = read_jsonl(tmp_path / "store/example/latest/history.jsonl")
     stored = read_parquet(tmp_path / "store/example/latest/history")
     assert contents(streamed) == contents(stored)
-    assert len(stored) == 4
+    assert len(stored) == 5
+
+
+def test_what_a_send_expected_and_was_told_is_kept(tmp_path: Path) -> None:
+    writer = HistoryWriter("h", stream=JsonlStream(tmp_path / "h.jsonl"))
+    writer.ok(writer.invoke(1, "send", "k", "a", expected=0), offset=0, epoch=1)
+    writer.refused(writer.invoke(1, "send", "k", "b", expected=0), 1, "wrong last sequence: 1")
+    with pytest.raises(LiftlogError, match="poll expects offset 3; only a send with its key can"):
+        writer.invoke(1, "poll", "k", expected=3)
+    poll = writer.invoke(2, "poll", "k")
+    with pytest.raises(LiftlogError, match="operation 2 is no send; only a send is refused an offset"):
+        writer.refused(poll, 1)
+    writer.ok_poll(poll, "k", 0, ["a"])
+    history = writer.close()
+    first, second = list(history.ops())[:2]
+    assert [mop.f for mop in first.mops] == ["send", "expected"] and first.mops[0].offset == 0
+    assert [(mop.f, mop.offset) for mop in second.mops] == [("send", None), ("expected", 0), ("refused", 1)]
+    assert (second.outcome, second.error) == ("info", "wrong last sequence: 1") and second.idx_ret is not None
+    write_parquet(history, tmp_path / "h")
+    assert contents(read_jsonl(tmp_path / "h.jsonl")) == contents(read_parquet(tmp_path / "h"))

@@ -147,6 +147,45 @@ def cursor_apart(story: Story) -> None:
     transformed(story, 0, cursor=None)
 
 
+def misplaced(story: Story) -> None:
+    story.sent(0, "a")
+    story.sent(1, "b", story.fact("expected", 1))
+    story.sent(2, "c", story.fact("expected", 1))
+
+
+def refused_as_expected(story: Story) -> None:
+    story.set(0, "a")
+    story.refused(1, 1, "b")
+
+
+def stale_refusal(story: Story) -> None:
+    story.set(0, "a")
+    story.set(1, "b")
+    story.refused(5, 1, "c")
+
+
+def dirty_refusal(story: Story) -> None:
+    story.set(0, "a")
+    story.sent(None, "cut", outcome="info")
+    story.refused(1, 2, "b")
+    story.set(1, "c")
+
+
+def late_append(story: Story) -> None:
+    story.set(0, "a")
+    slow = story.writer.invoke(1, "send", story.key, "c", expected=2)
+    story.read(2, (2, "c"))
+    story.sent(1, "b")
+    story.writer.ok(slow, offset=2)
+
+
+def phantom_offset(story: Story) -> None:
+    story.set(0, "a")
+    story.sent(None, "failed", outcome="fail")
+    story.sent(None, "elsewhere", story.fact("expected", 3), outcome="info")
+    story.set(2, "b")
+
+
 PLANTS: dict[str, tuple[Plant, str]] = {
     "hw-back": (hw_back, "k"),
     "read-above-hw": (read_above_hw, "k"),
@@ -165,6 +204,12 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "output-duplicate": (output_duplicate, "k"),
     "output-missing": (output_missing, "k"),
     "cursor-apart": (cursor_apart, "k"),
+    "misplaced": (misplaced, "k"),
+    "refused-as-expected": (refused_as_expected, "k"),
+    "stale-refusal": (stale_refusal, "k"),
+    "dirty-refusal": (dirty_refusal, "k"),
+    "late-append": (late_append, "k"),
+    "phantom-offset": (phantom_offset, "k"),
 }
 
 
@@ -345,6 +390,61 @@ def a_cursor_below_what_was_not_transformed(story: Story) -> None:
     transformed(story, 2, outcome="fail")
 
 
+def refusals_among_others(story: Story) -> None:
+    story.set(0, "a")
+    story.refused(0, 1, "late")
+    story.sent(1, "b")
+    story.refused(5, 2, "early")
+    story.refused(0, 2, "late again")
+    story.final(2, (0, "a"), (1, "b"))
+
+
+def a_refusal_while_others_append(story: Story) -> None:
+    story.set(0, "a")
+    slow = story.writer.invoke(2, "send", "k", "slow", expected=0)
+    story.set(1, "b")
+    story.set(2, "c")
+    story.writer.refused(slow, 1)
+    slow = story.writer.invoke(2, "send", "k", "slow again", expected=0)
+    story.set(3, "d")
+    story.writer.refused(slow, 4)
+
+
+def a_refusal_that_rests_on_what_nobody_heard_of(story: Story) -> None:
+    story.set(0, "a")
+    story.sent(None, "b", outcome="info")
+    story.sent(None, "c", story.fact("expected", 2), outcome="info")
+    story.refused(1, 3, "d")
+    story.sent(3, "e")
+
+
+def what_was_refused_is_what_an_earlier_attempt_stored(story: Story) -> None:
+    story.set(0, "a")
+    story.refused(1, 2, "b")
+    story.read(2, (0, "a"), (1, "b"))
+
+
+def a_log_that_was_there_before(story: Story) -> None:
+    story.refused(0, 7, "a")
+    story.set(7, "b")
+
+
+def a_refusal_that_was_never_told(story: Story) -> None:
+    story.set(0, "a")
+    story.set(1, "b")
+    story.writer.mops(
+        story.writer.invoke(3, "send"),
+        [Mop("send", "k", None, "c"), story.fact("expected", 0), story.fact("refused", 1)],
+    )
+
+
+def the_last_record_was_compacted_away(story: Story) -> None:
+    keyed(story, 0, "a")
+    story.sent(None, "b", story.fact("tombstone", value="r"), outcome="info")
+    story.refused(0, 2, "c")
+    story.final(2, (0, "a"))
+
+
 NEAR_MISSES: tuple[Plant, ...] = (
     hw_of_two_readers,
     hw_of_a_replica_in_a_new_epoch,
@@ -369,6 +469,13 @@ NEAR_MISSES: tuple[Plant, ...] = (
     cursors_of_two_groups,
     a_transformation_that_was_retried,
     a_cursor_below_what_was_not_transformed,
+    refusals_among_others,
+    a_refusal_while_others_append,
+    a_refusal_that_rests_on_what_nobody_heard_of,
+    what_was_refused_is_what_an_earlier_attempt_stored,
+    a_log_that_was_there_before,
+    a_refusal_that_was_never_told,
+    the_last_record_was_compacted_away,
 )
 
 
@@ -404,6 +511,36 @@ def test_a_replica_within_one_epoch() -> None:
     story.do(100, "replica", story.fact("hw", 5, epoch=1))
     story.do(100, "replica", story.fact("hw", 3, epoch=1))
     assert [row["anomaly"] for row in broken(story.history())] == ["hw-back"]
+
+
+def test_a_record_that_is_read_where_it_was_not_to_lie() -> None:
+    story = Story()
+    story.sent(None, "a", story.fact("expected", 4), outcome="info")
+    story.read(2, (3, "a"))
+    (row,) = broken(story.history())
+    assert (row["anomaly"], row["evidence"]["offset"], row["ops"]) == ("misplaced", 3, [0, 1])
+    assert "was read by operation #1 at offset 3" in explain(row)
+
+
+def test_a_refusal_that_rests_on_what_no_final_read_has() -> None:
+    story = Story()
+    story.set(0, "a")
+    story.sent(None, "cut", outcome="info")
+    story.refused(1, 2, "b")
+    story.final(2, (0, "a"))
+    (row,) = broken(story.history())
+    assert (row["anomaly"], row["ops"]) == ("dirty-refusal", [2])
+    assert "an offset above 0" in explain(row)
+
+
+def test_two_refusals_of_which_the_later_one_tells_of_less() -> None:
+    story = Story()
+    for offset in range(3):
+        story.sent(None, f"v{offset}", outcome="info")
+    story.refused(0, 3, "a")
+    story.refused(0, 2, "b")
+    (row,) = broken(story.history())
+    assert (row["anomaly"], row["ops"]) == ("stale-refusal", [3, 4])
 
 
 # -- the whole -----------------------------------------------------------------------------------------------

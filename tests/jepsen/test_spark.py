@@ -13,12 +13,13 @@ import pytest
 
 from liftlog.types import LiftlogError
 from liftlog_jepsen.generate import PLANTABLE, fill, large_history, plant, random_history
-from liftlog_jepsen.history import FINAL_POLL, History, HistoryWriter
+from liftlog_jepsen.history import BY_LEADER, FINAL_POLL, History, HistoryWriter
 from liftlog_jepsen.log import ANOMALIES, Rules, check_whole
 from liftlog_jepsen.log.allowed import ALLOWED_ALWAYS
 from liftlog_jepsen.log.hashing import text_number
 from liftlog_jepsen.log.table import as_rows
 from liftlog_jepsen.parquet import read_info, write_parquet
+from liftlog_jepsen.report.text import summary_line
 from liftlog_jepsen.result import INCONCLUSIVE, INVALID, UNKNOWN, VALID, CheckResult
 from liftlog_jepsen.spark import log_checks as log_checks_module
 from liftlog_jepsen.spark import session as spark_session
@@ -65,6 +66,29 @@ def test_spark_agrees_with_the_definitions_on_many_histories_in_one_job(
         assert sum(map(len, found.values())) == len(rows) > 100
         for history in histories:
             assert found[history.name] == brute_force(history, gaps), history.name
+
+
+def test_R4_what_had_a_leader_s_word_alone_and_is_lost_is_a_figure_and_no_anomaly(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    writer = HistoryWriter("words")
+    committed = writer.invoke(1, "send", "orders/0", "kept")
+    writer.ok(committed, offset=0, epoch=1, leader=4)
+    for process, value in enumerate(("read", "lost", "lost too"), 2):
+        writer.info(writer.invoke(process, "send", "orders/0", value), BY_LEADER)
+    writer.info(writer.invoke(9, "send", "orders/0", "unknown"), "no answer in time")
+    later = writer.invoke(1, "send", "orders/0", "later")
+    writer.ok(later, offset=2, epoch=2, leader=5)
+    poll = writer.invoke(20, FINAL_POLL, "orders/0")
+    writer.ok_poll(poll, "orders/0", 0, ["kept", "read", "later"])
+    plain = HistoryWriter("plain")
+    fill(plain, ["other/0"], 20, readers=1, batch=10)
+    results = check(frames_of(spark, [writer.close(), plain.close()], tmp_path))
+    assert [(result.history, result.verdict, result.leader_words) for result in results] == [
+        ("plain", VALID, (0, 0)), ("words", VALID, (3, 2))
+    ]  # fmt: skip
+    assert "3 had their leader's word alone, 2 of which nobody read" in summary_line(results[1])
+    assert results[1].as_json()["leader_words_unread"] == 2 and "leader_words" not in results[0].as_json()
 
 
 def test_large_logs_in_tiles_and_folders_read_directly_give_the_same_as_whole_logs(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from liftlog.cli import main
 from liftlog_jepsen.commands.watch import check_all, in_words
 from liftlog_jepsen.generate import random_history
 from liftlog_jepsen.jsonl import write_jsonl
@@ -85,12 +84,13 @@ def test_the_verdict_at_the_end_is_that_of_the_batch_check(spark: SparkSession, 
 
 
 @pytest.mark.slow
-def test_the_command_follows_a_file_and_judges_it_at_its_end(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shared_session")
+def test_the_command_follows_a_file_and_judges_it_at_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_jsonl(random_history(random.Random(40), "h", mischief=0.2, strings=False), tmp_path / "h.jsonl")
-    command = [sys.executable, "-m", "liftlog", "jepsen", "watch", str(tmp_path), "--json", "--every", "0.5"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 1, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert main(["jepsen", "watch", str(tmp_path), "--json", "--every", "0.5"]) == 1
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["so_far"]["h"]["duplicate"] >= 1
     assert lines[-1]["verdict"] == INVALID
 

@@ -12,7 +12,7 @@ from liftlog_spec.refine.spark import check_on_spark
 from liftlog_spec.refine.traces import check_traces
 from tests.spec.test_traces import raise_a_hw, traced, write
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def test_spark_says_what_one_process_says(spark: SparkSession, tmp_path: Path) -> None:

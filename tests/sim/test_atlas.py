@@ -11,7 +11,7 @@ from liftlog_sim.devices.copies import Place, copy_of, places, segment_paths
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.faults.atlas import FOREVER, WHOLE, Harm, is_metadata, log_of, overlap
-from liftlog_sim.kernel import SECOND
+from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.runs.runs import damaged
 from liftlog_sim.runs.step_gear import StepProcess
 from liftlog_sim.world import World
@@ -19,11 +19,19 @@ from liftlog_sim.world import World
 pytestmark = pytest.mark.slow
 
 
-def world_with(*, minimum: int = 0, nodes: int = 3, records: int = 10) -> World:
+def world_with(
+    *,
+    minimum: int = 0,
+    nodes: int = 3,
+    records: int = 10,
+    also: tuple[StreamConfig, ...] = (),
+    until_us: int = 12 * SECOND,
+) -> World:
     stream = StreamConfig("orders", "orders", 1, min(nodes, 3), minimum, segment_records=records)
-    world = World(1, Knobs(nodes=nodes, streams=(stream,), tick_ms=100, admin_interval_us=0), StepProcess)
+    knobs = Knobs(nodes=nodes, streams=(stream, *also), tick_ms=100, admin_interval_us=0)
+    world = World(1, knobs, StepProcess)
     world.start()
-    world.kernel.run_until(12 * SECOND)
+    world.kernel.run_until(until_us)
     return world
 
 
@@ -114,6 +122,21 @@ def test_a_minimum_of_one_covers_nothing() -> None:
     atlas = world.faults.atlas
     assert not any(atlas.allows(machine, log_in(world), WHOLE) for machine in world.machines.values())
     assert not any(atlas.allows_disk(machine) for machine in world.machines.values())
+
+
+def test_no_disk_is_damaged_while_a_stream_of_one_copy_is_still_to_come() -> None:
+    """It could be placed there: damage that shows at the next start would take all that there is of it."""
+    lone = StreamConfig("lone", "lone", 1, 1)
+    world = world_with(also=(lone,), until_us=0)
+    machines, allows_disk, waited = world.machines.values(), world.faults.atlas.allows_disk, 0
+    for now_ms in range(0, 12_000, 5):
+        world.kernel.run_until(now_ms * MILLISECOND)
+        newest = world.newest_metadata()
+        if newest is not None and "orders" in newest.streams and "lone" not in newest.streams:
+            waited += 1
+            assert not any(allows_disk(machine) for machine in machines)
+    assert waited
+    assert sorted(allows_disk(machine) for machine in machines) == [False, True, True]
 
 
 def test_different_offsets_may_be_damaged_on_two_nodes_but_not_the_same() -> None:

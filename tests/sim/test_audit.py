@@ -22,6 +22,7 @@ from liftlog_sim.audit.audit import (
     reasons,
     told,
 )
+from liftlog_sim.audit.coverage import table, undecided
 from liftlog_sim.audit.required import MARKS
 from liftlog_sim.chance.fault_plan import KINDS
 from liftlog_sim.profiles.mutants import MUTANTS, mutant_named
@@ -130,3 +131,13 @@ def test_canaries_are_planted_bugs_of_several_rules() -> None:
     known = {mutant.name for mutant in MUTANTS}
     assert [name for name in canary.CANARIES if name not in known] == []
     assert len({mutant_named(name).rule for name in canary.CANARIES}) >= 6
+
+
+def test_a_guard_that_is_rare_is_wanted_of_a_sweep_that_is_long_enough() -> None:
+    rare, second_line, plain = "N5.nobody-else", "U2.cannot", "R2.below-minimum"
+    assert {rare, second_line}.isdisjoint(undecided({}, 5000)) and plain in undecided({}, 5000)
+    assert rare in undecided({}, 20_000) and second_line not in undecided({}, 20_000)
+    few, many = "\n".join(table({}, 5000)), "\n".join(table({}, 20_000))
+    assert "a race: all others in sync restart" in few and "a race: all others in sync restart" not in many
+    assert "decided after all" not in "\n".join(table({rare: 1}, 5000))
+    assert "decided after all" in "\n".join(table({second_line: 1}, 5000))

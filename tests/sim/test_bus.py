@@ -18,7 +18,7 @@ from liftlog.messages import (
 )
 from liftlog.types import Message, PartitionId
 from liftlog_sim.chance.chances import Chances
-from liftlog_sim.devices.bus import BusConnection, BusOptions, SimBus, subject_matches
+from liftlog_sim.devices.bus import BusConnection, BusOptions, SimBus
 from liftlog_sim.devices.clock import SimClock
 from liftlog_sim.kernel import SECOND, Kernel
 
@@ -67,7 +67,10 @@ def message(number: int) -> Message:
     ],
 )
 def test_wildcards_match_as_in_nats(pattern: str, subject: str, matches: bool) -> None:
-    assert subject_matches(pattern.encode().split(b"."), subject.encode().split(b".")) is matches
+    setup = Setup()
+    setup.subscribed(pattern)
+    assert setup.bus.heard(subject.encode()) is matches
+    assert setup.bus.publish(subject.encode(), [message(1)]) is matches
 
 
 def test_a_subscription_is_confirmed_and_then_hears_messages_in_order() -> None:

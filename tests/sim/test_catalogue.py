@@ -8,14 +8,17 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from liftlog.cli import main
-from liftlog.types import LiftlogError, Mutants
+from liftlog.mutants import Mutants
+from liftlog.types import LiftlogError
+from liftlog_sim.catalogue import command
 from liftlog_sim.catalogue.history import ORIGINS, WAITING
 from liftlog_sim.catalogue.page import BEGIN, COMMAND, listing, recorded, switch, table, with_table
-from liftlog_sim.profiles.mutants import MUTANTS, planted
-from liftlog_sim.sweeps.catching import KnownCatch
+from liftlog_sim.profiles.mutants import MUTANTS, mutant_named, planted
+from liftlog_sim.sweeps.catching import KnownCatch, known_seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "mutants.md"
@@ -36,7 +39,7 @@ def test_every_row_of_the_literature_is_planted_or_says_why_not() -> None:
 
 
 def test_the_numbers_in_the_switches_are_the_rows() -> None:
-    text = (ROOT / "liftlog" / "types.py").read_text()
+    text = (ROOT / "liftlog" / "mutants.py").read_text()
     numbered = {name: int(row) for name, row in re.findall(r"    (\w+): bool = False  # (\d+)\n", text)}
     assert len(numbered) > 30
     assert {name: ORIGINS[name].row for name in numbered} == numbered
@@ -76,3 +79,23 @@ def test_the_list_is_for_people_and_for_machines(capsys: pytest.CaptureFixture[s
     assert found["record"]["invariant"]
     assert main(["sim", "mutants", "--page", "/nowhere/mutants.md"]) == 2
     assert "cannot write /nowhere/mutants.md" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_record_made_with_keep_keeps_what_holds_and_finds_anew_what_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("raft_quorum_half", "raft_commit_unclamped")
+    true = {name: recorded()[name] for name in names}
+    held = msgspec.structs.replace(true[names[0]], cpu_s=123.0, shrunk=4)
+    before = {names[0]: held, names[1]: KnownCatch(true[names[1]].seed, 77, "AnotherName", 1.0)}
+    monkeypatch.setattr(command, "MUTANTS", tuple(map(mutant_named, names)))
+    monkeypatch.setattr(command, "recorded", lambda: before)
+    path = tmp_path / "mutants.json"
+    assert main(["sim", "mutants", "--record", str(path), "--keep", "--jobs", "1"]) == 0
+    found = known_seeds(path)
+    assert found[names[0]] == held
+    assert found[names[1]].invariant == true[names[1]].invariant and found[names[1]].searched == 1
+    capsys.readouterr()
+    assert main(["sim", "mutants", "--keep"]) == 2
+    assert "--keep says how --record looks" in capsys.readouterr().err

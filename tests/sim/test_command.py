@@ -11,7 +11,7 @@ from liftlog.cli import main
 from liftlog_jepsen.jsonl import read_jsonl
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
-from liftlog_sim.sweeps.seeds import parse_seeds
+from liftlog_sim.sweeps.seeds import TOLD_FROM, parse_seeds, progress
 from liftlog_sim.sweeps.sweep import BASIC_SEEDS, FULL_SEEDS, run_sweep
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def test_a_history_holds_sends_polls_and_final_reads(tmp_path: Path) -> None:
     assert sends and finals and any(op.f == "poll" for op in ops) and history.faults
     stored = {(mop.key, mop.offset): mop.value for op in finals for mop in op.mops}
     for op in sends:
-        (mop,) = op.mops
+        mop = op.mops[0]
         assert stored[(mop.key, mop.offset)] == mop.value
     assert history.meta["replay"] == "liftlog sim run --seed 4 --profile kills --faults all"
 
@@ -157,3 +157,18 @@ def test_mutants_are_listed_and_caught_as_json(capsys: pytest.CaptureFixture[str
 def test_scenarios_run_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "scenario", "calm", "--gear", "both"]) == 0
     assert capsys.readouterr().out.startswith("ok   calm")
+
+
+def test_who_looks_at_no_terminal_is_told_how_far_a_long_sweep_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(TOLD_FROM, enabled=True) as advance:
+        for seed in range(TOLD_FROM):
+            advance("seed 7: a finding" if seed == 7 else "")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "seed 7: a finding"
+    assert [line.partition(" after ")[0] for line in lines[1:]] == [
+        f"{done} of {TOLD_FROM} seeds" for done in range(25, TOLD_FROM, 25)
+    ]
+    with progress(TOLD_FROM - 1, enabled=True) as advance:
+        for _ in range(TOLD_FROM - 1):
+            advance("")
+    assert not capsys.readouterr().err

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from liftlog.cli import main
-from liftlog.types import LiftlogError, Mutants
+from liftlog.mutants import Mutants
+from liftlog.types import LiftlogError
 from liftlog_sim.cover.isr import ELECTIONS
 from liftlog_sim.cover.plays import FOLDER, STAGES, files_of, play, play_file
 from liftlog_spec.cover.make import model_of

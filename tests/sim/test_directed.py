@@ -34,9 +34,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "pitfall_bit_flips": ("NATS JetStream #7549",),
     "pitfall_lost_folder": ("NATS JetStream #7556", "#6888"),
     "pitfall_one_power_loss": ("NATS JetStream #7567",),
+    "pitfall_membership": ("NATS JetStream #7545",),
 }
 WAITING = {
-    "NATS JetStream #7545: a change of membership in a partition": "waits for scenarios that move copies",
     "Redpanda 21.10: duplicates despite idempotence": "waits for producer ids (L2)",
     "Bufstream 0.1.0: a delayed commit hits a later transaction": "waits for transactions",
     "NATS JetStream #6415: a staged id blocks retries": "waits for producer ids (L2)",
@@ -74,6 +74,7 @@ def test_a_pitfall_fails_with_its_bug_in_both_gears(name: str, gear: str) -> Non
 GOOD = 'title = "x"\n\n[[fault]]\nat_ms = 100\nkind = "kill"\n\n[[fault]]\nkind = "power"\nat_ms = 200\n'
 
 HEAD = "\n[[fault]]"
+ASKED = "\n[[request]]\nat_ms = 1\nstream = 'orders'\n"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,11 @@ HEAD = "\n[[fault]]"
         ('title = "x"', 'title = "x', "is not TOML: Illegal character '\\n' (at line 1, column 11)"),
         (HEAD, f'\n[[publish]]\nstream = "y"{HEAD}', "line 4, publish[0].stream: there is no stream"),
         (HEAD, f'\n[expect]\nmarks = ["R0.x"]{HEAD}', "line 4, expect.marks: there is no rule case"),
+        (HEAD, f"{ASKED}kind = 'move'{HEAD}", "request[0].kind: 'move' needs `stream` and `to`"),
+        (HEAD, f"{ASKED}kind = 'create'\nwho = 2{HEAD}", "request[0].who: it means nothing to 'create'"),
+        (HEAD, f"{ASKED}kind = 'move'\nto = [1, 1]{HEAD}", "request[0].to: a node is named twice"),
+        (HEAD, f"{ASKED}kind = 'move'\nto = [1, 4]{HEAD}", "request[0].to: there is no node 4"),
+        (HEAD, f"{ASKED}kind = 'retire'\nwho = 4{HEAD}", "request[0].stream: it means nothing to 'retire'"),
         (HEAD, f'\n[[fails_with]]\nmutant = "x"{HEAD}', "line 4, fails_with[0].mutant: there is no mutant"),
     ],
 )

@@ -32,7 +32,7 @@ from liftlog_sim.page.from_trace import chart_of_trace
 from liftlog_sim.runs.runner import knobs_of, run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.runs.trace import WorldTraceWriter
-from liftlog_sim.truth.invariants import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
+from liftlog_sim.truth.names import COMPACTION_INVARIANTS, FINAL_INVARIANTS, STEP_INVARIANTS
 
 EXPLAINED = Path(__file__).parent / "explained"
 WRONG = {

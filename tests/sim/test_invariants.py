@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from liftlog.format import decode_records, encode_sparse
+from liftlog.messages import AckPublishes
 from liftlog.types import (
     Batch,
     CompactionPolicy,
@@ -18,16 +19,8 @@ from liftlog.types import (
 )
 from liftlog_sim.devices.copies import DiskCopy
 from liftlog_sim.truth.contents import fold
-from liftlog_sim.truth.invariants import (
-    COMPACTION_INVARIANTS,
-    STEP_INVARIANTS,
-    Checks,
-    PartitionTruth,
-    Violation,
-    describe,
-    epoch_at,
-    prefix_of,
-)
+from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation, describe, epoch_at, prefix_of
+from liftlog_sim.truth.names import COMPACTION_INVARIANTS, STEP_INVARIANTS
 from liftlog_sim.truth.raft import RaftTruth
 
 PARTITION = PartitionId(5, 0)
@@ -193,8 +186,9 @@ def test_consistent_read_fails_for_another_epoch_than_the_committed_one() -> Non
 
 def test_consistent_read_fails_when_a_reader_goes_backward() -> None:
     state = truth()
-    state.read_position(1, 9, 9)
-    violates("ConsistentRead", lambda: state.read_position(1, 8, 9))
+    state.read_position(1, 2, 9, 2, 9)
+    violates("ConsistentRead", lambda: state.read_position(1, 2, 8, 2, 9))
+    violates("ConsistentRead", lambda: state.read_position(1, 1, 9, 2, 9))
 
 
 def test_consistent_read_fails_when_the_latest_offset_misses_an_acknowledged_record() -> None:
@@ -232,6 +226,35 @@ def test_no_acked_record_lost_fails_for_an_ack_that_the_final_log_contradicts() 
     beyond = truth()
     beyond.acknowledged(3, 14, 16)
     violates("NoAckedRecordLost", beyond.acked_in_the_end)
+
+
+def word(epoch: int, first: int, count: int) -> AckPublishes:
+    return AckPublishes(PARTITION, "s", epoch, 4, first, [b"r"] * count, by_leader=True)
+
+
+def test_leader_ack_durable_fails_for_a_word_before_the_sync() -> None:
+    state = truth()
+    state.told(2, word(3, 15, 3), 18)
+    assert "offset 18, and is durable only below 18" in violates(
+        "LeaderAckDurable", lambda: state.told(2, word(3, 18, 1), 18)
+    )
+    assert not state.acked, "nobody was told that it is committed"
+
+
+def test_leader_ack_durable_fails_for_a_record_that_no_later_leader_lacked() -> None:
+    state = truth()
+    state.told(1, word(1, 8, 4), 12)
+    assert state.acked_in_the_end() == 2, "epoch 3 began at 10: the last two are gone with epoch 1"
+    state.told(2, word(3, 14, 3), 17)
+    assert "offset 15, with the word of epoch 3's leader, is gone" in violates(
+        "LeaderAckDurable", state.acked_in_the_end
+    )
+    state.led(4, 1, 5)
+    state.elected(1, 4, HISTORY, 15)
+    assert state.acked_in_the_end() == 4
+    state.led(5, 1, 5)
+    state.elected(1, 5, [*HISTORY, EpochStart(4, 15)], 16)
+    assert state.acked_in_the_end() == 4
 
 
 def test_retention_keeps_what_its_policy_promises() -> None:
@@ -500,18 +523,26 @@ def test_every_evaluation_is_counted() -> None:
         "CommandAsMeant",
         "CommandOnce",
         "OnlyAsAltered",
+        "LeaderAckDurable",
         "LevelForAll",
         "PausedTakesNothing",
         "ReadOnlyRefused",
         "FencedInTime",
         "ReadsBounded",
         "HeadersHeeded",
+        "RefusedTruly",
+        "SubjectAnswersTrue",
+        "StoredAsExpected",
+        "StoredOnce",
+        "TimesInOrder",
+        "AnsweredWithFirst",
         "HonestHeard",
         "MetadataReads",
         "NoFalseDamage",
         "NoInputEndsNode",
         "NothingHeldBack",
         "OneAnswer",
+        "ParcelWhole",
         "ProbationServed",
         "ReadyIsSubscribed",
         "RetentionKeeps",
@@ -525,6 +556,43 @@ def test_every_evaluation_is_counted() -> None:
     for name in (*elsewhere, "Refinement"):  # Counted by who looks at a disk, a step or an answer.
         wanted.remove(name)
     assert all(checks.counts[name] > 0 for name in wanted)
+
+
+def identified(offset: int, id: str, at_ms: int) -> Record:
+    headers = f"NATS/1.0\r\nNats-Msg-Id: {id}\r\n\r\n".encode()
+    return Record(offset, at_ms, b"s", b"", headers, None, b"%d" % offset)
+
+
+@pytest.mark.parametrize(
+    ("second", "broken"),
+    [
+        (identified(1, "a", 1999), "StoredOnce"),
+        (identified(1, "a", 2000), ""),
+        (identified(1, "b", 1000), ""),
+        (identified(1, "b", 999), "TimesInOrder"),
+    ],
+)
+def test_L7_what_is_committed_of_a_stream_that_remembers_ids(second: Record, broken: str) -> None:
+    found = PartitionTruth(PARTITION, Checks())
+    found.ids.window_ms = 1000
+    found.appended(1, batch(1, 0, 2, [identified(0, "a", 1000), second]))
+    found.claimed(1, 1, HISTORY[:1], 1, 2)
+    assert found.checks["StoredOnce"] == found.checks["TimesInOrder"] == 1
+    if not broken:
+        found.claimed(1, 1, HISTORY[:1], 2, 2)
+        return
+    with pytest.raises(Violation) as raised:
+        found.claimed(1, 1, HISTORY[:1], 2, 2)
+    assert raised.value.invariant == broken
+
+
+def test_L7_what_was_there_already_counts_in_the_epoch_in_which_it_was_stored() -> None:
+    found = truth()
+    found.told(2, AckPublishes(PARTITION, "s", 3, 6, 4, [b"a"], duplicate=True), 15, HISTORY)
+    assert found.repeated == [(3, 1, 4)] and not found.acked
+    found.elected(1, 2, HISTORY[:1], 4)  # In epoch 3 it was said, not before.
+    with pytest.raises(Violation, match="without the acknowledged offsets 4"):
+        found.elected(1, 4, HISTORY[:1], 4)
 
 
 def test_histories_are_compared_below_an_offset_only() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from liftlog.core.replica.replica import Replica
 from liftlog.messages import CreateStreamRequest, FetchReply, Forward, PurgeRequest
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.layout import log_directory
 from liftlog.storage.logstate import start_path
-from liftlog.types import NO_MUTANTS, Mutants, PartitionId, StreamConfig
+from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
 from liftlog_sim.devices.knobs import Knobs

@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from liftlog.types import Mutants
+from liftlog.mutants import Mutants
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant
 from liftlog_sim.profiles.profiles import PROFILES
 from liftlog_sim.runs.runner import run_seed
@@ -43,12 +43,13 @@ def test_a_profile_is_clean_in_the_trio_gear(profile: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("gear", ["step", pytest.param("trio", marks=pytest.mark.slow)])
 def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
+    """With two hash seeds that are given, and in this process with one that was drawn when it began."""
     program = (
         "from liftlog_sim.runs.runner import run_seed\nfrom liftlog_sim.runs.runs import RunOptions\n"
         f"print(run_seed(RunOptions(seed=7, gear={gear!r})).trace_hash)"
     )
     hashes = []
-    for hash_seed in ("0", "1", "random"):
+    for hash_seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.getcwd()}
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -60,7 +61,7 @@ def test_a_seed_is_the_same_run_in_every_process(gear: str) -> None:
         )
         hashes.append(done.stdout.strip())
     hashes.append(run_seed(RunOptions(seed=7, gear=gear)).trace_hash)
-    assert len(hashes[0]) == 16 and hashes == [hashes[0]] * 4
+    assert len(hashes[0]) == 16 and hashes == [hashes[0]] * 3
 
 
 def test_different_seeds_are_different_runs() -> None:

@@ -7,10 +7,11 @@ from typing import cast
 
 import pytest
 
-from liftlog.core.metadata.commands import ChangeIsr, ConfirmNode, ExpireNode, RequestId
+from liftlog.core.metadata.commands import ChangeIsr, ConfirmNode, ExpireNode, FinishMove, RequestId
 from liftlog.core.metadata.records import OK, PartitionState
 from liftlog.messages import HeartbeatReply, PeerLost, Send
-from liftlog.types import NO_MUTANTS, NodeConfig, PartitionId
+from liftlog.mutants import NO_MUTANTS
+from liftlog.types import NodeConfig, PartitionId
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.account import Account
@@ -66,3 +67,20 @@ def test_a_removal_for_slowness_that_is_applied_once_more_is_not_judged_again() 
     other = ChangeIsr(RequestId(1, 2, 99), LOG, 1, 1, 1, [1], 0, 0, slow=True)
     paces.applied(machine, 9, other, OK)
     assert paces.violation is not None and paces.violation.invariant == "SlowKeepsMinimum"
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_copy_that_was_dropped_and_begins_anew_has_no_probation_to_serve(dropped: bool) -> None:
+    """R20 forgets it with the copy. Seed 4819."""
+    slow = PartitionState(LOG, (1, 2, 3), 1, isr=(1, 3), slow={2: 1})
+    records = {LOG: slow}
+    machine = machine_at(1, [0.0], records)
+    paces = Paces(Account(machine.kernel, NO_MUTANTS))
+    removal = ChangeIsr(RequestId(1, 1, 99), LOG, 1, 1, 1, [1, 3], 0, 0, slow=True)
+    paces.applied(machine, 7, removal, OK)
+    if dropped:
+        records[LOG] = PartitionState(LOG, (1, 3), 1, isr=(1, 3))
+    paces.applied(machine, 8, FinishMove(RequestId(1, 2, 99), LOG, 5), OK)
+    records[LOG] = PartitionState(LOG, (1, 3, 2), 1, isr=(1, 3, 2))
+    paces.applied(machine, 9, ChangeIsr(RequestId(1, 3, 99), LOG, 1, 1, 1, [1, 3, 2], 2, 4), OK)
+    assert (paces.violation is None) is dropped

@@ -20,14 +20,15 @@ from liftlog.messages import (
     Event,
     Outcome,
 )
-from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Report, Step
+from liftlog.trace.replica_lines import Group, GroupStep, Member, ReplicaState, ReplicaStep, Report, Step
 from liftlog.trace.replica_recorder import Recorder
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.world import World
-from liftlog_spec.refine.abstract import FORMER, LOG, Abstract, Disagreement
+from liftlog_spec.refine.abstract import FORMER, INDEX, LOG, Abstract, Disagreement, Seen
 from liftlog_spec.refine.checker import Mismatch, Refinement
+from liftlog_spec.refine.group import GroupPart
 from liftlog_spec.refine.replica import ReplicaPart
 from liftlog_spec.refine.runs import Runs
 
@@ -376,3 +377,32 @@ def test_a_failed_log_may_be_back_as_it_was_before_its_last_cut() -> None:
     part = began_anew()
     part._uncut(12, 2)
     assert part.abstract.done == []
+
+
+def group(isr: tuple[int, ...], members: tuple[int, ...], version: int, leader: int = 1) -> Group:
+    return Group(
+        leader=leader,
+        leader_incarnation=7,
+        epoch=1,
+        version=version,
+        isr=isr,
+        eligible=(),
+        known={},
+        members={node: Member(7, True) for node in members},
+    )
+
+
+@pytest.mark.parametrize("in_sync", [True, False])
+def test_who_leaves_for_good_and_is_not_in_sync_ends_a_move_as_nobody_does(in_sync: bool) -> None:
+    """The record gets another version all the same (seed 4977)."""
+    isr = (1, 2) if in_sync else (1,)
+    before, after = group(isr, (1, 2), 5), group((1,), (1,), 6)
+    a = Abstract((1, 2), 1, {})
+    first = a.steps.first()
+    now = Seen(leader=0, epoch=1, version=5, isr=3 if in_sync else 1, runs=(0, 0), live=3)
+    a.state = a.steps.with_values(first, {"now": now})
+    part = object.__new__(GroupPart)
+    part.abstract, part.left = a, {}
+    part._finish(before, after)
+    assert a.done == (["LeaveForGood"] if in_sync else ["EndMove"])
+    assert a.now.version == 6 and part.left == {1: a.state[INDEX]}

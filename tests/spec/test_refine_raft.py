@@ -19,9 +19,9 @@ from liftlog.messages import (
     Outcome,
     VoteReply,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.trace.raft_lines import RaftCause, RaftJob, RaftLetter, RaftState, RaftStep
 from liftlog.trace.raft_recorder import RaftRecorder, letter_of
-from liftlog.types import NO_MUTANTS, Mutants
 from liftlog_spec.lang.types import SpecError
 from liftlog_spec.refine.raft import RaftChecker, RaftDisagreement
 from liftlog_spec.refine.raft_group import _stepper

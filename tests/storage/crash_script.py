@@ -35,16 +35,15 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import Log
 from liftlog.types import (
-    NO_MUTANTS,
     RAFT_LOG,
     EpochStart,
     HardState,
     Identity,
     LogSummary,
-    Mutants,
     OffsetRange,
     PartitionId,
     Record,

@@ -33,7 +33,8 @@ from liftlog.messages import (
     RetainLog,
     StorageFailed,
 )
-from liftlog.types import NO_MUTANTS, CompactionPolicy, LogOptions, RetentionPolicy, TailState
+from liftlog.mutants import NO_MUTANTS
+from liftlog.types import CompactionPolicy, LogOptions, RetentionPolicy, TailState
 from tests.storage.storage_harness import LOG, OTHER, segments
 from tests.storage.twin import JobFailed, Mismatch, Twin
 

@@ -17,21 +17,11 @@ from liftlog.messages import (
     StorageFailed,
     StorageJob,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import Disk
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.log import StorageOptions
-from liftlog.types import (
-    BEGINNING,
-    NO_MUTANTS,
-    Batch,
-    HardState,
-    LogOptions,
-    LogSummary,
-    Mutants,
-    PartitionId,
-    Recovered,
-    Ticket,
-)
+from liftlog.types import BEGINNING, Batch, HardState, LogOptions, LogSummary, PartitionId, Recovered, Ticket
 from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)

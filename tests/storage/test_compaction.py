@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from liftlog.format import SealedBatch, encode_records, encode_sparse, slice_batch
 from liftlog.messages import AppendLog, Compacted, CompactLog, Durable, OpenLog, ResetLog, TruncateLog
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.storage.cleanstate import CleanState, Passed, load_clean_state
 from liftlog.storage.compaction import Compactor
@@ -21,7 +22,7 @@ from liftlog.storage.keymap import KeyMap
 from liftlog.storage.log import Log
 from liftlog.storage.sealing import Sealer
 from liftlog.storage.segment import BadBytes
-from liftlog.types import NO_MUTANTS, Mutants, OffsetRange, Record, Ticket
+from liftlog.types import OffsetRange, Record, Ticket
 from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import new_disk, opened, restart, run, segments, start
 from tests.storage.upkeep_harness import (

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.cleanstate import load_clean_state
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.log import Log
-from liftlog.types import NO_MUTANTS, Mutants
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.upkeep_harness import (

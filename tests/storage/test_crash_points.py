@@ -13,8 +13,9 @@ from random import Random
 
 import pytest
 
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.engine import StorageEngine
-from liftlog.types import NO_MUTANTS, EpochStart, Mutants, PartitionId, Recovered
+from liftlog.types import EpochStart, PartitionId, Recovered
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.crash_script import Content, Life, SegmentLife, read_all

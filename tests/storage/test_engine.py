@@ -25,6 +25,7 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import Mutants
 from liftlog.types import (
     NO_TICKET,
     RAFT_LOG,
@@ -33,7 +34,6 @@ from liftlog.types import (
     Identity,
     InvariantViolation,
     Message,
-    Mutants,
     OffsetRange,
     PartitionId,
     TailState,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from liftlog.format import compress, decode_records, encode_records, encode_sparse
 from liftlog.messages import AppendLog, LookupTime, MoveLogStart, ReadLog, TimeFound, TruncateLog
+from liftlog.mutants import NO_MUTANTS
 from liftlog.storage import index as index_module
 from liftlog.storage.creation import create_log
 from liftlog.storage.index import (
@@ -26,7 +27,7 @@ from liftlog.storage.indexes import Indexes
 from liftlog.storage.layout import index_path
 from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
-from liftlog.types import NO_MUTANTS, Batch, EpochStart, LogOptions, OffsetRange, Record, Ticket
+from liftlog.types import Batch, EpochStart, LogOptions, OffsetRange, Record, Ticket
 from liftlog_sim.devices.disk import SimDisk
 from tests.storage.storage_harness import (
     LOG,

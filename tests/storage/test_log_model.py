@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from liftlog.types import InvariantViolation, Mutants
+from liftlog.mutants import Mutants
+from liftlog.types import InvariantViolation
 from tests.storage.log_model_machine import REACHED, LogMachine
 
 HEALTH = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

@@ -10,15 +10,14 @@ import pytest
 
 from liftlog.format import decode_records, encode_values
 from liftlog.messages import CheckpointHw, LogRead, OpenLog, ReadLog, SaveHardState, SaveIdentity, TrashLog
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.layout import make_directory_durable
 from liftlog.types import (
-    NO_MUTANTS,
     RAFT_LOG,
     HardState,
     Identity,
     LiftlogError,
-    Mutants,
     OffsetRange,
     PartitionId,
     TailState,

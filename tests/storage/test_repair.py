@@ -12,14 +12,16 @@ import pytest
 
 from liftlog.format import decode_records, encode_records, encode_sparse, slice_batch
 from liftlog.messages import CompactLog, LogRepaired, RepairLog
+from liftlog.mutants import NO_MUTANTS
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.layout import log_directory
 from liftlog.storage.log import Log
 from liftlog.storage.repair import Repairer, RepairRefused
 from liftlog.storage.segment import BadBytes, Segment
 from liftlog.storage.statefile import write_state
+from liftlog.storage.subjectindexes import SubjectIndexes
 from liftlog.storage.upkeep import SegmentUpkeep
-from liftlog.types import NO_MUTANTS, Batch, EpochStart, OffsetRange, PartitionId, Record
+from liftlog.types import Batch, EpochStart, OffsetRange, PartitionId, Record
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_report import TRIED
 from tests.storage.upkeep_harness import EAGER, LATER_MS, LOG, compact, contents, fill, new_log, put, reopened
@@ -27,6 +29,11 @@ from tests.storage.upkeep_harness import EAGER, LATER_MS, LOG, compact, contents
 Content = dict[int, tuple[int, Record]]
 Harm = Callable[[SimDisk, Log], None]
 BATCHES = 40
+
+
+def upkeep_of(disk: SimDisk) -> SegmentUpkeep:
+    return SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes())
+
 
 
 def make(*, epochs: bool = False, shift: int = 0) -> tuple[SimDisk, Log, list[Batch]]:
@@ -180,6 +187,34 @@ def test_R6_a_start_says_which_epochs_may_have_begun_inside_damage(indexed: bool
     assert reopened(disk).epochs.as_tuple() == history
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_R6_what_was_known_of_damage_is_not_lost_with_an_index(whole: bool) -> None:
+    """Else a node registers with an older epoch at its end than it had reported (seed 2613 of 341a961)."""
+    disk, log, batches = make(epochs=True, shift=2)
+    segment = log.sealed[-1]
+    log.truncate(segment.end_offset)
+    log.roll()
+    history, end = log.epochs.as_tuple(), log.leo
+    first = next(epoch.start for epoch in history if segment.base_offset < epoch.start < end)
+    lost = OffsetRange(segment.base_offset if whole else first, end if whole else first + 2)
+    if whole:
+        disk.unreadable(segment.path, 0, segment.size)
+    else:
+        disk.flip(segment.path, frames(log, segment)[2][0] + 70, 3)
+    log.note_damage(lost)
+    for _ in range(3):
+        disk.kill()
+        if disk.exists(segment.index_path):
+            disk.remove(segment.index_path)
+        log = reopened(disk)
+        summary = log.summary(0)
+        assert (summary.leo, summary.epochs, summary.damage) == (end, history, (lost,))
+        assert summary.late_epochs == ()
+    disk.readable_again()
+    repair_all(disk, log, batches)
+    assert reopened(disk).epochs.as_tuple() == history
+
+
 def test_R6_a_note_of_damage_without_word_of_epochs_counts_as_late() -> None:
     """The file as it was written before it said so."""
     disk = make()[0]
@@ -244,7 +279,7 @@ def test_damage_that_a_repair_meets_is_noted_told_and_hides_no_epoch(apart: bool
         ranges.append(OffsetRange(batch.base_offset, batch.end_offset))
     noted, other = ranges
     log.note_damage(noted)
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
+    upkeep = upkeep_of(disk)
     event = upkeep.repair(log, RepairLog(LOG, noted, parts(batches, noted)))
     assert event == LogRepaired(LOG, noted, noted.end, damage=(other,))
     disk.kill()
@@ -252,7 +287,7 @@ def test_damage_that_a_repair_meets_is_noted_told_and_hides_no_epoch(apart: bool
     for one in (log, again):
         assert one.damage == (other,)
         assert one.epochs.as_tuple() == history, "the start of the epoch in the hole is known"
-    event = SegmentUpkeep(disk, NO_MUTANTS).repair(again, RepairLog(LOG, other, parts(batches, other)))
+    event = upkeep_of(disk).repair(again, RepairLog(LOG, other, parts(batches, other)))
     assert event == LogRepaired(LOG, other, other.end)
     assert again.damage == () and contents(again) == before and again.epochs.as_tuple() == history
 
@@ -265,7 +300,7 @@ def test_damage_that_a_failed_repair_has_noted_is_told_with_the_error() -> None:
     log.clear_damage(second)
     wrong = encode_records(PartitionId(7, 1), 1, [Record(first.start, 5, b"", b"", b"", None, b"")])
     late = slice_batch(LOG, batches[first.start // 2], first.start, first.start + 1)
-    event = SegmentUpkeep(disk, NO_MUTANTS).repair(log, RepairLog(LOG, first, [late, wrong]))
+    event = upkeep_of(disk).repair(log, RepairLog(LOG, first, [late, wrong]))
     assert event.error and event.next_offset == first.start
     assert event.damage == (second,) and log.damage == (first, second)
 
@@ -387,7 +422,7 @@ def test_a_repair_lowers_the_clean_point_first_c2() -> None:
     fill(log, [(b"k%d" % (number % 8), b"%d" % number + b"." * 30) for number in range(60)])
     peer_batches = log.read(0, log.leo, 1 << 20)
     compact(log, Compactor(log, disk))
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
+    upkeep = upkeep_of(disk)
     assert upkeep.described(log, 0).clean_point == 60
     segment = log.sealed[0]
     disk.flip(segment.path, segment.size - 1, 3)
@@ -405,20 +440,20 @@ def test_records_from_a_peer_that_compacted_more_raise_dropped_below_c4() -> Non
     disk, log, _ = make()
     flip_in_the_middle(disk, log)
     (damaged,) = found_damage(log)
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
+    upkeep = upkeep_of(disk)
     assert upkeep.described(log, 0).dropped_below == 0
     empty = encode_sparse(LOG, 1, damaged.start, damaged.end, [])
     assert upkeep.repair(log, RepairLog(LOG, damaged, [empty], 7)).error == ""
     assert upkeep.described(log, 0).dropped_below == 7, "as far as the peer has dropped, and no further"
     disk.kill()
-    assert SegmentUpkeep(disk, NO_MUTANTS).described(reopened(disk), 0).dropped_below == 7
+    assert upkeep_of(disk).described(reopened(disk), 0).dropped_below == 7
 
 
 def test_a_refused_repair_is_answered_with_an_error_and_begins_anew() -> None:
     disk, log, batches = make()
     flip_in_the_middle(disk, log)
     (damaged,) = found_damage(log)
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
+    upkeep = upkeep_of(disk)
     job = RepairLog(LOG, damaged, parts(batches, damaged))
     disk.fill()
     event = upkeep.repair(log, job)

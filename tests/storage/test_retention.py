@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liftlog.messages import LogStartMoved, RetainLog
+from liftlog.format import last_timestamp_ms
+from liftlog.messages import LogRead, LogStartMoved, ReadLog, RetainLog
 from liftlog.storage.index import SPACING_BYTES
 from liftlog.storage.log import Log
 from liftlog.storage.retention import bytes_below, new_start
@@ -133,16 +134,22 @@ def test_a_log_start_inside_a_segment_never_goes_back() -> None:
     st.integers(0, 70),
     st.integers(0, 61),
     st.integers(0, 1500),
+    st.one_of(st.just(NO_LIMIT), st.integers(0, 61)),
 )
 def test_what_goes_is_what_some_limit_allows_and_what_stays_is_enough_c3(
-    retention_ms: int, retention_bytes: int, retention_messages: int, limit: int, now_after_ms: int
+    retention_ms: int,
+    retention_bytes: int,
+    retention_messages: int,
+    limit: int,
+    now_after_ms: int,
+    needed_from: int,
 ) -> None:
     log = make()
     policy = RetentionPolicy(retention_ms, retention_bytes, retention_messages)
     now_ms = START_MS + now_after_ms
-    at = new_start(log, policy, limit, now_ms)
+    at = new_start(log, policy, limit, now_ms, needed_from)
     boundaries = [0, *(one.end_offset for one in log.sealed)]
-    assert at in boundaries and at <= max(limit, 0)
+    assert at in boundaries and at <= min(limit, needed_from)
 
     def may_go(segment_end: int) -> bool:
         youngest_ms = START_MS + (segment_end - 1) * 10
@@ -157,7 +164,7 @@ def test_what_goes_is_what_some_limit_allows_and_what_stays_is_enough_c3(
 
     assert all(may_go(end) for end in boundaries[1:] if end <= at)
     following = [end for end in boundaries if end > at]
-    assert not following or following[0] > limit or not may_go(following[0])
+    assert not following or following[0] > min(limit, needed_from) or not may_go(following[0])
 
 
 def test_the_job_moves_the_log_start_durably_and_answers_with_it() -> None:
@@ -167,6 +174,8 @@ def test_the_job_moves_the_log_start_durably_and_answers_with_it() -> None:
     store(engine, 30)
     (event,) = run(engine, RetainLog(LOG, RetentionPolicy(retention_messages=10), 30, 0))
     assert isinstance(event, LogStartMoved) and 0 < event.log_start <= 20
+    needed = run(engine, RetainLog(LOG, RetentionPolicy(retention_messages=1), 30, 0, event.log_start))
+    assert needed == [event], "L7: what the next leader needs stays"
     again = run(engine, RetainLog(LOG, RetentionPolicy(retention_messages=10), 30, 0))
     assert again == [event]
     _, recovered = restart(disk)
@@ -186,3 +195,14 @@ def test_jobs_on_a_log_that_is_not_open_are_refused() -> None:
     engine, _ = start(new_disk())
     (event,) = run(engine, RetainLog(LOG, RetentionPolicy(retention_messages=1), 5, 0))
     assert "not open" in getattr(event, "error", "")
+
+
+def test_L7_an_opened_log_says_what_the_latest_time_of_its_records_is() -> None:
+    disk = new_disk()
+    engine, _ = start(disk)
+    assert opened(engine).newest_ms == 0
+    store(engine, 30)
+    (read,) = run(engine, ReadLog(LOG, 1, 29, 30, 1))
+    _, recovered = restart(disk)
+    (summary,) = recovered.logs
+    assert isinstance(read, LogRead) and summary.newest_ms == last_timestamp_ms(read.batches[-1].data) > 0

@@ -7,11 +7,13 @@ from random import Random
 import pytest
 
 from liftlog.messages import ScrubLog
+from liftlog.mutants import NO_MUTANTS
 from liftlog.storage.index import read_index
 from liftlog.storage.log import Log
 from liftlog.storage.scrub import scrub
+from liftlog.storage.subjectindexes import SubjectIndexes
 from liftlog.storage.upkeep import SegmentUpkeep
-from liftlog.types import NO_MUTANTS, LogOptions, OffsetRange
+from liftlog.types import LogOptions, OffsetRange
 from liftlog_sim.devices.disk import SimDisk
 from tests.storage.upkeep_harness import LOG, OPTIONS, fill, new_log, put, reopened
 
@@ -155,7 +157,7 @@ def test_D2_a_round_ends_with_what_is_synced_of_the_segment_that_grows() -> None
 
 def test_what_cannot_be_verified_for_another_reason_is_passed_over_with_an_error() -> None:
     disk, log = make()
-    upkeep = SegmentUpkeep(disk, NO_MUTANTS)
+    upkeep = SegmentUpkeep(disk, NO_MUTANTS, SubjectIndexes())
     segment = log.sealed[0]
     disk.fail_next("open", matching=segment.path)
     event = upkeep.scrub(log, ScrubLog(LOG, 0, 1 << 20))

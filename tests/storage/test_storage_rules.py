@@ -29,9 +29,10 @@ from liftlog.messages import (
     TrashLog,
     TruncateLog,
 )
+from liftlog.mutants import Mutants
 from liftlog.real.disk import RealDisk
 from liftlog.storage.engine import StorageEngine
-from liftlog.types import HardState, Identity, LiftlogError, Mutants, TailState, Ticket
+from liftlog.types import HardState, Identity, LiftlogError, TailState, Ticket
 from liftlog_sim.devices.disk import SimDisk, SimulatedCrash
 from tests.storage.crash_script import Life
 from tests.storage.storage_harness import (

@@ -119,6 +119,24 @@ def test_M5_the_disk_goes_on_from_a_snapshot_and_keeps_what_it_was() -> None:
     assert any(name.startswith("raft/") and name.endswith(".log") for name in kept)
 
 
+def test_M5_D2_a_disk_with_a_file_that_cannot_be_read_is_looked_at_all_the_same() -> None:
+    """An index says nothing that its segment does not: no reason to give a disk up."""
+    base = used_disk().image()
+    seen: dict[str, str] = {}
+    for path, image in base.items():
+        disk = new_disk(1)
+        disk.restore(base)
+        disk.unreadable(path, 0, len(image.content))
+        if path == "identity":
+            with pytest.raises(LiftlogError, match="leave it out, and state that it is destroyed"):
+                examined(disk, None)
+        elif image.content:
+            report = examined(disk, None).report
+            seen[path.rpartition("/")[2].lstrip("0")] = report.problem or report.copies[0].state
+    assert seen.pop(".index") == seen.pop("logs") == "intact"
+    assert sorted(seen) == [".log", "4.log", "start", "vote"] and "intact" not in seen.values()
+
+
 @pytest.mark.parametrize("end", ["kill", "power"])
 def test_M5_D4_cut_short_anywhere_the_change_is_complete_or_has_not_begun(end: str) -> None:
     base = used_disk().image()

@@ -41,10 +41,10 @@ from liftlog.messages import (
     TimeFound,
     TruncateLog,
 )
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.ports import DiskError, SyncFailed
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import (
-    NO_MUTANTS,
     RAFT_LOG,
     Batch,
     CompactionPolicy,
@@ -52,7 +52,6 @@ from liftlog.types import (
     HardState,
     LogOptions,
     LogSummary,
-    Mutants,
     OffsetRange,
     PartitionId,
     Record,

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from liftlog.format import compress, decode_records, encode_records
+from liftlog.mutants import NO_MUTANTS
 from liftlog.ports import Disk
 from liftlog.storage.compaction import Compactor
 from liftlog.storage.creation import create_log
 from liftlog.storage.log import Log
 from liftlog.storage.recovery import recover_log
-from liftlog.types import NO_MUTANTS, CompactionPolicy, LogOptions, PartitionId, Record
+from liftlog.types import CompactionPolicy, LogOptions, PartitionId, Record
 from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)

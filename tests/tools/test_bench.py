@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    quick = ["--count", "3000", "--rounds", "1", "--window", "500", "--dir", str(folder)]
+    quick = ["--count", "3000", "--seconds", "90", "--rounds", "1", "--window", "500", "--dir", str(folder)]
     return [sys.executable, "-m", "liftlog", "bench", "publish", *quick, *more]
 
 
@@ -75,7 +75,15 @@ def test_the_ceiling_is_compared_with_within_the_rounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--size", "0"), ("--window", "0"), ("--rounds", "0"), ("--dir", "/no/such/folder")]
+    ("option", "value"),
+    [
+        ("--size", "0"),
+        ("--window", "0"),
+        ("--rounds", "0"),
+        ("--batch", "1001"),
+        ("--batch", "-1"),
+        ("--dir", "/no/such/folder"),
+    ],
 )
 def test_a_value_out_of_range_is_one_line(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
@@ -107,6 +115,26 @@ def test_both_systems_are_measured_and_everything_is_removed(tmp_path: Path) -> 
     assert document["over_responder"]["responder"] == {"rate": 1.0, "server_cpu": pytest.approx(1.0, abs=1)}
     assert document["over_responder"]["liftlog"]["rate"] > 0
     assert left_behind(tmp_path) == []
+
+
+def test_a_batch_that_no_server_takes_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "publish", "--batch", "100", "--size", "10000"]) == 2
+    assert "--batch 100 of --size 10000 is too much; take up to 99" in capsys.readouterr().err
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_batches_are_measured_beside_single_messages(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(tmp_path, "--batch", "10", "--json"), capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    name = "liftlog, batches of 10"
+    assert list(document["systems"]) == ["responder", "liftlog", name]
+    assert document["systems"][name]["rounds"][0]["messages"] % 10 == 0
+    assert list(document["over_single"]) == [name] and document["over_single"][name]["rate"] > 0
+    assert document["liftlog_over"] == {}
 
 
 @pytest.mark.real

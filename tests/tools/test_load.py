@@ -8,6 +8,10 @@ import pytest
 
 from liftlog.bench import load
 from liftlog.bench.load import Generator, Load, LoadError
+from liftlog.core.guards import Guards
+from liftlog.core.replica.parcels import open_parcel
+from liftlog.parcel import Parcel
+from liftlog.types import Message, StreamConfig
 
 if TYPE_CHECKING:
     from .conftest import FakeNats
@@ -55,6 +59,20 @@ def test_the_clock_ends_a_run_after_whole_messages(fake_nats: FakeNats) -> None:
     fake_nats.answer = lambda number, reply, payload: fake_nats.ack(reply, "bench", number + 1)
     result = Generator(a_load(fake_nats.port, messages=100_000_000, seconds_max=0.05)).run()
     assert result["messages"] == len(fake_nats.published) < 100_000_000
+
+
+def test_a_batch_is_what_a_leader_opens() -> None:
+    frames = load.Frames(a_load(0, batch=5))
+    data = bytes(frames.data[: frames.length])
+    line, _, rest = data.partition(b"\r\n")
+    verb, subject, reply, block, whole = line.split()
+    assert (verb, subject, reply) == (b"HPUB", b"s", b"_INBOX.liftlogbench.0000000")
+    headers, payload = rest[: int(block)], rest[int(block) : int(whole)]
+    assert headers == load.BATCH_BLOCK and rest[int(whole) :] == b"\r\n"
+    opened = open_parcel(
+        Guards().decides, StreamConfig("bench", "s"), 0, Message(subject, reply, headers, payload), 1 << 20
+    )
+    assert isinstance(opened, Parcel) and opened.records == 5
 
 
 WRONG = [

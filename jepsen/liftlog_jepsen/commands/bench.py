@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, large_number
 from liftlog.types import LiftlogError
-from liftlog_jepsen.commands.generate import size
 from liftlog_jepsen.commands.shared import add_session, require_master, stdout_console
 
 FOLDER = Path("store") / "bench-histories"
@@ -100,7 +99,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _numbers(option: str, text: str) -> list[int]:
     try:
-        numbers = [size(part) for part in text.split(",")]
+        numbers = [large_number(part) for part in text.split(",")]
     except argparse.ArgumentTypeError as error:
         raise LiftlogError(f"--{option} {text}: {error}") from None
     if min(numbers) < 1:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import re
 import time
 from pathlib import Path
 from typing import Any
 
-from liftlog.terminal import Activity
+from liftlog.terminal import Activity, large_number
 from liftlog.types import LiftlogError
 from liftlog_jepsen.generate import fill, plant
 from liftlog_jepsen.generate.answers import Answer, Planted, write_answer
@@ -24,8 +23,6 @@ from liftlog_jepsen.generate.wanted import Wanted, parse_wanted
 from liftlog_jepsen.history import HistoryWriter
 from liftlog_jepsen.jsonl import write_jsonl
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kMG]?)")
-_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 SMALL = (
     ("sends", 1000, "values sent"),
     ("keys", 2, "logs"),
@@ -60,7 +57,7 @@ def add_parser(verbs: Any) -> None:
     )
     generate.add_argument(
         "--operations",
-        type=size,
+        type=large_number,
         metavar="N",
         help="a large log history as Parquet with so many sends and polled records, such as 100M",
     )
@@ -92,14 +89,6 @@ def add_parser(verbs: Any) -> None:
             f"--{name.replace('_', '-')}", type=type(default), default=default, metavar="N", help=shown
         )
     generate.set_defaults(run=_generate)
-
-
-def size(text: str) -> int:
-    """A number such as 1000, 250k or 100M."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 1000, 250k or 100M")
-    return round(float(found[1]) * _UNITS[found[2]])
 
 
 def _generate(arguments: argparse.Namespace) -> int:

@@ -83,8 +83,47 @@ def explain(row: Mapping[str, Any]) -> str:
             f"group {subject} transformed the record at offset {offset} in operation {first}, which commits "
             f"{'no cursor' if before is None else f'cursor {before}'}"
         ),
+        **_compared(row),
     }
     return sentences[row["anomaly"]]
+
+
+def _compared(row: Mapping[str, Any]) -> dict[str, str]:
+    """Sentences on compare and set."""
+    e, ops = row["evidence"], row["ops"]
+    first, last = f"#{ops[0]}", f"#{ops[-1]}"
+    value, other = shorten(e["value"]), shorten(e["other_value"])
+    offset, before = e["offset"], e["other_offset"]
+    refused = f"{value} was refused by operation {last if row['anomaly'] == 'stale-refusal' else first}"
+    refused += ", " if e["expected"] is None else f", which expected offset {e['expected']}, "
+    refused += f"and told that the log ended at {offset}"
+    seen = "was told that it lies" if first == last else f"was read by operation {last}"
+    return {
+        "misplaced": (
+            f"{value} of operation {first} expected offset {e['expected']}, but {seen} at offset {offset}: "
+            "it should lie there or not at all"
+        ),
+        "refused-as-expected": f"{refused}, which is just what it expected: it should have been stored",
+        "stale-refusal": (
+            f"{refused}; but before that began, operation {first} of process {e['other_process']} had ended, "
+            f"which shows that it ended at {before} or later"
+        ),
+        "dirty-refusal": (
+            f"{refused}; but nobody was ever told of, or read, an offset above {before}, final reads that "
+            "began later included: what it rests on was never committed"
+            if first == last
+            else f"{refused}; but {other}, at offset {before}, was sent by operation {last} only after that "
+            "had ended: what it rested on was cut"
+        ),
+        "late-append": (
+            f"{value} lies at offset {offset}, but operation {last} sent it after operation {first} had read "
+            f"{other} at offset {before}: it was put below what was there"
+        ),
+        "phantom-offset": (
+            f"operation {first} shows that the log had {before} records, but nobody can have sent what lies "
+            f"at offset {offset}: a writer is missing from the history, or the log counts what is not there"
+        ),
+    }
 
 
 def judge(rows: Iterable[Mapping[str, Any]], totals: Mapping[str, int] | None = None) -> Judgement:

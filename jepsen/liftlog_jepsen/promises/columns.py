@@ -22,10 +22,12 @@ Bools = npt.NDArray[np.bool_]
 FUNCTIONS = (
     "send", "poll", "hw", "truncate", "producer", "record-key", "tombstone",
     "join", "own", "commit", "fetch-commit", "source",
+    "expected", "refused",
 )  # fmt: skip
 """Micro-operations that the promises look at, see docs/promises.md; their places here are their codes."""
 SEND, POLL, HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE = range(7)
 JOIN, OWN, COMMIT, FETCH_COMMIT, SOURCE = range(7, 12)
+EXPECTED, REFUSED = range(12, 14)
 OF_LOGS, OF_GROUPS, OF_SOURCES = 0, 1, 2
 """What a shard is: a log; a consumer group; the input log of a transformation."""
 OK, FAIL, INFO = 0, 1, 2
@@ -69,6 +71,7 @@ EVIDENCE = (
     ("sequence", "bigint"),
     ("other_sequence", "bigint"),
     ("subject", "string"),  # the producer, the record's key, or the group
+    ("expected", "bigint"),  # the offset at which a send was to lie
 )
 _TYPES = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_()}
 OUTPUT_DDL = "history_id string, anomaly string, key string, ops array<bigint>, evidence struct<{}>".format(

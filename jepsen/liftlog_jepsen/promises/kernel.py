@@ -18,6 +18,7 @@ from liftlog_jepsen.promises.columns import (
     rows_of,
 )
 from liftlog_jepsen.promises.compaction import check_compaction
+from liftlog_jepsen.promises.compare_and_set import check_compare_and_set
 from liftlog_jepsen.promises.exactly_once import check_exactly_once
 from liftlog_jepsen.promises.groups import check_groups
 from liftlog_jepsen.promises.producers import check_producers
@@ -27,6 +28,7 @@ CHECKS = (
     (OF_LOGS, check_reading),
     (OF_LOGS, check_producers),
     (OF_LOGS, check_compaction),
+    (OF_LOGS, check_compare_and_set),
     (OF_GROUPS, check_groups),
     (OF_SOURCES, check_exactly_once),
 )

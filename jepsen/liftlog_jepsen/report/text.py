@@ -70,9 +70,11 @@ def print_result(console: Console, result: CheckResult) -> None:
 def summary_line(result: CheckResult) -> str:
     """The size of the history and of the work, in one line."""
     duration_s = (result.t_last_ns - result.t_first_ns) / 1e9
+    sent, unread = result.leader_words
+    words = f"{sent:,} had their leader's word alone, {unread:,} of which nobody read; " if sent else ""
     return (
         f"{result.operations:,} operations over {duration_s:,.1f} s; {result.records_sent:,} values sent, "
-        f"{result.records_read:,} records read; checked in {result.check_s:.1f} s"
+        f"{result.records_read:,} records read; {words}checked in {result.check_s:.1f} s"
     )
 
 

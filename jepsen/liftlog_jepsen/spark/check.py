@@ -28,6 +28,7 @@ from liftlog_jepsen.result import (
     decide,
 )
 from liftlog_jepsen.spark.frames import HistoryFrames, log_number
+from liftlog_jepsen.spark.leader_words import leader_words
 from liftlog_jepsen.spark.log_checks import check_large_sends, check_log_summary, value_text
 from liftlog_jepsen.spark.splits import plan_splits
 from liftlog_jepsen.spark.survey import Survey, survey
@@ -68,8 +69,8 @@ def check(
     """Check every history of `frames`; one result each, sorted by name.
 
     `source` is where the frames came from, for the reports; `incomplete` names the histories whose recorder
-    stopped early (`HistoryInfo.complete`). `show` is told what is being done. Two Spark jobs, one counts and
-    one checks; a third looks up the texts of examples if there are any.
+    stopped early (`HistoryInfo.complete`). `show` is told what is being done. Three Spark jobs: one counts,
+    one checks, one looks for sends with their leader's word alone; others if there are any, or examples.
     """
     chosen = options or CheckOptions()
     tell = show or _silent
@@ -78,6 +79,7 @@ def check(
     known = survey(frames)
     tell(f"checking {known.mops:,} micro-operations")
     findings = _findings(frames, known, chosen, incomplete, tell)
+    words = leader_words(frames)
     check_s = time.monotonic() - started
     results = []
     for history, totals in sorted(known.histories.items()):
@@ -99,6 +101,7 @@ def check(
                 totals.t_first_ns,
                 totals.t_last_ns,
                 check_s,
+                leader_words=words.get(history, (0, 0)),
             )
         )
     return results

@@ -20,6 +20,7 @@ from liftlog_jepsen.parquet import OP_COLUMNS
 from liftlog_jepsen.promises import FUNCTIONS, INPUT_COLUMNS, judge
 from liftlog_jepsen.promises.columns import (
     COMMIT,
+    EXPECTED,
     FAIL,
     FETCH_COMMIT,
     FINAL,
@@ -36,6 +37,7 @@ from liftlog_jepsen.promises.columns import (
     POLL,
     PRODUCER,
     RECORD_KEY,
+    REFUSED,
     REPLICA,
     REPLICA_OP,
     SEND,
@@ -47,7 +49,7 @@ from liftlog_jepsen.promises.kernel import SUMMARY_DDL, anomaly_order
 from liftlog_jepsen.spark.frames import HistoryFrames, has_value
 from liftlog_jepsen.spark.travel import kernel
 
-LOG_FACTS = (HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE)
+LOG_FACTS = (HW, TRUNCATE, PRODUCER, RECORD_KEY, TOMBSTONE, EXPECTED, REFUSED)
 GROUP_FACTS = (JOIN, OWN, COMMIT, FETCH_COMMIT)
 SHARD = ("history_id", "part", "shard")
 EXAMPLES_DEFAULT = 5

@@ -17,12 +17,14 @@ from liftlog.core.metadata.subjects import partitions_problem
 from liftlog.messages import StreamChanges
 from liftlog.types import PartitionId, StreamConfig
 
+ABSENT_IF_NOT = ("paused", "dedupe_window_ms", "dedupe_ids_max")
+"""Fields that a configuration has with a true value, or not at all: release 0.1.0 can read it then."""
+
 
 def altered(config: StreamConfig, changes: StreamChanges) -> StreamConfig:
     """The configuration that comes of it, whether it may be or not."""
     values: dict[str, Any] = changes.named
-    if changes.paused is False:
-        values["paused"] = UNSET
+    values |= {name: UNSET for name in ABSENT_IF_NOT if name in values and not values[name]}
     return msgspec.structs.replace(config, **values)
 
 
@@ -34,6 +36,8 @@ def alteration_problem(config: StreamConfig, changes: StreamChanges) -> str:
             "records; copy what is left into a new stream"
         )
     after = altered(config, changes)
+    if changes.dedupe_ids_max and not after.remembers_ms:
+        return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
     least, factor = after.min_insync_replicas, after.replication_factor
     if changes.min_insync_replicas is not UNSET and not 1 <= least <= factor:
         return (
@@ -69,14 +73,14 @@ def minimum_problem(minimum: int, copies: Mapping[PartitionId, Collection[int]])
 def describe_alteration(before: StreamConfig, after: StreamConfig) -> str:
     """Each field that is another one now, with both values; in one line."""
     changed = [
-        f"{name} {_text(getattr(before, name))} -> {_text(getattr(after, name))}"
+        f"{name} {_text(name, getattr(before, name))} -> {_text(name, getattr(after, name))}"
         for name in before.__struct_fields__
         if getattr(before, name) != getattr(after, name)
     ]
     return ", ".join(changed) or "nothing has changed: it was so already"
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
     if value is UNSET:
-        value = False
+        return "false" if name == "paused" else "none"
     return str(value).lower() if isinstance(value, bool) else str(value)

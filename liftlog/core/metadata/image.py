@@ -38,6 +38,7 @@ from liftlog.core.metadata.records import (
     StreamState,
 )
 from liftlog.messages import intake
+from liftlog.subjects.grammar import subject_problem
 from liftlog.types import (
     FIRST_CLUSTER,
     ClusterEpoch,
@@ -198,6 +199,10 @@ class ImageReader:
         for node in chunk.nodes:
             self.nodes[node.node] = node
         for stream in chunk.streams:
+            problem = subject_problem(stream.config.subject)
+            if problem:
+                # No release has created one: later creations could not be judged beside it (N7).
+                raise intake.InputRefused(f"a snapshot's stream on {stream.config.subject!r}: {problem}")
             self.streams[stream.config.name] = stream
         for partition in chunk.partitions:
             self.partitions[partition.id] = partition

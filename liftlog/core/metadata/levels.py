@@ -29,6 +29,7 @@ from liftlog.core.metadata.commands import (
     RemoveNode,
     RetireNode,
 )
+from liftlog.types import StreamConfig
 
 FIRST, NEWEST = 1, 2
 """Levels of release 0.1.0, and of this liftlog."""
@@ -56,16 +57,26 @@ ALTERABLE_SINCE: dict[str, int] = {
     "min_insync_replicas": 2,
     "partitions": 2,
     "paused": 2,
+    "dedupe_window_ms": 2,
+    "dedupe_ids_max": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
+
+
+_LATER = ("paused", "dedupe_window_ms", "dedupe_ids_max")
+"""Fields of a new stream's configuration that release 0.1.0 cannot read, and that may be left out."""
+
+
+def _has(config: StreamConfig, name: str) -> bool:
+    return getattr(config, name) is not UNSET
 
 
 def since(command: Command) -> int:
     """From which level on a node knows this command."""
     if isinstance(command, AlterStream):
         return max((ALTERABLE_SINCE.get(name, FIRST) for name in command.changes.named), default=FIRST)
-    if isinstance(command, CreateStream) and command.config.paused is not UNSET:
-        return ALTERABLE_SINCE["paused"]
+    if isinstance(command, CreateStream):
+        return max((ALTERABLE_SINCE[name] for name in _LATER if _has(command.config, name)), default=FIRST)
     return SINCE.get(type(command), FIRST)
 
 

@@ -7,12 +7,14 @@ would disagree on the state (M3). A configuration is refused with the key's name
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 
 from liftlog.types import NUMBER_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
-YEAR_MS = 366 * 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
+YEAR_MS = 366 * DAY_MS
 UNLIMITED = NUMBER_MAX
 
 RANGES: dict[str, tuple[int, int]] = {
@@ -28,8 +30,10 @@ RANGES: dict[str, tuple[int, int]] = {
     "segment_bytes": (KIB, 2 * GIB),
     "segment_ms": (0, 100 * YEAR_MS),
     "segment_records": (0, UNLIMITED),
+    "dedupe_window_ms": (100, 7 * DAY_MS),
+    "dedupe_ids_max": (1, 10_000_000),
 }
-"""Accepted range of every number, both ends included; for limits 0 means none."""
+"""Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
 CHOICES: dict[str, tuple[str, ...]] = {"codec": ("none", "zstd", "lz4"), "durability": ("sync", "os")}
 
@@ -48,12 +52,17 @@ def limits_problem(config: StreamConfig) -> str:
     """Why a value of this configuration is not accepted; empty if all are."""
     for key, (low, high) in RANGES.items():
         value = getattr(config, key)
-        if not low <= value <= high:
+        if value is not UNSET and not low <= value <= high:
             return f"{key} = {value} is not accepted; it must be {low} to {high}"
     for key, words in CHOICES.items():
         word = getattr(config, key)
         if word not in words:
             return f"{key} = {word!r} is not accepted; use one of: {', '.join(words)}"
+    if config.compact and config.remembers_ms:
+        return (
+            "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
+            "still needed; leave one of them out"
+        )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (
             f"min_insync_replicas = {config.min_insync_replicas} is not accepted; "

@@ -413,7 +413,7 @@ class Metadata(Records):
             self._count("M3.stale-creation")
             return STALE
         problem = config_problem(config)
-        for other in self.streams.values():
+        for other in () if problem else self.near(config):
             problem = problem or collision(config, other.config)
             if not self._mutants.overlap_answered:
                 problem = problem or rivalry(config, other.config)
@@ -507,7 +507,7 @@ class Metadata(Records):
         """R19, N7: why the stream cannot have more partitions now; empty if it can."""
         if len(self.nodes) < config.replication_factor:
             return f"replication factor {config.replication_factor} needs as many nodes to put partitions on"
-        others = (other.config for other in self.streams.values() if other.id != stream.id)
+        others = (other.config for other in self.near(config) if other.id != stream.id)
         problem = next(filter(None, (collision(config, other) for other in others)), "")
         if not problem or self._mutants.partitions_added_unchecked:
             return ""

@@ -28,6 +28,7 @@ from typing import Any
 import msgspec
 
 from liftlog.core.metadata.placement import Loads
+from liftlog.core.metadata.subjects import Attachments
 from liftlog.types import (
     FIRST_CLUSTER,
     ClusterEpoch,
@@ -311,6 +312,7 @@ class Records:
     __slots__ = (
         "admissions",
         "applied",
+        "attachments",
         "by_id",
         "changed",
         "deleted_at",
@@ -334,6 +336,8 @@ class Records:
         """I3: empty as long as no operator has admitted a node: all know them by their configuration."""
         self.streams: dict[str, StreamState] = {}
         self.by_id: dict[int, StreamState] = {}
+        self.attachments = Attachments()
+        """Follows the streams."""
         self.partitions: dict[PartitionId, PartitionState] = {}
         self.loads = Loads()
         """Follows the partitions."""
@@ -364,6 +368,10 @@ class Records:
         """R20: the partitions of which a node, no replica any more, has not said that it has no copy."""
         unsettled = [self.partitions[partition] for partition in self.unsettled]
         return [partition for partition in unsettled if node in partition.dropping]
+
+    def near(self, config: StreamConfig) -> list[StreamState]:
+        """N7, N9: streams whose subjects may meet this one's, in the order of their creation."""
+        return [self.by_id[stream] for stream in self.attachments.near(config)]
 
     def take_changed(self) -> list[PartitionId]:
         changed = list(self.changed)
@@ -404,6 +412,7 @@ class Records:
         self.admissions = {admission.node: admission for admission in admissions}
         self.nodes, self.streams, self.loads = nodes, streams, loads
         self.by_id = {stream.id: stream for stream in streams.values()}
+        self.attachments = Attachments((stream.id, stream.config) for stream in streams.values())
         self.unsettled = {}
         for record in partitions.values():
             self._note_moves(record)
@@ -478,6 +487,7 @@ class Records:
         invariant(stream.id == self.applied, f"stream {stream.id} is created at {self.applied}")
         invariant(stream.config.name not in self.streams, f"stream {stream.config.name!r} exists")
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
+        self.attachments.attach(stream.id, stream.config)
 
     def alter_stream(self, stream: StreamState) -> None:
         """R19: another configuration of a stream that exists. Its replicas are told. Partitions that are
@@ -489,12 +499,15 @@ class Records:
         invariant(same, f"stream {stream.id} becomes another one")
         invariant(stream.revision == self.applied, f"stream {stream.id} is not altered now")
         self.streams[stream.config.name] = self.by_id[stream.id] = stream
+        self.attachments.detach(stream.id, before.config)
+        self.attachments.attach(stream.id, stream.config)
         for partition in stream.partitions:
             self.changed[partition] = None
 
     def remove_stream(self, stream: StreamState) -> None:
         del self.streams[stream.config.name]
         del self.by_id[stream.id]
+        self.attachments.detach(stream.id, stream.config)
         self.deleted_at = self.applied
         for partition in stream.partitions:
             gone = self.partitions.pop(partition)

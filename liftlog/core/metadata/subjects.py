@@ -1,63 +1,23 @@
 """Names and subjects: what a stream may be called and attached to (N7), and who answers (N9).
 
-NATS subjects are tokens joined by dots; `*` matches one token, `>` matches one or more at the end. Partition
-0 of a stream listens on its subject, partition i on `subject.i`.
+What a subject is, and when two of them overlap, stands in `liftlog.subjects.grammar`. Partition 0 of a stream
+listens on its subject, partition i on `subject.i`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import intake
+from liftlog.subjects.grammar import REST, overlap, subject_problem
+from liftlog.subjects.trie import Trie
 from liftlog.types import StreamConfig
 
 API_PREFIX = "$LIFTLOG"
 RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
-SUBJECT_LENGTH_MAX = 255
-
-
-def subject_problem(subject: str) -> str:
-    """Why `subject` is not a valid NATS subscription subject; empty if it is one."""
-    if not subject or len(subject) > SUBJECT_LENGTH_MAX:
-        return f"it must have 1 to {SUBJECT_LENGTH_MAX} characters"
-    tokens = subject.split(".")
-    for position, token in enumerate(tokens):
-        if not token:
-            return "it has an empty token"
-        if any(ch.isspace() or not ch.isprintable() for ch in token):
-            return "it contains white space or a control character"
-        if token == ">":
-            if position != len(tokens) - 1:
-                return "'>' must be its last token"
-        elif token != "*" and ("*" in token or ">" in token):
-            return "'*' and '>' must stand alone in a token"
-    return ""
-
-
-def matches(pattern: str, subject: str) -> bool:
-    """Whether a literal `subject` is matched by `pattern`."""
-    pattern_tokens = pattern.split(".")
-    subject_tokens = subject.split(".")
-    for position, token in enumerate(pattern_tokens):
-        if token == ">":
-            return len(subject_tokens) > position
-        if position >= len(subject_tokens) or token not in ("*", subject_tokens[position]):
-            return False
-    return len(pattern_tokens) == len(subject_tokens)
-
-
-def overlap(first: str, second: str) -> bool:
-    """Whether some literal subject is matched by both patterns."""
-    left, right = first.split("."), second.split(".")
-    for position in range(max(len(left), len(right))):
-        if position >= len(left) or position >= len(right):
-            return False
-        if left[position] == ">" or right[position] == ">":
-            return True
-        if "*" not in (left[position], right[position]) and left[position] != right[position]:
-            return False
-    return True
 
 
 def partition_subject(subject: str, index: int) -> str:
@@ -80,6 +40,8 @@ def config_problem(config: StreamConfig) -> str:
         return _OPEN.format(config.subject)
     if config.paused is not UNSET:
         return "a stream is not paused when it is created: leave that out, and pause it then (stream pause)"
+    if config.dedupe_ids_max is not UNSET and not config.remembers_ms:
+        return "dedupe_ids_max bounds what a stream remembers that has a dedupe_window_ms: set that too"
     return limits_problem(config)
 
 
@@ -111,13 +73,42 @@ def partition_subjects(config: StreamConfig) -> list[str]:
     return [partition_subject(config.subject, index) for index in range(config.partitions)]
 
 
+class Attachments:
+    """Which streams listen where: finds those that may have to do with one, without a look at all others."""
+
+    __slots__ = ("_trie",)
+
+    def __init__(self, streams: Iterable[tuple[int, StreamConfig]] = ()) -> None:
+        self._trie = Trie()
+        for stream, config in streams:
+            self.attach(stream, config)
+
+    def attach(self, stream: int, config: StreamConfig) -> None:
+        for pattern in _patterns(config):
+            self._trie.subscribe(pattern, stream)
+
+    def detach(self, stream: int, config: StreamConfig) -> None:
+        for pattern in _patterns(config):
+            self._trie.unsubscribe(pattern, stream)
+
+    def near(self, config: StreamConfig) -> list[int]:
+        """The streams of which `collision` and `rivalry` may say something beside this one, rising by id."""
+        found = [stream for pattern in _patterns(config) for stream in self._trie.overlapping(pattern)]
+        return sorted(set(found))
+
+
+def _patterns(config: StreamConfig) -> list[str]:
+    """The subject of a stream, and one pattern for those of all its other partitions."""
+    others = config.partitions > 1 and not config.subject.endswith(REST)
+    return [config.subject, f"{config.subject}.*"] if others else [config.subject]
+
+
 def _near(config: StreamConfig, other: StreamConfig) -> list[str]:
     """Those subjects of `other` that may meet one of `config`'s: a few of 1,024, or none, without a look at
     every pair.
     """
-    mine = [config.subject] + [f"{config.subject}.*"] * (config.partitions > 1)
-    theirs = [other.subject] + [f"{other.subject}.*"] * (other.partitions > 1)
-    if not any(overlap(left, right) for left in mine for right in theirs):
+    mine = _patterns(config)
+    if not any(overlap(left, right) for left in mine for right in _patterns(other)):
         return []
     return [subject for subject in partition_subjects(other) if any(overlap(own, subject) for own in mine)]
 

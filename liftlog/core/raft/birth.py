@@ -69,7 +69,8 @@ def stage_of(state: HardState, node: int, disk_id: str, voters: tuple[int, ...])
     if named != tuple(sorted(voters)):
         raise LiftlogError(
             f"node {node}: the cluster was born with the voters {_listed(named)}, but the configuration "
-            f"names {_listed(voters)}; restore the list of voters"
+            f"names {_listed(voters)}; restore the list of voters, or, if the disk is another cluster's, "
+            "this node's own data folder"
         )
     # A certificate that names another disk for this node came with a copied folder: it is somebody else's.
     if dict(state.peer_disks).get(node) != disk_id:

@@ -65,8 +65,9 @@ all is rule I2, see `liftlog.core.raft.birth`.
   one, which would otherwise be overtaken by the next, and that by the one after it. A start goes on from
   snapshot and log; the snapshot's end is its first commit index. A log that begins behind its snapshot's end
   is damage. (Paper 7; thesis 5.)
-- **M1q** Install: who needs entries that the leader has dropped gets the snapshot. At or below the commit
-  index it says nothing new. If the log has its last entry, what follows stays, for it may have been
+- **M1q** Install: who needs entries that the leader has dropped gets the snapshot, in chunks, each of which
+  is sent once but for losses, however they overtake each other. At or below the commit index it says nothing
+  new. If the log has its last entry, what follows stays, for it may have been
   acknowledged; else the log goes. Acknowledged when snapshot and log are durable so. An append whose entry
   before lies below the log's beginning agrees up to there, since that is committed.
 

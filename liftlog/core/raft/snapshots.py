@@ -1,11 +1,13 @@
 """Snapshots on their way from a leader to who needs entries that are gone (M1q). Rules: `liftlog.core.raft`.
 
 A leader sends the chunks of its newest snapshot in order, a few ahead of what the follower has said that it
-needs next; each heartbeat sends them again from there. The follower takes them in their order and no other,
-each as soon as it comes, so that no step has more to decode than one chunk. All chunks are of one snapshot of
-one leader's term: what belongs to another begins anew. Nothing of the node has changed until the last one is
-there and what they are together is what was announced; then the snapshot is installed in one step, and
-acknowledged when it is durable.
+needs next; each heartbeat sends the first of them again. The follower takes them in their order and no other,
+each as soon as it can. Those that come before their turn are kept: a leader that had to send them again would
+be one heartbeat late for each chunk from its first loss on, and a snapshot that takes so long is overtaken by
+the next, and that by the one after it. All chunks are of one snapshot of one leader's term: what belongs to a
+later one begins anew, what belongs to an earlier one of that term says nothing. Nothing of the node has
+changed until the last one is there and what they are together is what was announced; then the snapshot is
+installed in one step, and acknowledged when it is durable.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from liftlog.messages import AppendReply, SnapshotChunk, SnapshotReply, intake
 from liftlog.types import NO_TICKET, Members, Snapshot, Ticket
 
 CHUNKS_AHEAD = 4
-"""Chunks under way to one follower: times the size of a chunk bounds memory."""
+"""Chunks under way to one follower, and kept there before their turn: times the size of a chunk bounds
+memory, and what one step has to decode.
+"""
 
 
 class Transfer:
@@ -95,12 +99,37 @@ class AnyBytes:
 class Arriving:
     """The part of a leader's snapshot that has come."""
 
-    __slots__ = ("chunks", "name", "reader")
+    __slots__ = ("_ahead", "chunks", "name", "reader")
 
     def __init__(self, name: tuple[int, ...], reader: SnapshotReader) -> None:
         self.name = name
         self.reader = reader
         self.chunks: list[bytes] = []
+        self._ahead: dict[int, bytes] = {}
+        """What has come before its turn."""
+
+    def is_newer(self, chunk: SnapshotChunk) -> bool:
+        """Whether the chunk is of an earlier snapshot of the same leader and term, and has been on its way
+        for long.
+        """
+        leader, term, index = self.name[:3]
+        return (leader, term) == (chunk.leader, chunk.term) and chunk.index < index
+
+    def keep(self, number: int, data: bytes) -> bool:
+        """Keep a chunk unless it was taken in or is far from its turn. Whether its turn has not come."""
+        early = number - len(self.chunks)
+        if 0 <= early < CHUNKS_AHEAD:
+            self._ahead.setdefault(number, data)
+        return early > 0
+
+    def take_in(self) -> None:
+        """Take in all whose turn has come.
+
+        Raises `InputRefused`.
+        """
+        while (data := self._ahead.pop(len(self.chunks), None)) is not None:
+            self.reader.take(data)
+            self.chunks.append(data)
 
 
 class Installing:
@@ -147,16 +176,18 @@ class Installing:
         name = (chunk.leader, chunk.term, chunk.index, chunk.index_term, chunk.count)
         incoming = self._incoming
         if incoming is None or incoming.name != name:
+            if incoming is not None and incoming.is_newer(chunk):
+                state.mark("M1.earlier-snapshot")
+                return None, NO_TICKET
             if incoming is not None:
                 state.mark("M1.other-snapshot")
             incoming = self._incoming = Arriving(name, self._new_reader())
-        if chunk.number != len(incoming.chunks):
-            return self._want(chunk, incoming), NO_TICKET
+        if incoming.keep(chunk.number, chunk.data):
+            state.mark("M1.early-chunk")
         try:
-            incoming.reader.take(chunk.data)
+            incoming.take_in()
         except intake.InputRefused as error:
             return self._give_up(chunk, str(error))
-        incoming.chunks.append(chunk.data)
         if len(incoming.chunks) < chunk.count:
             return self._want(chunk, incoming), NO_TICKET
         problem = incoming.reader.problem(chunk.index, chunk.index_term, cluster)

@@ -1,11 +1,11 @@
-"""Keys of messages: what compaction goes by (L1, C1), named by their headers (`liftlog/headers.py`)."""
+"""Records of messages: their keys, which compaction goes by (L1, C1), and what was in an envelope."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from liftlog.format import encode_messages, encode_records
-from liftlog.headers import Wishes
+from liftlog.options.wishes import Wishes
 from liftlog.types import Batch, Message, PartitionId, Record
 
 
@@ -17,10 +17,10 @@ def encode(
     messages: Sequence[Message],
     wishes: Sequence[Wishes] | None,
 ) -> Batch:
-    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged. Raises
-    ValueError like `liftlog.format.encode_messages`.
+    """Encode messages from NATS, with the keys that they wish for; the headers are stored unchanged, and an
+    envelope's content in its place. Raises ValueError like `liftlog.format.encode_messages`.
     """
-    if wishes is None or all(wish.key is None for wish in wishes):
+    if wishes is None or all(wish.key is None and wish.envelope is None for wish in wishes):
         return encode_messages(log, base_offset, epoch, timestamp_ms, messages)
     records = [
         Record(
@@ -28,9 +28,9 @@ def encode(
             timestamp_ms=timestamp_ms,
             subject=subject,
             reply=reply,
-            headers=headers,
+            headers=headers if wish.headers is None else wish.headers,
             key=wish.key,
-            value=None if wish.tombstone else value,
+            value=None if wish.tombstone else value if wish.envelope is None else wish.envelope.value,
         )
         for place, ((subject, reply, headers, value), wish) in enumerate(zip(messages, wishes, strict=True))
     ]

@@ -7,15 +7,21 @@ What is committed and who is in the ISR is decided in `isr.py`; followers' fetch
 from __future__ import annotations
 
 from collections import deque
+from itertools import compress
 
-from liftlog import headers
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.replica.answers import WantedAnswers, answers_to
+from liftlog.core.replica.expecting import Refusals, Unfit, WaitingRefusal, unfit
+from liftlog.core.replica.message_ids import Again, NotNow, RememberedIds
+from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
+from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.sequencer import sequence
 from liftlog.core.replica.state import LogState
-from liftlog.headers import Wishes
 from liftlog.messages import (
+    ERR_ENVELOPE_DAMAGED,
+    ERR_EXPECTED_OFFSET,
     ERR_OVERLOAD,
     ERR_READ_ONLY,
     ERR_TOO_FEW_INSYNC,
@@ -26,6 +32,8 @@ from liftlog.messages import (
     Subscribe,
     Unsubscribe,
 )
+from liftlog.options.reading import read
+from liftlog.options.wishes import Refusal, Wishes
 from liftlog.types import Batch, Message
 
 RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
@@ -42,22 +50,28 @@ def read_only(stream: str) -> str:
 
 
 class Inflight:
-    """Publishes of one batch that wait for their commit."""
+    """Publishes of one batch that wait for their commit, or for the leader's own sync."""
 
-    __slots__ = ("base", "end", "full", "replies", "size")
+    __slots__ = ("asked", "base", "end", "records", "size")
 
     def __init__(
-        self, base: int, end: int, replies: list[bytes] | None, full: list[bool] | None, size: int
+        self, base: int, end: int, asked: WantedAnswers | None, size: int, records: int = 0
     ) -> None:
         self.base = base
         self.end = end
-        self.replies = replies
-        self.full = full
+        self.asked = asked
         self.size = size
+        self.records = records
+        """Of a parcel: how many its one message has (L8)."""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return self.asked is not None and any(self.asked.replies)
 
     def silence(self) -> None:
         """Nobody is to be answered."""
-        self.replies = None
+        self.asked = None
 
 
 class Leader:
@@ -69,6 +83,7 @@ class Leader:
         "confirmed",
         "ctx",
         "draining",
+        "ids",
         "inflight",
         "inflight_bytes",
         "leading",
@@ -76,8 +91,11 @@ class Leader:
         "refusal",
         "refusals",
         "refused_ticks",
+        "refusing",
+        "repeats",
         "retry_ticks",
         "subscribed",
+        "syncing",
     )
 
     def __init__(self, log: LogState, leading: LeaderState) -> None:
@@ -86,6 +104,13 @@ class Leader:
         self.ctx = log.ctx
         self.inflight: deque[Inflight] = deque()
         self.inflight_bytes = 0
+        self.syncing: deque[Inflight] = deque()
+        """R4: those whose publishers want the leader's word, until it has them durably."""
+        self.refusing = Refusals(self.ctx)
+        """L6: who is to be refused for what is not committed yet."""
+        self.ids = RememberedIds(log, leading)
+        self.repeats = Repeats(log)
+        """L7: who is to be told of the first message with his id, which is not committed yet."""
         self.subscribed = False
         self.confirmed = False
         """NATS has confirmed the subscription (N1)."""
@@ -103,11 +128,14 @@ class Leader:
 
     def stop(self) -> None:
         """N3: nothing in flight is answered."""
-        if any(inflight.replies is not None and any(inflight.replies) for inflight in self.inflight):
+        if any(inflight.awaited for inflight in (*self.inflight, *self.syncing)):
             self.ctx.mark("N3.unanswered")
         for inflight in self.inflight if self.ctx.mutants.step_down_acks else ():
-            self._acknowledge(inflight.base, inflight.replies or [], inflight.full)
+            self._acknowledge(inflight)
         self.inflight.clear()
+        self.syncing.clear()
+        self.refusing.silence()
+        self.repeats.silence()
 
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
@@ -145,8 +173,9 @@ class Leader:
 
     def altered(self) -> None:
         """N1: the stream may be paused now, or not any more. What NATS has sent until it heard of that is
-        taken and answered, as in an orderly stop.
+        taken and answered, as in an orderly stop. Or it remembers message ids, or no more (L7).
         """
+        self.ids.configure()
         if not self.paused:
             self.subscribe()
             return
@@ -171,7 +200,8 @@ class Leader:
         """Nothing more comes from NATS."""
         if self.ctx.leaving:
             self.ctx.mark("N3.drained")
-            self.subscribed = False
+            # A pause that ends while we leave must not make us say that we are ready (N1).
+            self.subscribed = self.confirmed = False
         elif self.draining:
             self.unsubscribe()
             # The pause may be over already.
@@ -180,17 +210,20 @@ class Leader:
     @property
     def settled(self) -> bool:
         """Nothing more comes, and everything that came has been answered."""
-        return not self.subscribed and not self.inflight
+        waiting = self.inflight or self.repeats.waiting or self.refusing.waiting
+        return not self.subscribed and not waiting
 
     def fence(self) -> None:
         """N2: contact to the controller is too old: take nothing more and answer nothing."""
         self.ctx.mark("N2.fenced")
         self.unsubscribe()
-        for inflight in self.inflight:
-            if inflight.replies is not None and any(inflight.replies):
+        for inflight in (*self.inflight, *self.syncing):
+            if inflight.awaited:
                 self.ctx.mark("N2.fenced-ack")
             if not self.ctx.mutants.fenced_leader_answers:
                 inflight.silence()
+        if not self.ctx.mutants.fenced_leader_answers:
+            self.inflight_bytes -= self.refusing.silence() + self.repeats.silence()
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = self.draining = False
@@ -244,115 +277,216 @@ class Leader:
             if ctx.fenced:
                 ctx.mark("N2.fenced-publish")
             return False
-        messages, config = event.messages, log.config
+        messages, received_ms, config = event.messages, event.timestamp_ms, log.config
+        remembers = self.ids.on
+        if remembers:
+            received_ms = self.ids.stamp(received_ms)
+        wishes = read(messages, self._name(), log.id.index, remembers)
         if config is not None and config.read_only:
-            self._refuse(messages, ERR_READ_ONLY, read_only(config.name))
+            self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config.name))
             ctx.mark("R19.read-only")
             return False
         if len(record.isr) < record.min_insync:
             ctx.mark("N4.too-few")
-            messages = self._refuse(
-                messages,
-                ERR_TOO_FEW_INSYNC,
-                f"{len(record.isr)} in sync, {record.min_insync} needed; try again later",
-            )
+            text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
+            messages, wishes = self._refuse(received_ms, messages, wishes, ERR_TOO_FEW_INSYNC, text)
         if self.inflight_bytes >= ctx.config.inflight_max_bytes:
-            dropped = self._refuse(messages, ERR_OVERLOAD, "too much waits for replication; try again later")
+            text = "too much waits for replication; try again later"
+            dropped, _ = self._refuse(received_ms, messages, wishes, ERR_OVERLOAD, text)
             ctx.mark("N6.overload")
             for _ in dropped:
                 ctx.mark("N6.dropped")
             return False
-        wishes = headers.read(messages, self._name())
         if wishes is not None:
-            messages, wishes = self._heed(messages, wishes)
+            wishes = opened(ctx, config, log.id.index, messages, wishes)
+            messages, wishes = self._heed(received_ms, messages, wishes)
+            messages, wishes = self._compare(received_ms, messages, wishes)
         if not messages:
             return False
-        batches = sequence(
-            partition=log.id,
-            base_offset=log.leo,
-            epoch=self.leading.epoch,
-            timestamp_ms=event.timestamp_ms,
-            messages=messages,
-            wishes=wishes,
-            batch_max_bytes=ctx.config.batch_max_bytes,
-            codec=config.codec if config is not None else "none",
-        )
-        self._track(batches, messages, wishes)
+        batches: list[Batch] = []
+        for some, wished in runs(messages, wishes):
+            end = batches[-1].end_offset if batches else log.leo
+            batches += self._sequence(end, received_ms, some, wished)
         log.append(batches)
+        if remembers:
+            self.ids.appended(received_ms)
+        self.synced()
         return True
 
-    def _refuse(self, messages: list[Message], code: str, text: str) -> list[Message]:
-        """N4: tell requesters that this epoch did not store it; return those who did not ask."""
-        asked = [message for message in messages if message.reply]
-        if asked:
-            self.ctx.mark("N4.refused")
-            self._tell_refused(asked, code, text)
-        return [message for message in messages if not message.reply]
+    def _sequence(
+        self, base_offset: int, received_ms: int, messages: list[Message], wishes: list[Wishes] | None
+    ) -> list[Batch]:
+        """Encode what comes to lie here, and note who waits for it: plain messages, or one parcel (L8)."""
+        config, parcel = self.log.config, parcel_of(wishes)
+        codec = config.codec if config is not None else "none"
+        wanted = self._answers(received_ms, messages, wishes)
+        if parcel is not None:
+            batch = stored(
+                log=self.log.id,
+                base_offset=base_offset,
+                epoch=self.leading.epoch,
+                timestamp_ms=received_ms,
+                parcel=parcel,
+                codec=codec,
+            )
+            self._await(batch.base_offset, batch.end_offset, wanted, len(batch.data), batch.count)
+            return halves(self.log.id, batch) if self.ctx.mutants.parcel_halved else [batch]
+        batches = sequence(
+            partition=self.log.id,
+            base_offset=base_offset,
+            epoch=self.leading.epoch,
+            timestamp_ms=received_ms,
+            messages=messages,
+            wishes=wishes,
+            batch_max_bytes=self.ctx.config.batch_max_bytes,
+            codec=codec,
+        )
+        for batch in batches:
+            part = wanted
+            if len(batches) > 1:
+                part = wanted.at(range(batch.base_offset - base_offset, batch.end_offset - base_offset))
+            self._await(batch.base_offset, batch.end_offset, part, len(batch.data))
+        return batches
 
-    def _heed(self, messages: list[Message], wishes: list[Wishes]) -> tuple[list[Message], list[Wishes]]:
+    def _answers(
+        self, received_ms: int, messages: list[Message], wishes: list[Wishes] | None
+    ) -> WantedAnswers:
+        """Who wants which answer."""
+        config = self.log.config if wishes is not None else None
+        subject = "" if config is None else partition_subject(config.subject, self.log.id.index)
+        return answers_to(self.ctx, messages, wishes, subject, received_ms)
+
+    def _refuse(
+        self, received_ms: int, messages: list[Message], wishes: list[Wishes] | None, code: str, text: str
+    ) -> tuple[list[Message], list[Wishes] | None]:
+        """N4: tell requesters that this epoch did not store it; return those who did not ask."""
+        wanted = self._answers(received_ms, messages, wishes)
+        told = [place for place, reply in enumerate(wanted.replies) if reply]
+        if told:
+            self.ctx.mark("N4.refused")
+            self._tell_refused(wanted.at(told), code, text)
+        quiet = [place for place, reply in enumerate(wanted.replies) if not reply]
+        kept = None if wishes is None else [wishes[place] for place in quiet]
+        return [messages[place] for place in quiet], kept
+
+    def _heed(
+        self, received_ms: int, messages: list[Message], wishes: list[Wishes]
+    ) -> tuple[list[Message], list[Wishes]]:
         """L4: what asks for something that we do not do is not stored; returns the rest."""
         if self.ctx.mutants.header_ignored or all(wish.refusal is None for wish in wishes):
             return messages, wishes
-        refused: dict[headers.Refusal, list[Message]] = {}
+        refused: dict[Refusal, list[tuple[Message, Wishes]]] = {}
         kept = []
         for message, wish in zip(messages, wishes, strict=True):
-            if wish.refusal is None:
+            refusal = wish.refusal
+            damaged = refusal is not None and refusal.code == ERR_ENVELOPE_DAMAGED
+            if refusal is None or (damaged and self.ctx.decides(("L1.damaged-envelope", not damaged))):
                 kept.append((message, wish))
             else:
-                self.ctx.mark("L4.refused" if message.reply else "L4.dropped")
-                refused.setdefault(wish.refusal, []).append(message)
+                refused.setdefault(refusal, []).append((message, wish))
         for refusal, those in refused.items():
-            self._tell_refused(those, refusal.code, refusal.text)
+            theirs, wished = [message for message, _ in those], [wish for _, wish in those]
+            wanted = self._answers(received_ms, theirs, wished)
+            for reply in wanted.replies:
+                self.ctx.mark("L4.refused" if reply else "L4.dropped")
+            self._tell_refused(wanted, refusal.code, refusal.text)
         return [message for message, _ in kept], [wish for _, wish in kept]
 
-    def _tell_refused(self, messages: list[Message], code: str, text: str) -> None:
-        replies = [message.reply for message in messages]
-        full = [headers.asks_full_ack(message.headers) for message in messages]
-        self.ctx.effects.append(
-            RefusePublishes(
-                partition=self.log.id,
-                stream=self._name(),
-                epoch=self.leading.epoch,
-                code=code,
-                description=text,
-                replies=replies,
-                full=full if any(full) else None,
-            )
+    def _compare(
+        self, received_ms: int, messages: list[Message], wishes: list[Wishes]
+    ) -> tuple[list[Message], list[Wishes]]:
+        """L6, L7: what expects another offset than it would get, or has an id that is there already, is not
+        stored; returns the rest.
+        """
+        by_id = any(wish.id is not None for wish in wishes)
+        if not by_id and all(wish.expected is None for wish in wishes):
+            return messages, wishes
+        gone = set()
+        for one in self.ids.sort_out(wishes) if by_id else unfit(self.ctx, self.log, wishes):
+            gone.add(one.number)
+            message, wish = messages[one.number], wishes[one.number]
+            wanted = self._answers(received_ms, [message], [wish])
+            size = len(message.value) + len(message.headers) + len(message.reply)
+            if any(wanted.replies):
+                self.inflight_bytes += self._not_stored(one, wanted, size)
+            else:
+                self.ctx.mark("L6.dropped" if isinstance(one, Unfit) else "L7.dropped")
+        rest = [number not in gone for number in range(len(messages))]
+        return list(compress(messages, rest)), list(compress(wishes, rest))
+
+    def _not_stored(self, one: Unfit | Again | NotNow, wanted: WantedAnswers, size: int) -> int:
+        """Tell who sent it, now or when it may be told. What that takes up until then, in bytes."""
+        if isinstance(one, Again):
+            by_leader = wanted.by_leader is not None
+            return self.repeats.add(self._ack(one.offset, wanted, by_leader, duplicate=True), size)
+        if isinstance(one, NotNow):
+            self._tell_refused(wanted, one.code, one.text)
+            return 0
+        text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"
+        refusal = self._refusal(wanted, ERR_EXPECTED_OFFSET, text, one.place)
+        return self.refusing.add(WaitingRefusal(one.place, refusal, size), self.log.hw)
+
+    def _tell_refused(self, wanted: WantedAnswers, code: str, text: str) -> None:
+        self.ctx.effects.append(self._refusal(wanted, code, text))
+
+    def _refusal(self, wanted: WantedAnswers, code: str, text: str, next_offset: int = -1) -> RefusePublishes:
+        return RefusePublishes(
+            partition=self.log.id,
+            stream=self._name(),
+            epoch=self.leading.epoch,
+            code=code,
+            description=text,
+            replies=wanted.replies,
+            full=wanted.full,
+            enveloped=wanted.enveloped,
+            next_offset=next_offset,
         )
 
-    def _track(self, batches: list[Batch], messages: list[Message], wishes: list[Wishes] | None) -> None:
-        replies = [message.reply for message in messages]
-        full = None if wishes is None else [wish.full_ack for wish in wishes]
-        if full is not None and not any(full):
-            full = None
-        base = batches[0].base_offset
-        for batch in batches:
-            self.inflight_bytes += len(batch.data)
-            first = batch.base_offset - base
-            wanted: list[bytes] | None = replies[first : first + batch.count]
-            wanted_full = None if full is None else full[first : first + batch.count]
-            if self.ctx.mutants.ack_at_append and wanted is not None:
-                self._acknowledge(batch.base_offset, wanted, wanted_full)
-                wanted = None
-            self.inflight.append(
-                Inflight(batch.base_offset, batch.end_offset, wanted, wanted_full, len(batch.data))
-            )
+    def _await(self, base: int, end: int, wanted: WantedAnswers, size: int, records: int = 0) -> None:
+        """Somebody may wait for an answer about these offsets. `records`: they came in one parcel."""
+        self.inflight_bytes += size
+        if wanted.by_leader is not None:
+            self.syncing.append(Inflight(base, end, wanted.of_policy(by_leader=True), 0, records))
+        waiting = Inflight(base, end, wanted.of_policy(by_leader=False), size, records)
+        mutants = self.ctx.mutants
+        if mutants.ack_at_append or (records and mutants.parcel_acked_at_append):
+            self._acknowledge(waiting)
+            waiting.silence()
+        self.inflight.append(waiting)
 
-    def _acknowledge(self, base: int, replies: list[bytes], full: list[bool] | None) -> None:
-        if any(replies):
-            ctx, epoch = self.ctx, self.leading.epoch
-            ctx.mark("R4.ack")
-            ctx.effects.append(
-                AckPublishes(
-                    partition=self.log.id,
-                    stream=self._name(),
-                    epoch=epoch,
-                    incarnation=ctx.incarnation,
-                    offsets_from=base,
-                    replies=replies,
-                    full=full,
-                )
-            )
+    def _acknowledge(self, done: Inflight, by_leader: bool = False) -> None:
+        wanted = done.asked
+        if wanted is None or not any(wanted.replies):
+            return
+        last = done.records and self.ctx.mutants.parcel_acked_from_end
+        self.ctx.mark("R4.leader-ack" if by_leader else "R4.ack")
+        base = done.end - 1 if last else done.base
+        self.ctx.effects.append(self._ack(base, wanted, by_leader, records=done.records))
+
+    def _ack(
+        self, base: int, wanted: WantedAnswers, by_leader: bool, *, duplicate: bool = False, records: int = 0
+    ) -> AckPublishes:
+        return AckPublishes(
+            partition=self.log.id,
+            stream=self._name(),
+            epoch=self.leading.epoch,
+            incarnation=self.ctx.incarnation,
+            offsets_from=base,
+            replies=wanted.replies,
+            full=wanted.full,
+            enveloped=wanted.enveloped,
+            by_leader=by_leader and not self.ctx.mutants.leader_ack_as_committed,
+            duplicate=duplicate,
+            records=records,
+        )
+
+    def synced(self) -> None:
+        """R4: answer those who are content with the leader's own sync."""
+        syncing, log = self.syncing, self.log
+        while syncing and self.ctx.decides(("R4.leader-synced", syncing[0].end <= log.durable_leo)):
+            done = syncing.popleft()
+            self._acknowledge(done, by_leader=True)
+        self.inflight_bytes -= self.repeats.settled()
 
     def hw_moved(self) -> None:
         """Acknowledge what is committed now (R4)."""
@@ -360,8 +494,9 @@ class Leader:
         while inflight and inflight[0].end <= hw:
             done = inflight.popleft()
             self.inflight_bytes -= done.size
-            if done.replies is not None:
-                self._acknowledge(done.base, done.replies, done.full)
+            self._acknowledge(done)
+        self.inflight_bytes -= self.refusing.committed(hw) + self.repeats.settled()
+        self.ids.committed()
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -369,6 +504,7 @@ class Leader:
         self._watch_bus()
         self.retry_ticks = max(0, self.retry_ticks - 1)
         self.subscribe()
+        self.ids.tick()
         self._tell_ready()
 
     def _watch_bus(self) -> None:

@@ -62,12 +62,27 @@ class Purges:
         elif not self.ctx.decides(("C3.purge-above-hw", before <= log.hw)):
             text = f"offset {before} lies above {log.hw}, the end of what is committed; purge up to that"
             self._fail(client, ERR_OFFSET_RANGE, text, False)
+        elif not self.ctx.decides(("L7.purge", not self._takes_needed(before))):
+            self._fail(client, ERR_OFFSET_RANGE, self._ids_needed(), False)
         elif len(self.waiting) >= PURGES_MAX:
             self._fail(client, ERR_OVERLOAD, "too many purges wait here; try again", True)
         else:
             ticks = self.ctx.ticks_of(self.ctx.config.request_timeout_ms)
             self.waiting.append(Purge(client, before, ticks))
             log.want_start(before)
+
+    def _takes_needed(self, before: int) -> bool:
+        """L7: whether there would be gone what a later leader may have to know."""
+        needed_from = self.leading.needed_from
+        return needed_from is not None and before > needed_from
+
+    def _ids_needed(self) -> str:
+        config = self.log.config
+        name = config.name if config is not None else ""
+        return (
+            f"message ids from offset {self.leading.needed_from} on may still be needed: purge up to there, "
+            f"or later, or let the stream remember none: liftlog stream alter {name} --dedupe-window 0"
+        )
 
     def check(self) -> None:
         """A log start, or the ISR, has moved, or something was asked for: answer what is done."""

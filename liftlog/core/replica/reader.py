@@ -1,8 +1,10 @@
 """Readers of one replica: they see committed records only, and never go backward (R3).
 
-Every answer carries (epoch, HW); the client sends the greatest HW it has seen, and a replica below it makes
-the reader wait instead of showing a shorter past. Offsets that depend on "now" (latest, new) are answered
-only by a leader whose HW has reached its LEO at election, after a read-index round has confirmed its epoch.
+Every answer carries (epoch, HW); the client sends the greatest of both that it has seen, and a replica below
+one of them makes the reader wait instead of showing a shorter past, or another one: where an operator had to
+have a leader elected that lacks records, a replica that has not heard of it yet still has them. Offsets that
+depend on "now" (latest, new) are answered only by a leader whose HW has reached its LEO at election, after a
+read-index round has confirmed its epoch.
 
 C4: a reader that goes through a compacted log from the front keeps the values that it has seen. It must not
 miss the tombstone of one of them because that was dropped while it was on its way. So it remembers
@@ -15,6 +17,8 @@ replica. Such a batch is cut: nothing at or above the HW leaves here.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from liftlog.core.replica.state import READY, LogState
 from liftlog.core.replica.tail import cut_batches
@@ -58,18 +62,24 @@ class Parked:
         return self.ticks_left <= 0
 
 
+class ReadView(NamedTuple):
+    """What held when a read began. Its answer says so, whatever has happened to the log meanwhile."""
+
+    epoch: int
+    hw: int
+    """Up to where this copy can give records."""
+    dropped_below: int
+
+
 class Reading:
-    """A read that storage works on: what held when it was begun. `whole`: the HW lies inside its batch."""
+    """A read that storage works on. `whole`: the HW lies inside its batch."""
 
-    __slots__ = ("client", "dropped_below", "hw", "request", "whole")
+    __slots__ = ("client", "request", "view", "whole")
 
-    def __init__(
-        self, client: ClientRef, request: ReadRequest, hw: int, dropped_below: int, whole: bool
-    ) -> None:
+    def __init__(self, client: ClientRef, request: ReadRequest, view: ReadView, whole: bool) -> None:
         self.client = client
         self.request = request
-        self.hw = hw
-        self.dropped_below = dropped_below
+        self.view = view
         self.whole = whole
 
     def take_whole(self) -> None:
@@ -96,7 +106,7 @@ class Readers:
         if request.offset < log.log_start:
             self._below_start(client, request)
             return
-        if log.readable > request.offset and log.readable >= request.seen_hw:
+        if log.readable > request.offset and self._knows_enough(request):
             self._serve(client, request)
             return
         if len(self.parked) >= self.ctx.config.parked_reads_max:
@@ -126,7 +136,7 @@ class Readers:
             request = parked.request
             if request.offset < log.log_start:
                 self._below_start(parked.client, request)
-            elif log.hw > request.offset and log.hw >= request.seen_hw:
+            elif log.readable > request.offset and self._knows_enough(request):
                 self._serve(parked.client, request)
             else:
                 still.append(parked)
@@ -145,13 +155,20 @@ class Readers:
 
     def _expire(self, parked: Parked) -> None:
         """Nothing came in time: an empty answer, or "not ready" if the client has seen more than we have."""
+        log, request = self.log, parked.request
+        if self._knows_enough(request):
+            self._answer(parked.client, request.offset, [], self._view()._replace(hw=log.hw))
+            return
+        self.ctx.mark("R3.not-ready")
+        seen = f"the reader has seen {request.seen_hw} and epoch {request.seen_epoch}"
+        text = f"this replica has HW {log.hw} and epoch {log.epoch}, {seen}"
+        self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
+
+    def _knows_enough(self, request: ReadRequest) -> bool:
+        """Whether we know all that this reader has seen elsewhere."""
         log = self.log
-        if log.hw < parked.request.seen_hw:
-            self.ctx.mark("R3.behind")
-            text = f"this replica has HW {log.hw}, the reader has seen {parked.request.seen_hw}"
-            self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
-        else:
-            self._answer(parked.client, parked.request.offset, [], log.hw, log.dropped_below)
+        hw, epoch = log.readable >= request.seen_hw, log.epoch >= request.seen_epoch
+        return (hw and epoch) or self.ctx.decides(("R3.behind", hw), ("R3.earlier-epoch", epoch))
 
     def _serve(self, client: ClientRef, request: ReadRequest) -> None:
         log = self.log
@@ -159,14 +176,18 @@ class Readers:
             return
         if log.state != READY:
             self.ctx.mark("D5.read")
-        end = log.readable
-        reach = log.leo if self.ctx.mutants.read_above_hw else end
+        view = self._view()
+        reach = log.leo if self.ctx.mutants.read_above_hw else view.hw
         batches = log.cached(request.offset, reach, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
-            self._answer(client, request.offset, batches, end, log.dropped_below)
+            self._answer(client, request.offset, batches, view)
         else:
-            self._begin(Reading(client, request, end, log.dropped_below, False), True)
+            self._begin(Reading(client, request, view, False), True)
+
+    def _view(self) -> ReadView:
+        log = self.log
+        return ReadView(log.epoch, log.readable, log.dropped_below)
 
     def _compacted_past(self, client: ClientRef, request: ReadRequest) -> bool:
         """C4: whether tombstones that this reader needs may be gone; then it is told."""
@@ -189,7 +210,7 @@ class Readers:
         number = self.ctx.new_ticket()
         self.ctx.reads.begin(log.id, number)
         self.reads[number] = reading
-        limit, max_bytes = (log.leo, 1) if reading.whole else (reading.hw, request.max_bytes)
+        limit, max_bytes = (log.leo, 1) if reading.whole else (reading.view.hw, request.max_bytes)
         spans = spans and not request.verify and not reading.whole
         self.ctx.effects.append(ReadLog(log.id, number, request.offset, limit, max_bytes, spans))
 
@@ -217,51 +238,48 @@ class Readers:
         elif event.spans:
             self._spanned(reading, event)
         else:
-            self._read(reading, cut_batches(self.log.id, event.batches, reading.hw))
+            self._read(reading, cut_batches(self.log.id, event.batches, reading.view.hw))
 
     def _read(self, reading: Reading, batches: list[Batch]) -> None:
         request = reading.request
-        if not batches and not reading.whole and request.offset < reading.hw:
+        if not batches and not reading.whole and request.offset < reading.view.hw:
             self.ctx.mark("C5.hw-inside")
             reading.take_whole()
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        self._answer(reading.client, request.offset, batches, reading.hw, reading.dropped_below)
+        self._answer(reading.client, request.offset, batches, reading.view)
 
     def _spanned(self, reading: Reading, event: LogRead) -> None:
         """The batches lie in files: whoever sends the answer sends them from there."""
         end = event.spans[-1].end_offset
-        if not reading.request.offset < end <= reading.hw:
+        if not reading.request.offset < end <= reading.view.hw:
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
         first_offset = event.spans[0].base_offset
-        reply = self._read_reply(end, [], reading.hw, reading.dropped_below, first_offset)
+        reply = self._read_reply(end, [], reading.view, first_offset)
         self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
 
-    def _answer(
-        self, client: ClientRef, offset: int, batches: list[Batch], hw: int, dropped_below: int
-    ) -> None:
+    def _answer(self, client: ClientRef, offset: int, batches: list[Batch], view: ReadView) -> None:
         next_offset = batches[-1].end_offset if batches else offset
         first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
-        self._reply(client, self._read_reply(next_offset, frames, hw, dropped_below, first_offset))
+        self._reply(client, self._read_reply(next_offset, frames, view, first_offset))
 
     def _read_reply(
-        self, next_offset: int, frames: list[bytes], hw: int, dropped_below: int, first_offset: int
+        self, next_offset: int, frames: list[bytes], view: ReadView, first_offset: int
     ) -> ReadReply:
-        """`hw`: the one that the read began with; a log that was rebuilt meanwhile may know a lower one."""
+        """A log that was rebuilt since the read began may know a lower HW."""
         log = self.log
-        hw = max(hw, log.hw)
         return ReadReply(
             partition=log.id,
-            epoch=log.epoch,
-            hw=hw,
+            epoch=view.epoch,
+            hw=max(view.hw, log.hw),
             log_start=log.log_start,
             next_offset=next_offset,
             batches=frames,
-            dropped_below=dropped_below,
+            dropped_below=view.dropped_below,
             first_offset=first_offset,
         )
 
@@ -295,6 +313,16 @@ class Readers:
     def answer_latest(self, client: ClientRef, request: OffsetRequest) -> None:
         """R3: our epoch has been confirmed by the metadata group since the request arrived."""
         log = self.log
+        if self.knows_all(client):
+            self.ctx.mark("R3.latest")
+            offset = log.hw if request.what == "new" else max(log.hw - 1, log.log_start)
+            self._reply(client, OffsetReply(log.id, offset, log.epoch))
+
+    def knows_all(self, client: ClientRef) -> bool:
+        """R3: whether this leader, whose epoch was just confirmed, knows everything as committed that anybody
+        does; if not the client is told.
+        """
+        log = self.log
         leading = log.leading
         if leading is None:
             self.ctx.mark("R3.not-leader")
@@ -305,9 +333,8 @@ class Readers:
             text = f"the new leader has committed {log.hw} of {leading.epoch_start} records it inherited"
             self._reply(client, ErrorReply(ERR_NOT_READY, text, True, self.ctx.node))
         else:
-            self.ctx.mark("R3.latest")
-            offset = log.hw if request.what == "new" else max(log.hw - 1, log.log_start)
-            self._reply(client, OffsetReply(log.id, offset, log.epoch))
+            return True
+        return False
 
     # -- ends -------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifecycle import Reopening
 from liftlog.core.replica.purge import Purges
+from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.reader import Readers
 from liftlog.core.replica.repair import Repairs
 from liftlog.core.replica.role_state import Following, LeaderState
@@ -43,6 +44,7 @@ from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
+    AskSubjects,
     Compacted,
     Effect,
     Fetch,
@@ -62,6 +64,9 @@ from liftlog.messages import (
     Scrubbed,
     Send,
     StorageFailed,
+    SubjectRequest,
+    SubjectsFolded,
+    SubjectsTold,
     TimeFound,
     Unsubscribe,
 )
@@ -116,7 +121,9 @@ class LeaderRoles(NamedTuple):
 class Replica:
     """One partition's log on this node, with the role that the metadata gives it. See the module."""
 
-    __slots__ = ("ctx", "follower", "log", "readers", "reopening", "repairs", "roles", "upkeep")
+    __slots__ = (
+        *("ctx", "follower", "log", "questions", "readers", "reopening", "repairs", "roles", "upkeep"),
+    )
 
     def __init__(self, ctx: Context, partition: PartitionId) -> None:
         self.ctx = ctx
@@ -124,6 +131,7 @@ class Replica:
         self.roles: LeaderRoles | None = None
         self.follower: Follower | None = None
         self.readers = Readers(log)
+        self.questions = Questions(log)
         self.upkeep = Upkeep(log)
         self.repairs = Repairs(log)
         self.reopening = Reopening(log)
@@ -216,8 +224,10 @@ class Replica:
                 self.upkeep.next()
             elif change == COMMITTED_CUT:
                 self.upkeep.cut()
+                log.index.lost()
             elif change == WAS_RESET:
                 self.upkeep.outdated()
+                log.index.lost()
                 self.repairs.opened((), told=False)
             elif change == WHOLE:
                 self.repairs.whole()
@@ -241,12 +251,13 @@ class Replica:
         for effect in ctx.take_effects(begun):
             if not _asked_by(effect, log.id):
                 ctx.effects.append(effect)
-            elif isinstance(effect, ReadLog | LookupTime):
+            elif isinstance(effect, ReadLog | LookupTime | AskSubjects):
                 ctx.reads.done(effect.request)
         self.roles = None
         self.follower = None
         log.end(broken)
         self.readers.close()
+        self.questions.close()
         ctx.effects.append(Unsubscribe(log.id))
         log.report_failure(log.durable_leo, shortfall=True)
 
@@ -268,6 +279,7 @@ class Replica:
     def _opened(self, summary: LogSummary, told: bool) -> None:
         if self.reopening.opened(summary):
             self.log.opened(summary)
+            self.log.index.lost()
             self.upkeep.opened()
             self.repairs.opened(summary.damage, told)
             self._adopt()
@@ -312,6 +324,7 @@ class Replica:
         self.ctx.mark("R1.lead")
         leading = LeaderState(self.ctx, log.id, record, log.leo)
         log.enter(record.epoch, leading)
+        self.readers.wake()
         roles = self.roles = LeaderRoles(
             leading,
             Leader(log, leading),
@@ -319,6 +332,7 @@ class Replica:
             Serving(log, leading),
             Purges(log, leading),
         )
+        roles.leader.ids.configure()
         roles.leader.subscribe()
         roles.isr.advance()
 
@@ -327,6 +341,7 @@ class Replica:
         if log.epoch != record.epoch or log.leading is not None:
             self.step_aside()
             log.enter(record.epoch)
+            self.readers.wake()
         if record.leader in (0, ctx.node):
             self.follower = None
             log.follow(None)
@@ -353,6 +368,7 @@ class Replica:
         """This node is to have no copy any more."""
         self.step_aside()
         self.readers.close()
+        self.questions.close()
 
     # -- storage ----------------------------------------------------------------------------------
 
@@ -361,6 +377,7 @@ class Replica:
         """Everything up to the end of this ticket's job is synced (R5)."""
         self.log.synced(ticket)
         if self.roles is not None:
+            self.roles.leader.synced()
             self.roles.isr.advance()
         elif self.follower is not None:
             self.follower.durable_moved()
@@ -407,6 +424,7 @@ class Replica:
 
     def _stop(self, keep_below: int, in_doubt: bool, at_once: bool = False) -> None:
         self.readers.fail()
+        self.questions.fail()
         self.step_aside()
         self.log.close(keep_below, in_doubt)
         self.reopening.failed(at_once)
@@ -421,16 +439,31 @@ class Replica:
         elif event.request in self.readers.reads:
             self.repairs.note(event.damage)
             self.readers.on_read(event)
+        elif self.roles is not None and event.request == self.roles.leader.ids.request:
+            self.repairs.note(event.damage)
+            self.roles.leader.ids.on_read(event)
         self._settle()
 
     @entry
     def on_time(self, event: TimeFound) -> None:
         self.repairs.note(event.damage)
+        if self.roles is not None and event.request == self.roles.leader.ids.request:
+            self.roles.leader.ids.on_time(event)
         self.readers.on_time(event)
         self._settle()
 
     @entry
-    def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired) -> None:
+    def on_subjects(self, event: SubjectsTold | SubjectsFolded) -> None:
+        """What storage says to a question about subjects (S1)."""
+        if event.request in self.questions.asked:
+            if isinstance(event, SubjectsTold):
+                self.questions.told(event)
+            else:
+                self.questions.behind(event)
+        self._settle()
+
+    @entry
+    def on_upkeep(self, event: LogStartMoved | Compacted | Scrubbed | LogRepaired | SubjectsFolded) -> None:
         """Storage has done a job beside replication. The next one follows what that has changed."""
         match event:
             case LogStartMoved():
@@ -444,6 +477,10 @@ class Replica:
             case LogRepaired():
                 if self.upkeep.repaired():
                     self._give_up(self.repairs.repaired(event))
+            case SubjectsFolded():
+                if self.upkeep.folded(event):
+                    self.repairs.note(event.damage)
+                    self.questions.folded(event)
         self._settle()
         self.upkeep.next()
         self._settle()
@@ -474,6 +511,8 @@ class Replica:
         elif self.follower is not None:
             self.follower.tick()
         self.readers.tick()
+        self.questions.tick()
+        log.index.tick(log.settled)
         self.upkeep.tick()
         if ctx.ticks % ctx.ticks_of(ctx.config.hw_checkpoint_ms) == 0:
             log.checkpoint()
@@ -560,6 +599,12 @@ class Replica:
     # -- clients ----------------------------------------------------------------------------------
 
     @entry
+    def ask(self, client: ClientRef, request: SubjectRequest) -> None:
+        """S1: a question about what is committed, as far as this copy knows."""
+        self.questions.ask(client, request)
+        self._settle()
+
+    @entry
     def purge(self, client: ClientRef, request: PurgeRequest) -> None:
         """C3, as a leader."""
         if self.roles is not None:
@@ -570,6 +615,7 @@ class Replica:
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""
         self.readers.forget(client)
+        self.questions.forget(client)
         if self.roles is not None:
             self.roles.purges.forget(client)
 

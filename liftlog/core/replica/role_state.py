@@ -119,6 +119,7 @@ class LeaderState:
         "epoch",
         "epoch_start",
         "followers",
+        "needed_from",
         "pace",
         "pending",
         "pending_ticks",
@@ -136,6 +137,8 @@ class LeaderState:
         self.pending: ChangeIsr | None = None
         self.pending_ticks = 0
         self.pace = Pace(ctx, record, leo)
+        self.needed_from: int | None = None
+        """L7: the log must not lose what lies here or behind it; None: it may lose anything."""
 
     @property
     def awaits_followers(self) -> bool:
@@ -199,6 +202,10 @@ class LeaderState:
         self._touch()
         self.pending = change
         self.pending_ticks = 0
+
+    def needs_from(self, offset: int | None) -> None:
+        """L7: from here on there are message ids that a later leader may have to know."""
+        self.needed_from = offset
 
     def pending_tick(self) -> None:
         self.pending_ticks += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from liftlog.codec import MissingCodec
 from liftlog.core.replica.keys import encode
 from liftlog.format import compress
-from liftlog.headers import Wishes
+from liftlog.options.wishes import Wishes
 from liftlog.types import Batch, Message, PartitionId
 
 
@@ -30,7 +30,7 @@ def sequence(
     """
     batch = encode(partition, base_offset, epoch, timestamp_ms, messages, wishes)
     if len(batch.data) <= batch_max_bytes or len(messages) == 1:
-        return [batch if codec == "none" else _compressed(partition, batch, codec)]
+        return [batch if codec == "none" else compressed(partition, batch, codec)]
     half = len(messages) // 2
     batches = []
     for offset, part in ((base_offset, slice(half)), (base_offset + half, slice(half, None))):
@@ -48,7 +48,7 @@ def sequence(
     return batches
 
 
-def _compressed(partition: PartitionId, batch: Batch, codec: str) -> Batch:
+def compressed(partition: PartitionId, batch: Batch, codec: str) -> Batch:
     """Every batch says how it is packed, so a leader that lacks the library can still write it plain."""
     try:
         return compress(partition, batch, codec)

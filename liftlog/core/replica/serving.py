@@ -168,7 +168,8 @@ class Serving:
         progress.unpark()
         batches: list[Batch] | None = []
         if fetch.offset < log.leo and not held_back:
-            batches = log.cached(fetch.offset, log.leo, fetch.max_bytes)
+            cut = self.ctx.mutants.fetch_cut_to_size and fetch.max_bytes == 1
+            batches = log.cached(fetch.offset, fetch.offset + 1 if cut else log.leo, fetch.max_bytes)
             if batches is None:
                 self._read(node, fetch)
                 return

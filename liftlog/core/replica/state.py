@@ -21,8 +21,7 @@ After an election the logs may differ above the HW. Each fetch names the epoch o
 logs that agree on (offset, epoch) of a record agree on everything before it, since one epoch has one leader
 incarnation and that never rewrites. On a mismatch the leader answers with the end of its largest epoch that
 is not above the follower's, the follower cuts there, and asks again: each round goes back at least one epoch.
-A follower never cuts to its own HW: the HW it knows is old, and records between it and the true HW are
-committed (that is the seeds' restart rule, kept here as mutant 15).
+A follower never cuts to its own HW, which is old: records between it and the true one are committed.
 
 What leaves a log at its front (retention, purge) or from its middle (compaction) was committed before, so
 that it never touches this argument: below the HW copies need only agree on what they still have. The log
@@ -42,8 +41,7 @@ R7  only the durable LEO counts; fetching may run ahead               `follower.
 R8  follower's HW = min(leader's HW, own LEO)                         `follower.py`
 R10 joins when durable LEO >= HW and >= epoch start                   `isr.py`
 R11 caught up, and removal of who is not                              `isr.py`
-R17 who holds up the others leaves the ISR, or its office             `pace.py`, `isr.py`
-R18 and comes back when it keeps up                                   `pace.py`, `isr.py`
+R17, R18 who holds up others leaves the ISR, or its office; and back  `pace.py`, `isr.py`
 D2  damage: leave the ISR, repair from the leader, come back          `repair.py`
 C1-C3 compaction, tombstones, retention, purge                        `upkeep.py`, `purge.py`
 C5  copies may be compacted differently                               `follower.py`, `LogState.cached`
@@ -91,10 +89,11 @@ from collections.abc import Sequence
 from liftlog.core.context import Context
 from liftlog.core.replica.confession import Confession
 from liftlog.core.replica.damage import Damage
+from liftlog.core.replica.indexstate import SubjectIndexState
 from liftlog.core.replica.role_state import Following, LeaderState
 from liftlog.core.replica.tail import TailCache, cut_batches
 from liftlog.epochs import EpochHistory
-from liftlog.format import read_header
+from liftlog.format import last_timestamp_ms, read_header
 from liftlog.messages import AppendLog, CheckpointHw, ConfigureLog, ResetLog, TruncateLog
 from liftlog.types import (
     Batch,
@@ -170,11 +169,13 @@ class LogState:
         "hw_epoch",
         "id",
         "in_doubt",
+        "index",
         "keep_below",
         "leading",
         "leo",
         "log_start",
         "never_opened",
+        "newest_ms",
         "options",
         "options_told",
         "pending",
@@ -200,6 +201,8 @@ class LogState:
         self.leo = 0
         self.durable_leo = 0
         self.hw = 0
+        self.newest_ms = 0
+        """L7: no record here has a later time; one that was cut may have had it."""
         self.hw_epoch = 0
         """R6: a leader of this epoch had everything below our HW, at the least."""
         self.checkpointed_hw = 0
@@ -216,6 +219,7 @@ class LogState:
         """C2: every replica has compacted past this offset, the greatest that this one has heard of."""
         self.wanted_start = 0
         """C3: where the log is to begin, as soon as everything below is committed and durable here."""
+        self.index = SubjectIndexState()
         self.refetched: Refetched | None = None
         """D2: what storage is to put in the place of a damaged range."""
         self.options = LogOptions()
@@ -352,6 +356,7 @@ class LogState:
         self.log_start = summary.log_start
         self.leo = self.durable_leo = summary.leo
         self.checkpointed_hw = summary.hw
+        self.newest_ms = max(self.newest_ms, summary.newest_ms)
         # The log start never passes the HW (C3), so what lies below it is committed.
         self.hw = max(summary.hw, summary.log_start)
         self.history = EpochHistory(summary.epochs)
@@ -433,6 +438,7 @@ class LogState:
                 raise InvariantViolation(f"{text} for offset {batch.base_offset}")
             self.history.note(batch.epoch, batch.base_offset)
             self.leo = batch.end_offset
+            self.newest_ms = max(self.newest_ms, last_timestamp_ms(batch.data))
         self.cache.add(batches)
         self.ctx.effects.append(AppendLog(self.id, batches, self._write(), dropped_below))
 

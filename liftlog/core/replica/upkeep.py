@@ -8,6 +8,7 @@ never wait behind more than one slice; what is due meanwhile waits here, the mos
     retention                on the leader, every `retention_check_ms`; followers take over its log start
     compaction               on every replica, every `compaction_check_ms`, until storage says done
     scrubbing                all the time, within `scrub_bytes_per_s` of the whole node
+    the subject index        while somebody asks, and for a time after; it takes what the others leave (S1)
 
 Compaction and scrubbing are throttled by credit: each tick adds what may be spent, a slice is begun when
 there is enough for it. Everything here touches committed records only: an offset below this replica's own HW
@@ -27,6 +28,7 @@ from liftlog.core.replica.state import FAILED, READY, LogState
 from liftlog.messages import (
     Compacted,
     CompactLog,
+    FoldSubjects,
     LogStartMoved,
     MoveLogStart,
     RepairLog,
@@ -34,6 +36,7 @@ from liftlog.messages import (
     Scrubbed,
     ScrubLog,
     StorageJob,
+    SubjectsFolded,
 )
 
 SLICE_BYTES = 256 * 1024
@@ -133,6 +136,8 @@ class Upkeep:
             job = self._compact()
         if job is None and self._scrub_earned:
             job = self._scrub()
+        if job is None and self.log.index.is_due(self.log.settled):
+            job = self._fold()
         if job is not None:
             self.busy = True
             self.cut_meanwhile = False
@@ -160,7 +165,12 @@ class Upkeep:
         if config is None or config.retention.unlimited:
             return None
         self.ctx.mark("C3.retain")
-        return RetainLog(self.log.id, config.retention, self.log.settled, self.ctx.wall_ms)
+        settled, needed_from = self.log.settled, self.log.leading.needed_from
+        if self.ctx.mutants.retention_forgets_ids or needed_from is None or needed_from >= settled:
+            needed_from = settled
+        else:
+            self.ctx.mark("L7.kept")
+        return RetainLog(self.log.id, config.retention, settled, self.ctx.wall_ms, needed_from)
 
     def _compact(self) -> StorageJob | None:
         config = self.log.config
@@ -184,6 +194,13 @@ class Upkeep:
             return None
         self.scrub_credit -= price
         return ScrubLog(self.log.id, max(self.scrub_offset, self.log.log_start), SLICE_BYTES)
+
+    def _fold(self) -> StorageJob:
+        if self.log.settled < self.log.leo:
+            self.ctx.mark("S1.settled")
+        below = self.log.leo if self.ctx.mutants.subjects_uncommitted else self.log.settled
+        memory_max = self.ctx.config.index_memory_bytes
+        return FoldSubjects(self.log.id, below, SLICE_BYTES, memory_max, self.log.index.awaited)
 
     # -- the answers ------------------------------------------------------------------------------
 
@@ -227,3 +244,18 @@ class Upkeep:
     def repaired(self) -> bool:
         """As above."""
         return self._answered()
+
+    def folded(self, event: SubjectsFolded) -> bool:
+        """As above."""
+        if not self._answered():
+            return False
+        if event.error:
+            self.ctx.mark("S1.failed")
+            self.log.index.given_up()
+        elif event.folded < 0:
+            # It had to make room for one that was asked later, or ended with a repair.
+            self.ctx.mark("S1.given-up")
+            self.log.index.given_up()
+        else:
+            self.log.index.reached(event.folded, event.ready)
+        return True

@@ -38,17 +38,8 @@ from liftlog.core.metadata.records import (
 )
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.core.total_loss.reports import CopyReport, DiskReport, Survivors
-from liftlog.types import (
-    NO_MUTANTS,
-    ClusterEpoch,
-    Entry,
-    GroupMember,
-    LiftlogError,
-    Members,
-    Mutants,
-    PartitionId,
-    Snapshot,
-)
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import ClusterEpoch, Entry, GroupMember, LiftlogError, Members, PartitionId, Snapshot
 
 INDEX_GAP = 1 << 24
 """So many commands at most can have been lost; V4 bears 255 such gaps for a node that begins at 0."""

@@ -161,14 +161,17 @@ def reasons(path: Path = REASONS) -> tuple[Excuse, ...]:
         raise LiftlogError(f"cannot read the reasons in {path}: {error}") from error
 
 
-def explained(prefix: str) -> dict[str, str]:
-    """Cases of this kind that no world brings up, without their prefix, and why."""
+def explained(prefix: str, seeds: int | None = None) -> dict[str, str]:
+    """Cases of this kind that no world brings up, without their prefix, and why. `seeds`: and those that are
+    too rare to be wanted of so few.
+    """
     return {
         case.removeprefix(prefix): reason.because
         for case in cases()
         if case.startswith(prefix)
         for reason in reasons()
-        if not reason.from_seeds and reason.covers(case)
+        if reason.covers(case)
+        and (not reason.from_seeds or (seeds is not None and seeds < reason.from_seeds))
     }
 
 

@@ -29,7 +29,7 @@ from liftlog_sim.catalogue.smallest import MOST_S, Sought, smallest, summary, to
 from liftlog_sim.explain.commands import check_budget
 from liftlog_sim.explain.failures import FOLDER, check_folder
 from liftlog_sim.profiles.mutants import MUTANTS, Mutant, mutant_named
-from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch_all, each_of, known_of, record
+from liftlog_sim.sweeps.catching import Caught, KnownCatch, catch, each_of, known_of, record
 from liftlog_sim.sweeps.seeds import progress
 from liftlog_sim.sweeps.sweep import default_jobs
 
@@ -42,6 +42,12 @@ def add_mutants(verbs: Any) -> None:
     )
     parser.add_argument(
         "--record", default="", metavar="FILE", help="write down which seed catches each, if all are caught"
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="with --record: look first where each was found before, and keep what the record says if it is "
+        "found there again",
     )
     parser.add_argument(
         "--shrink",
@@ -71,6 +77,8 @@ def run_mutants(arguments: argparse.Namespace) -> int:
     names = [name.strip() for name in arguments.only.split(",") if name.strip()]
     if arguments.record and (names or arguments.list):
         raise LiftlogError("--record is for all mutants: leave --only and --list out")
+    if arguments.keep and (not arguments.record or arguments.shrink):
+        raise LiftlogError("--keep says how --record looks: say that too, and leave --shrink out")
     chosen = [mutant_named(name) for name in names] or list(MUTANTS)
     if arguments.shrink and (arguments.list or arguments.page is not None):
         raise LiftlogError("--shrink looks for them anew: leave --list and --page out")
@@ -84,16 +92,37 @@ def run_mutants(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.shrink:
         return _shrink(chosen, arguments)
+    before = recorded() if arguments.keep else {}
     with progress(len(chosen), enabled=not arguments.json) as advance:
-        found = catch_all(chosen, arguments.jobs or default_jobs(), lambda caught: advance(""))
+        jobs = arguments.jobs or default_jobs()
+        asked = [(mutant, _seed(before, mutant)) for mutant in chosen]
+        found = each_of(asked, _caught, jobs, lambda caught: advance(""))
     if arguments.json:
         caught = sum(one.caught for one in found)
         _print_json({"mutants": found, "caught": caught, "survived": len(found) - caught})
     else:
         _tell(found)
     if arguments.record:
-        _record(arguments.record, found, {caught.name: known_of(caught) for caught in found})
+        _record(arguments.record, found, {one.name: _kept(one, before.get(one.name)) for one in found})
     return 0 if all(caught.caught for caught in found) else 1
+
+
+def _seed(known: Mapping[str, KnownCatch], mutant: Mutant) -> int:
+    """In which one it was found before; -1 = none."""
+    return known[mutant.name].seed if mutant.name in known else -1
+
+
+def _caught(asked: tuple[Mutant, int]) -> Caught:
+    """A mutant, and the seed in which it is looked for first."""
+    mutant, known = asked
+    return catch(mutant, known=known)
+
+
+def _kept(caught: Caught, before: KnownCatch | None) -> KnownCatch:
+    """What was known of it, if it was found there again."""
+    if before is not None and (before.seed, before.invariant) == (caught.seed, caught.invariant):
+        return before
+    return known_of(caught)
 
 
 def _record(path: str, found: Sequence[Caught], known: Mapping[str, KnownCatch]) -> None:
@@ -115,7 +144,7 @@ def _shrink(chosen: Sequence[Mutant], arguments: argparse.Namespace) -> int:
             name=mutant.name,
             seconds=seconds,
             folder=folder,
-            known=known[mutant.name].seed if mutant.name in known else -1,
+            known=_seed(known, mutant),
         )
         for mutant in chosen
     ]

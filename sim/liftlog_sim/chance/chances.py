@@ -11,7 +11,7 @@ Faults draw by their ordinal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -226,6 +226,12 @@ class Turns:
         draws.word()
         at_us = max(now_us, stated.at_us)
         return self._turn(stated.number, at_us, draws, stated.target, stated.count)
+
+    def take(self, do: Callable[[Turn, object], None]) -> None:
+        """Have the next turn done when it comes, if there is one."""
+        turn = self.next()
+        if turn is not None:
+            self._chances.kernel.at(turn.at_us, do, turn)
 
     def _turn(self, number: int, at_us: int, draws: Draws, target: str = "", count: int = 0) -> Turn:
         turn = Turn(self._chances, self._client, number, at_us, draws, target, count)

@@ -23,6 +23,20 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For cuts: exactly these directed links, instead of drawn ones."""
 
 
+DISK_KINDS = (
+    "slow_disk",
+    "sync_failure",
+    "write_failure",
+    "full_disk",
+    "flip",
+    "sector",
+    "misdirect",
+    "latent",
+    "lost_sync",
+    "lost_folder",
+)
+"""What a disk does wrong."""
+
 KINDS = (
     "kill",
     "power",
@@ -46,16 +60,7 @@ KINDS = (
     "accuse",
     "flap",
     "stutter",
-    "slow_disk",
-    "sync_failure",
-    "write_failure",
-    "full_disk",
-    "flip",
-    "sector",
-    "misdirect",
-    "latent",
-    "lost_sync",
-    "lost_folder",
+    *DISK_KINDS,
     "wipe",
     "rollback",
     "lost_promises",
@@ -78,19 +83,5 @@ INDEX_DECAY = "index_decay"
 FIRST_DECAY = 2_000_000
 BESIDE_KINDS = (*LIAR_KINDS, INDEX_DECAY)
 """What has draws of its own: all else in a world is drawn the same with it and without."""
-
-DISK_KINDS = (
-    "slow_disk",
-    "sync_failure",
-    "write_failure",
-    "full_disk",
-    "flip",
-    "sector",
-    "misdirect",
-    "latent",
-    "lost_sync",
-    "lost_folder",
-)
-"""What a disk does wrong."""
 
 TARGETS = (("any", 0.5), ("controller", 0.2), ("leader", 0.2), ("follower", 0.1))

@@ -28,10 +28,11 @@ from liftlog.messages import (
     TimerFired,
     TruncateLog,
 )
+from liftlog.mutants import Mutants
 from liftlog.storage.engine import StorageEngine
 from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep
 from liftlog.trace.replica_recorder import Recorder
-from liftlog.types import LiftlogError, Mutants, NodeConfig, PartitionId, Recovered
+from liftlog.types import LiftlogError, NodeConfig, PartitionId, Recovered
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.copies import places, segment_paths
 from liftlog_sim.devices.disk import SimDisk

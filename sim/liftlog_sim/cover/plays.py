@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from liftlog.types import NO_MUTANTS, InvariantViolation, LiftlogError, Mutants
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import InvariantViolation, LiftlogError
 from liftlog_sim.cover.isr import IsrStage, Version
 from liftlog_sim.cover.manual_node import ScenarioRefused
 from liftlog_sim.cover.raft import Many, Promises, RaftStage

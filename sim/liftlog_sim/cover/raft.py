@@ -40,7 +40,8 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import HardState, LiftlogError, Mutants, NodeConfig
+from liftlog.mutants import Mutants
+from liftlog.types import HardState, LiftlogError, NodeConfig
 from liftlog_sim.cover.manual_node import ScenarioRefused
 from liftlog_sim.cover.raft_alone import Do, RaftDisk, RaftProcess
 from liftlog_spec.cover.scenario import Head, ScenarioStep

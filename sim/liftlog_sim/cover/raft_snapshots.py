@@ -36,7 +36,8 @@ from liftlog.messages import (
     VoteReply,
     VoteRequest,
 )
-from liftlog.types import Entry, LiftlogError, Mutants, Snapshot, Ticket
+from liftlog.mutants import Mutants
+from liftlog.types import Entry, LiftlogError, Snapshot, Ticket
 from liftlog_sim.cover.manual_node import ScenarioRefused
 from liftlog_sim.cover.raft import QUIET_TICKS, ROLES, Voter
 from liftlog_spec.cover.scenario import Head, ScenarioStep

@@ -28,6 +28,7 @@ from liftlog.messages import (
     Subscribed,
     SubscriptionRefused,
 )
+from liftlog.subjects.trie import Trie
 from liftlog.types import Message, PartitionId
 from liftlog_sim.chance.chances import Chances, amount, below
 from liftlog_sim.devices.clock import SimClock
@@ -55,30 +56,24 @@ class BusOptions(msgspec.Struct, frozen=True):
     ack_loss: float = 0.0
 
 
-def subject_matches(pattern: list[bytes], tokens: list[bytes]) -> bool:
-    """Whether a subscription's tokens match a subject's: ``*`` is one token, a final ``>`` one or more."""
-    for position, token in enumerate(pattern):
-        if token == b">":
-            return len(tokens) > position
-        if position >= len(tokens) or (token != b"*" and token != tokens[position]):
-            return False
-    return len(pattern) == len(tokens)
-
-
 class _Subscription:
-    """One subscription as the server knows it."""
+    """One subscription as the server knows it, under the number that it gets there."""
 
-    __slots__ = ("active", "connection", "pattern", "request")
+    __slots__ = ("active", "connection", "number", "request")
 
     def __init__(self, connection: BusConnection, request: Subscribe) -> None:
         self.connection = connection
         self.request = request
-        self.pattern = request.subject.encode().split(b".")
+        self.number = 0
         self.active = True
 
 
 class SimBus:
-    """The server: who is subscribed to what."""
+    """The server: who is subscribed to what.
+
+    A message goes to its subscriptions in the order in which the server got them: their numbers rise. What
+    matched a subject is kept until the subscriptions change.
+    """
 
     __slots__ = (
         "_chances",
@@ -87,6 +82,8 @@ class SimBus:
         "_held",
         "_kernel",
         "_matches",
+        "_numbers",
+        "_patterns",
         "_subscriptions",
         "on_acks",
         "on_publish",
@@ -99,7 +96,9 @@ class SimBus:
     def __init__(self, chances: Chances, options: BusOptions) -> None:
         self._kernel: Kernel = chances.kernel
         self._chances = chances
-        self._subscriptions: list[_Subscription] = []
+        self._numbers = 0
+        self._subscriptions: dict[int, _Subscription] = {}
+        self._patterns = Trie()
         self._matches: dict[bytes, list[_Subscription]] = {}
         self._cut: dict[int, int] = {}
         self._denied: dict[int, int] = {}
@@ -118,9 +117,8 @@ class SimBus:
         """Messages on one subject, read from one client at this instant. False: there are no responders."""
         matching = self._matches.get(subject)
         if matching is None:
-            tokens = subject.split(b".")
-            matching = [entry for entry in self._subscriptions if subject_matches(entry.pattern, tokens)]
-            self._matches[subject] = matching
+            numbers = self._patterns.match(subject.decode())
+            matching = self._matches[subject] = [self._subscriptions[number] for number in numbers]
         self.published += len(messages)
         self.on_publish(subject)
         if not matching:
@@ -132,8 +130,7 @@ class SimBus:
 
     def heard(self, subject: bytes) -> bool:
         """Whether a subscription for this subject is in place, even one whose node is gone unnoticed."""
-        tokens = subject.split(b".")
-        return any(subject_matches(entry.pattern, tokens) for entry in self._subscriptions)
+        return bool(self._patterns.match(subject.decode()))
 
     # -- faults --------------------------------------------------------------------------------------------
 
@@ -160,7 +157,7 @@ class SimBus:
     def deny(self, node: int) -> None:
         """The server's permissions no longer let this node subscribe; what it has is taken away. Adds up."""
         self._denied[node] = self._denied.get(node, 0) + 1
-        for subscription in list(self._subscriptions):
+        for subscription in list(self._subscriptions.values()):
             if subscription.connection.node == node:
                 self.remove(subscription)
                 subscription.connection.taken_away(subscription)
@@ -181,7 +178,7 @@ class SimBus:
         return any(
             entry.connection.node == node
             and (entry.request.partition, entry.request.epoch) == (partition, epoch)
-            for entry in self._subscriptions
+            for entry in self._subscriptions.values()
         )
 
     def held(self, partition: PartitionId, epoch: int, since_us: int = 0) -> bool:
@@ -208,13 +205,16 @@ class SimBus:
         return options.latency_us + amount(drawn[1], options.jitter_us) + late_us
 
     def add(self, subscription: _Subscription) -> None:
-        self._subscriptions.append(subscription)
+        self._numbers += 1
+        subscription.number = self._numbers
+        self._subscriptions[subscription.number] = subscription
+        self._patterns.subscribe(subscription.request.subject, subscription.number)
         self._held[subscription.request.partition, subscription.request.epoch] = FOR_EVER_US
         self._matches.clear()
 
     def remove(self, subscription: _Subscription) -> None:
-        if subscription in self._subscriptions:
-            self._subscriptions.remove(subscription)
+        if self._subscriptions.pop(subscription.number, None) is not None:
+            self._patterns.unsubscribe(subscription.request.subject, subscription.number)
             self._matches.clear()
             key = subscription.request.partition, subscription.request.epoch
             if not self.has(subscription.connection.node, *key):
@@ -237,6 +237,7 @@ class BusConnection:
         "_kernel",
         "_mine",
         "_post",
+        "_silent",
         "_up",
         "node",
     )
@@ -248,6 +249,8 @@ class BusConnection:
         self._clock = clock
         self._post = post
         self._mine: dict[PartitionId, _Subscription] = {}
+        self._silent: set[PartitionId] = set()
+        """N8: whose publishers are told nothing, wherever they want their acks."""
         self._attached = True
         self._up = False
         self._cut_seen = False
@@ -294,6 +297,8 @@ class BusConnection:
         if not self._attached or not self._up:
             return
         self.unsubscribe(request.partition)
+        if not request.ack_reply:
+            self._silent.add(request.partition)
         subscription = _Subscription(self, request)
         self._mine[request.partition] = subscription
         if not self._broken():
@@ -313,11 +318,11 @@ class BusConnection:
             self._kernel.after(self._bus.options.latency_us, self._drain_at_server, subscription)
 
     def acknowledge(self, acks: AckPublishes) -> None:
-        if self._attached and self._up and not self._broken():
+        if self._answers(acks):
             self._carry_back(ACKS, self._acks_arrive, acks)
 
     def refuse(self, refusal: RefusePublishes) -> None:
-        if self._attached and self._up and not self._broken():
+        if self._answers(refusal):
             self._carry_back("RefusePublishes", self._refusals_arrive, refusal)
 
     # -- under way -----------------------------------------------------------------------------------------
@@ -326,6 +331,11 @@ class BusConnection:
         delay_us = self._bus.delay_us(f"{self.node}>nats", kind)
         if delay_us >= 0:
             self._kernel.after(delay_us, arrive, what)
+
+    def _answers(self, told: AckPublishes | RefusePublishes) -> bool:
+        """Whether this leaves; what nobody is to hear takes its time all the same."""
+        silent = told.partition in self._silent and any(told.replies)
+        return self._attached and self._up and not self._broken() and not silent
 
     def _broken(self) -> bool:
         return self._cut_seen or self._bus.is_cut(self.node)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from liftlog.messages import CompactLog, StorageJob
+from liftlog.messages import CompactLog, FoldSubjects, StorageJob
 from liftlog.storage.log import StorageOptions
 from liftlog.types import NodeConfig, StreamConfig
 from liftlog_sim.devices.bus import BusOptions
@@ -86,6 +86,14 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     publish_interval_us: int = 700 * MILLISECOND
     burst_max: int = 6
     with_reply: float = 0.85
+    expecting: float = 0.0
+    """Share of the bursts whose messages each expect the offset behind the one before (L6)."""
+    parcels: float = 0.0
+    """Share of the bursts of which parts are sent together, in parcels (L8)."""
+    policies: float = 0.0
+    """Share of the requests that want the leader's word alone, or no answer (R4)."""
+    envelopes: float = 0.0
+    """Share of the messages that come in Liftbridge's envelope (L1)."""
     value_filler: int = 0
     keys: int = 12
     """Number of keys in use on a compacted stream."""
@@ -100,6 +108,10 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     """How often a reader begins again at the front."""
     purge_share: float = 0.0
     """Share of administrative requests that purge a partition."""
+    ask_subjects_us: int = 0
+    """How often somebody asks about subjects, of which messages have several then (S1); 0 = never."""
+    fold_bytes: int = 0
+    """How much one slice enters into a subject index; 0 = what the node asks for."""
     admin_interval_us: int = 8 * SECOND
     inspect_interval_us: int = 2 * SECOND
     """How often somebody asks what streams there are; 0 = never."""
@@ -193,6 +205,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
             policy = msgspec.structs.replace(job.policy, map_bytes=self.map_bytes or job.policy.map_bytes)
             most = min(job.max_bytes, self.slice_bytes or job.max_bytes)
             return msgspec.structs.replace(job, policy=policy, max_bytes=most)
+        if isinstance(job, FoldSubjects) and self.fold_bytes:
+            return msgspec.structs.replace(job, max_bytes=self.fold_bytes)
         return job
 
     def peer_address(self, node: int) -> str:

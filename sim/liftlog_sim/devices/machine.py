@@ -30,10 +30,11 @@ from liftlog.messages import (
     SpannedRead,
     StopRequested,
 )
+from liftlog.mutants import Mutants
 from liftlog.ports import DiskError
 from liftlog.storage.engine import StorageEngine
 from liftlog.storage.sealing import Sealer
-from liftlog.types import FEATURE_LEVEL, LiftlogError, Mutants, Recovered
+from liftlog.types import FEATURE_LEVEL, LiftlogError, Recovered
 from liftlog_sim.chance.chances import Chances
 from liftlog_sim.devices.bus import BusConnection, SimBus
 from liftlog_sim.devices.clock import SimClock, SimRandom

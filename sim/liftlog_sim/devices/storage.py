@@ -15,10 +15,12 @@ from collections.abc import Callable
 import msgspec
 
 from liftlog.messages import (
+    AskSubjects,
     CheckpointHw,
     CompactLog,
     ConfigureLog,
     Event,
+    FoldSubjects,
     LookupTime,
     ReadLog,
     ScrubLog,
@@ -33,7 +35,12 @@ from liftlog_sim.kernel import SECOND, Kernel
 
 PostAll = Callable[[list[Event]], None]
 
-UNSYNCED = frozenset((ReadLog, LookupTime, CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog))
+UNSYNCED = frozenset(
+    (
+        *(ReadLog, LookupTime, FoldSubjects, AskSubjects),
+        *(CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog),
+    )
+)
 """Jobs that leave nothing for the sync phase: a group of these alone ends with its write phase."""
 
 SLOWEST_US = 3 * SECOND

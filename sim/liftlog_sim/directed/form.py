@@ -75,11 +75,15 @@ class FaultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A client asks one node to create or delete a stream, and waits for `wait_ms`."""
+    """A client asks `node` for something, and waits for `wait_ms`: to create or delete a stream, to move the
+    copies of its first partition to the nodes `to`, or that the node `who` retires.
+    """
 
     at_ms: Ms
-    kind: Literal["create", "delete"]
-    stream: Text
+    kind: Literal["create", "delete", "move", "retire"]
+    stream: str = ""
+    to: tuple[NodeNumber, ...] = ()
+    who: Annotated[int, Meta(ge=0, le=9)] = 0
     node: NodeNumber = 1
     wait_ms: Ms = 8000
 
@@ -186,9 +190,7 @@ def problems(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for place, fault in enumerate(scenario.fault):
         yield from _fault_problems(scenario, fault, f"fault[{place}]")
     for place, request in enumerate(scenario.request):
-        if request.node > scenario.nodes:
-            text = f"there is no node {request.node} to ask; choose from 1 to {scenario.nodes}"
-            yield f"request[{place}].node", text
+        yield from _request_problems(scenario, request, f"request[{place}]")
     known = {*MARKS, *GUARDS}
     for field, marks in (("marks", scenario.expect.marks), ("never", scenario.expect.never)):
         for mark in marks:
@@ -215,6 +217,28 @@ def _fault_problems(scenario: Scenario, fault: FaultPart, place: str) -> Iterato
     if fault.at_ms >= scenario.duration_ms:
         text = f"the fault phase ends at {scenario.duration_ms} ms; strike before, or lengthen it"
         yield f"{place}.at_ms", text
+
+
+def _request_problems(scenario: Scenario, request: RequestPart, place: str) -> Iterator[tuple[str, str]]:
+    named = {"stream": bool(request.stream), "to": bool(request.to), "who": bool(request.who)}
+    wanted = {"move": ("stream", "to"), "retire": ("who",)}.get(request.kind, ("stream",))
+    for field, stated in named.items():
+        if stated and field not in wanted:
+            yield f"{place}.{field}", f"it means nothing to '{request.kind}'; leave it out"
+        if not stated and field in wanted:
+            yield f"{place}.kind", f"'{request.kind}' needs {' and '.join(f'`{name}`' for name in wanted)}"
+    streams = [stream.name for stream in scenario.stream]
+    if request.kind == "move" and request.stream and request.stream not in streams:
+        text = f"no stream '{request.stream}' is there from the beginning; choose from {', '.join(streams)}"
+        yield f"{place}.stream", text
+    numbers = {"node": (request.node,), "to": request.to, "who": (request.who,)}
+    for field, those in numbers.items():
+        for number in those:
+            if number > scenario.nodes:
+                what = f"node {number}{' to ask' if field == 'node' else ''}"
+                yield f"{place}.{field}", f"there is no {what}; choose from 1 to {scenario.nodes}"
+    if len(set(request.to)) < len(request.to):
+        yield f"{place}.to", "a node is named twice; each has one copy"
 
 
 def line_of(text: str, field: str) -> int:

@@ -15,7 +15,13 @@ from typing import Any
 import msgspec
 
 from liftlog.format import decode_records
-from liftlog.messages import CreateStreamRequest, DeleteStreamRequest
+from liftlog.messages import (
+    ClientMessage,
+    CreateStreamRequest,
+    DeleteStreamRequest,
+    MoveReplicasRequest,
+    RetireNodeRequest,
+)
 from liftlog.types import PartitionId, StreamConfig
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.chance.plan import Plan
@@ -151,10 +157,22 @@ def _publish(world: World, part: PublishPart) -> None:
 
 
 def _ask(world: World, part: RequestPart) -> None:
-    config = StreamConfig(part.stream, part.stream, 1, min(3, world.knobs.nodes))
-    request = CreateStreamRequest(config) if part.kind == "create" else DeleteStreamRequest(part.stream)
-    name = f"scenario/{part.at_ms}/{part.kind}/{part.stream}"
+    name = f"scenario/{part.at_ms}/{part.kind}/{part.stream or part.who}"
+    request = _request(part, world)
     world.clients.request(name, part.node, request, lambda reply: None, part.wait_ms * MILLISECOND)
+
+
+def _request(part: RequestPart, world: World) -> ClientMessage:
+    match part.kind:
+        case "create":
+            return CreateStreamRequest(StreamConfig(part.stream, part.stream, 1, min(3, world.knobs.nodes)))
+        case "delete":
+            return DeleteStreamRequest(part.stream)
+        case "move":
+            ids = [one.partition.stream for one in world.workload.targets if one.stream == part.stream]
+            return MoveReplicasRequest(part.stream, 0, list(part.to), ids[0])
+        case "retire":
+            return RetireNodeRequest(part.who, True)
 
 
 def _unexpected(scenario: Scenario, result: RunResult, world: World) -> list[str]:

@@ -110,7 +110,14 @@ def _strike(fault: FaultPart) -> str:
 
 
 def _asked(request: RequestPart) -> str:
-    return f"a client asks node {request.node} to {request.kind} the stream {request.stream}"
+    asked = f"a client asks node {request.node}"
+    match request.kind:
+        case "move":
+            nodes = ", ".join(map(str, request.to))
+            return f"{asked} to move the copies of {request.stream}/0 to the nodes {nodes}"
+        case "retire":
+            return f"{asked} for the retirement of node {request.who}"
+    return f"{asked} to {request.kind} the stream {request.stream}"
 
 
 def _expected(scenario: Scenario) -> Iterator[str]:

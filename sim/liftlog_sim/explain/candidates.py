@@ -21,7 +21,7 @@ from liftlog_sim.kernel import SECOND
 from liftlog_sim.runs.runner import run_world
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.study.loading import load_study
-from liftlog_sim.truth.invariants import FINAL_INVARIANTS, SICK_INVARIANTS
+from liftlog_sim.truth.names import FINAL_INVARIANTS, SICK_INVARIANTS
 from liftlog_sim.world import World
 
 LATE_US = 2 * SECOND

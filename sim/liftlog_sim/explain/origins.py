@@ -12,6 +12,7 @@ import msgspec
 
 from liftlog.messages import (
     AckPublishes,
+    AskSubjects,
     Compacted,
     CompactLog,
     Drain,
@@ -19,6 +20,7 @@ from liftlog.messages import (
     Durable,
     Effect,
     Event,
+    FoldSubjects,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -38,6 +40,8 @@ from liftlog.messages import (
     Send,
     SetTimer,
     StorageFailed,
+    SubjectsFolded,
+    SubjectsTold,
     Subscribe,
     Subscribed,
     SubscriptionRefused,
@@ -56,12 +60,14 @@ _JOBS: dict[type[Effect], str] = {
     RepairLog: "repair",
     MoveLogStart: "start",
     RetainLog: "start",
+    FoldSubjects: "fold",
 }
 _ANSWERS: dict[type[Event], str] = {
     Compacted: "compact",
     Scrubbed: "scrub",
     LogRepaired: "repair",
     LogStartMoved: "start",
+    SubjectsFolded: "fold",
 }
 
 
@@ -99,7 +105,7 @@ def _asks(node: int, effect: Effect) -> Key | None:
         return node, "send", effect.to, _encode(effect.message)
     if isinstance(effect, SetTimer):
         return node, "timer", effect.kind
-    if isinstance(effect, (ReadLog, LookupTime)):
+    if isinstance(effect, (ReadLog, LookupTime, AskSubjects)):
         return node, "read", effect.log, effect.request
     if isinstance(effect, (Subscribe, Drain)):
         return node, "bus", effect.partition
@@ -117,7 +123,9 @@ def _cause(node: int, event: Event) -> Key:
         return node, "ticket", event.ticket
     if isinstance(event, TimerFired):
         return node, "timer", event.kind
-    if isinstance(event, (LogRead, TimeFound)):
+    if isinstance(event, (LogRead, TimeFound, SubjectsTold)) or (
+        isinstance(event, SubjectsFolded) and event.request
+    ):
         return node, "read", event.log, event.request
     if isinstance(event, (Subscribed, Drained, SubscriptionRefused)):
         return node, "bus", event.partition

@@ -31,9 +31,35 @@ RULES: dict[str, tuple[str, str]] = {
         "D2",
         "All the while other ranges are read and replicated; reads of the range are an error that names file and byte, never a gap.",  # noqa: E501
     ),
+    "LeaderAckDurable": (
+        "R4",
+        "Such a record stays while that epoch lasts, and is lost with a later epoch only whose leader began without it.",  # noqa: E501
+    ),
+    "StoredAsExpected": ("L6", "A message that expects an offset is stored there, or not at all."),
+    "RefusedTruly": (
+        "L6",
+        "A refusal names where the message would have come to lie, and is told when everything below that is committed, or never: what is not committed may be cut, and nobody has read it then.",  # noqa: E501
+    ),
+    "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
+    "TimesInOrder": (
+        "L7",
+        "The window is measured by the times in the log, which never go back: a leader stamps with its clock or the latest time that its log has had, whichever is later.",  # noqa: E501
+    ),
+    "AnsweredWithFirst": (
+        "L7",
+        "A leader knows the ids that are in its log, to its end, and younger than the window; what comes again is not stored, and is answered with the first one's offset, when that is committed, or, for who wants the leader's word alone, durable there.",  # noqa: E501
+    ),
+    "ParcelWhole": (
+        "L8",
+        "One parcel becomes one batch, between what came before and behind it, under one checksum, and logs end, are cut and are committed between batches only.",  # noqa: E501
+    ),
+    "SubjectAnswersTrue": (
+        "S1",
+        "An answer about subjects (the last record of one, the next one that a filter matches, how many each has) is what the committed records at offsets [log start, HW) of one copy say, and names both ends.",  # noqa: E501
+    ),
     "HeadersHeeded": (
         "L4",
-        "A message whose headers ask for what is not done here (deduplication, a comparison before storing, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501
+        "A message whose headers ask for what is not done here (deduplication where no ids are remembered, a comparison with a subject's last message, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501
     ),
     "OneAnswer": (
         "N9",

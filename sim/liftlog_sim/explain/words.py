@@ -350,11 +350,14 @@ class Narrator:
 
     def _ack(self, partition: str, fields: Any, after: State) -> None:
         start = fields["offsets_from"]
-        end = start + len(fields["replies"])
+        end = start + (fields.get("records") or len(fields["replies"]))
         hw = after.get(f"{partition} HW") or 0
         also = f", but has committed only what lies below {hw}" if hw < end else ""
+        if fields.get("by_leader"):
+            also = " by its own word alone"
         text = f"acknowledges {_offsets(start, end)} of {partition} in epoch {fields['epoch']}{also}"
-        self._say(7 if also else 2, partition, text, (start, end), (fields["epoch"],))
+        unsaid = bool(also) and not fields.get("by_leader")
+        self._say(7 if unsaid else 2, partition, text, (start, end), (fields["epoch"],))
 
     def _reply(self, fields: Any) -> None:
         name, reply = fields["reply"] if isinstance(fields["reply"], list) else ("", {})

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import msgspec
 
+from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
 from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
 from liftlog.types import RAFT_LOG, GroupMember, OffsetRange, PartitionId
@@ -97,7 +98,8 @@ class Atlas:
         self._harms: dict[int, list[Harm]] = {}
         self._lost_voters: dict[int, str] = {}
         """Machines whose vote was lost, with the id under which they voted then."""
-        self._struck: dict[tuple[int, PartitionId], bool] = {}
+        self._struck: dict[int, list[PartitionId]] = {}
+        """Per machine what was damaged, in order; `RAFT_LOG` for a whole disk."""
 
     # -- what is damaged -----------------------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class Atlas:
     def note(self, machine: Machine, harm: Harm) -> None:
         """This has been damaged."""
         self._harms.setdefault(machine.number, []).append(harm)
-        self._struck[machine.number, harm.log] = True
+        self._struck.setdefault(machine.number, []).append(harm.log)
         machine.damaged_run = machine.restarts
 
     def note_disk(self, machine: Machine) -> None:
@@ -179,7 +181,12 @@ class Atlas:
 
     def was_struck(self, machine: Machine, log: PartitionId) -> bool:
         """Whether this copy was ever damaged: else it has no reason to be found so."""
-        return (machine.number, log) in self._struck or (machine.number, RAFT_LOG) in self._struck
+        struck = self.struck_logs(machine)
+        return log in struck or RAFT_LOG in struck
+
+    def struck_logs(self, machine: Machine) -> list[PartitionId]:
+        """Whose copies were damaged on this machine, one after the other, mended or not."""
+        return self._struck.get(machine.number, [])
 
     def metadata_damaged(self, machine: Machine) -> bool:
         """Whether this disk holds damaged metadata, so that its node must refuse to start."""
@@ -266,7 +273,15 @@ class Atlas:
             newest is not None
             and newest.nodes.get(machine.number) is not None
             and not any(harm for other in self._cluster.machines.values() for harm in self.harms(other))
+            and not self._awaits_lone_copies(newest)
             and all(self.allows(machine, log, WHOLE) for log in newest.partitions)
+        )
+
+    def _awaits_lone_copies(self, newest: Metadata) -> bool:
+        """Whether streams of one copy are to come: it may be placed on a disk whose damage shows later."""
+        return any(
+            config.replication_factor < 2 and config.name not in newest.streams
+            for config in self._cluster.knobs.streams
         )
 
     def allows_wipe(self, machine: Machine) -> bool:

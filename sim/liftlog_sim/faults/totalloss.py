@@ -3,30 +3,35 @@
 All processes are killed. Of the disks some are left: too few to decide anything, and enough that nothing that
 was promised lies on destroyed ones only, as far as we know, who know everything. Then the very code of
 `liftlog cluster recover` looks at the disks and changes them, and everybody starts again, some with empty
-disks. Where no such choice of disks exists, everybody starts as after a kill of all.
+disks. Its run may be cut short at any call to a disk, or find no room there; then the operator says the same
+again, until nothing is left to be done. Where no such choice of disks exists, everybody starts as after a
+kill of all.
 
 Now and then a disk that was destroyed comes back later. It must be refused, and keep what it holds
-(OldMemberKept); after a while it is destroyed for good.
+(OldMemberKept); after a while it is destroyed for good. A disk that is a quorum by itself does not: it would
+form the cluster that it was, which docs/operating/recover.md says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import NamedTuple
 
-from liftlog.commands.survivors import SurvivingDisk, examined, recovered, surveyed
+from liftlog.commands.survivors import SurvivingDisk, examined, joined, recovered, surveyed
 from liftlog.core.guards import Guards
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.metadata import Metadata
-from liftlog.core.total_loss.plan import RecoveryPlan, surviving
-from liftlog.core.total_loss.reports import Survivors
+from liftlog.core.total_loss.plan import RecoveryPlan, planned, surviving
+from liftlog.core.total_loss.reports import DiskReport, Survivors
+from liftlog.ports import DiskError
 from liftlog.storage.layout import log_directory
 from liftlog.storage.snapshots import read_snapshot
 from liftlog.types import NO_CLUSTER, ClusterEpoch, LiftlogError
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
 from liftlog_sim.devices.cluster import Cluster
-from liftlog_sim.devices.disk import FileImage
+from liftlog_sim.devices.disk import FileImage, SimulatedCrash
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.faults.atlas import Atlas
 from liftlog_sim.faults.strikes import Strikes
@@ -38,6 +43,42 @@ INDEX_GAP = 5_000
 """Beyond what a world decides, and little enough for the truth to keep."""
 STAYS_US = 3 * SECOND
 """How long a disk that has returned is tried."""
+MOST_CALLS = 80
+"""Calls to a disk within which the tool's run is cut short: about what it makes to one that it changes."""
+MOST_FREE_BYTES = 4_000
+MOST_TIMES = 4
+"""How often the operator says the same: cut short before and behind the first disk's change, there are three
+runs, and one that finds nothing to do.
+"""
+
+
+class Returned(NamedTuple):
+    """A disk that was taken for destroyed, and runs again."""
+
+    held: dict[str, FileImage]
+    struck_before: int
+    """What had been damaged on this machine until then, as the atlas counts it."""
+
+
+def _endanger(machine: Machine, draws: Draws) -> None:
+    """Now and then the tool's run is cut short at this disk, or finds no room there."""
+    fate = draws.random()
+    if fate < 0.4:
+        machine.disk.crash_after(draws.randrange(1, MOST_CALLS))
+    elif fate < 0.6:
+        machine.disk.fill(free_bytes=draws.randrange(MOST_FREE_BYTES))
+
+
+def _relieve(machine: Machine) -> None:
+    """Another process finds this disk with room, and nothing in store for it."""
+    machine.disk.kill()
+    machine.disk.fill(False)
+
+
+def _can_be_kept(report: DiskReport) -> bool:
+    """Whether a disk that comes back has something to keep, and is no quorum by itself."""
+    alone = report.members is not None and [voter.node for voter in report.members.voters] == [report.node]
+    return report.epoch.number > 0 and not alone
 
 
 class TotalLoss:
@@ -56,8 +97,8 @@ class TotalLoss:
         self._strikes = strikes
         self._atlas = atlas
         self._restart = restart
-        self._returned: dict[int, dict[str, FileImage]] = {}
-        """Machines that run on a disk which was taken for destroyed, with what it held."""
+        self._returned: dict[int, Returned] = {}
+        """Machines that run on a disk which was taken for destroyed."""
         self.on_recovered: Callable[[Metadata, RecoveryPlan], None] = lambda metadata, plan: None
 
     def strike(self, fault: Fault, draws: Draws) -> None:
@@ -65,6 +106,8 @@ class TotalLoss:
         self._put_away()
         for machine in machines.values():
             machine.kill()
+            # A crash that was to befall the node does not befall the tool: `_endanger` says what does.
+            machine.disk.kill()
         disks = self._looked_at()
         chosen = self._choice(disks, draws)
         if chosen is None:
@@ -130,13 +173,12 @@ class TotalLoss:
     def _recover(
         self, fault: Fault, draws: Draws, looked: dict[int, SurvivingDisk], left: tuple[int, ...]
     ) -> None:
-        cluster, mutants = self._cluster, self._account.mutants
+        cluster = self._cluster
         disks = [looked[number] for number in left]
         gone = [number for number in cluster.machines if number not in left]
         self._strikes.done(fault, f"all disks but those of nodes {list(left)} are destroyed")
         back = gone[draws.randrange(len(gone))] if draws.random() < 0.6 else 0
-        if back not in looked or not looked[back].report.epoch.number:
-            # There is nothing on it that could be kept.
+        if back not in looked or not _can_be_kept(looked[back].report):
             back = 0
         held = cluster.machines[back].disk.image() if back else {}
         for number in gone:
@@ -144,14 +186,53 @@ class TotalLoss:
             self._atlas.note_disk(cluster.machines[number])
         survivors = surveyed([one.report for one in disks])
         self._judge(survivors)
-        missing = [node.node for node in survivors.missing]
-        plan = recovered(disks, survivors, missing, mutants, INDEX_GAP)
+        plan = self._carry_out(disks, survivors, draws)
         self._account.count("recoveries")
         self.on_recovered(self._metadata_of(plan), plan)
         cluster.network.tell_epochs(self._epoch_of)
         if back:
             after_us = draws.randrange(2 * SECOND, 8 * SECOND)
             cluster.kernel.after(after_us, self._return, (cluster.machines[back], held))
+
+    def _carry_out(self, disks: list[SurvivingDisk], survivors: Survivors, draws: Draws) -> RecoveryPlan:
+        """The operator says it, and again until nothing is left to be done. RecoveryCompleted."""
+        account = self._account
+        missing = [node.node for node in survivors.missing]
+        plan = planned(survivors, missing, account.mutants, INDEX_GAP)
+        machines = [self._cluster.machines[one.report.node] for one in disks]
+        for machine in machines:
+            _relieve(machine)
+        _endanger(machines[draws.randrange(len(machines))], draws)
+        account.checks.counts["RecoveryCompleted"] += 1
+        for _ in range(MOST_TIMES):
+            try:
+                if survivors.behind:
+                    account.count("recoveries completed")
+                    joined(disks, survivors)
+                elif survivors.chosen.snapshot_index != plan.index:
+                    recovered(disks, survivors, missing, account.mutants, INDEX_GAP)
+                else:
+                    break
+            except SimulatedCrash:
+                account.count("recoveries cut short")
+            except DiskError:
+                account.count("recoveries without room")
+            disks, survivors = self._looked_at_again(machines)
+        left = [one.report.node for one in disks if one.report.epoch != plan.epoch]
+        if left or survivors.chosen.snapshot_index != plan.index:
+            text = f"said {MOST_TIMES} times, a recovery has not come to nodes {left}"
+            account.fail(Violation("RecoveryCompleted", text))
+        return plan
+
+    def _looked_at_again(self, machines: list[Machine]) -> tuple[list[SurvivingDisk], Survivors]:
+        for machine in machines:
+            _relieve(machine)
+        try:
+            disks = [examined(machine.disk, self._cluster.sealer, finish=True) for machine in machines]
+            return disks, surveyed([one.report for one in disks])
+        except LiftlogError as error:
+            text = f"said again, a recovery that was cut short is refused: {error}"
+            raise Violation("RecoveryCompleted", text) from error
 
     def _judge(self, survivors: Survivors) -> None:
         """CommittedSurvives: the disk that goes on has every command that was committed."""
@@ -192,7 +273,7 @@ class TotalLoss:
         machine.kill()
         machine.disk.restore(held)
         self._atlas.note_disk(machine)
-        self._returned[machine.number] = held
+        self._returned[machine.number] = Returned(held, len(self._atlas.struck_logs(machine)))
         self._restart(machine, 100 * MILLISECOND)
         self._cluster.kernel.after(STAYS_US, self._put_one_away, machine)
 
@@ -202,18 +283,19 @@ class TotalLoss:
 
     def _put_one_away(self, machine: Machine, second: object) -> None:
         """Judge the disk, and destroy it. OldMemberKept."""
-        held = self._returned.pop(machine.number, None)
-        if held is None:
+        returned = self._returned.pop(machine.number, None)
+        if returned is None:
             return
         self._account.checks.counts["OldMemberKept"] += 1
         joined = machine.node is not None and machine.node.incarnation
         machine.kill()
         kept = machine.disk.image()
         # What a fault has struck since is not what the node has done.
-        struck = tuple(log_directory(harm.log) + "/" for harm in self._atlas.harms(machine) if harm.path)
+        logs = self._atlas.struck_logs(machine)[returned.struck_before :]
+        struck = tuple(log_directory(log) + "/" for log in logs)
         lost = [
             path
-            for path, image in sorted(held.items())
+            for path, image in sorted(returned.held.items())
             if path.startswith("streams/")
             and path.endswith(".log")
             and not path.startswith(struck)

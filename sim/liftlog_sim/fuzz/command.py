@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from liftlog.terminal import large_number
 from liftlog.types import LiftlogError
 from liftlog_sim.fuzz import parsers as fuzzing
 
+INPUTS_MAX = 10**9
 SLICE_INPUTS = 50_000
 """What one process does at a time, so that a finding is told soon."""
 
@@ -21,7 +23,13 @@ SLICE_INPUTS = 50_000
 def add_fuzz(verbs: Any) -> None:
     """Add the verb `fuzz`."""
     parser = verbs.add_parser("fuzz", help="give anything to all that faces a network")
-    parser.add_argument("--inputs", default="200k", metavar="N", help="how many: 200k, 10M (default 200k)")
+    parser.add_argument(
+        "--inputs",
+        type=large_number,
+        default=200_000,
+        metavar="N",
+        help="how many: 200k, 10M (default 200k)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with this number")
     parser.add_argument(
@@ -35,21 +43,14 @@ def add_fuzz(verbs: Any) -> None:
     parser.set_defaults(run=_fuzz)
 
 
-def _count(text: str) -> int:
-    """A number with k or M behind it. Raises LiftlogError."""
-    scale = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
-    digits = text if scale == 1 else text[:-1]
-    if not digits.isdecimal() or not 0 < int(digits) * scale <= 10**9:
-        raise LiftlogError(f"--inputs {text!r}: use a number up to 1000M, such as 5000, 200k or 10M")
-    return int(digits) * scale
-
-
 def _fuzz(arguments: argparse.Namespace) -> int:
     names = [name.strip() for name in arguments.target.split(",") if name.strip()] or list(fuzzing.NAMES)
     for name in names:
         if name != fuzzing.NODE:
             fuzzing.target_named(name)
-    inputs = _count(arguments.inputs)
+    inputs = arguments.inputs
+    if not 0 < inputs <= INPUTS_MAX:
+        raise LiftlogError(f"--inputs {inputs}: use a number up to {INPUTS_MAX // 10**6}M")
     slices = [
         (names, arguments.seed, min(SLICE_INPUTS, inputs - done), arguments.first + done)
         for done in range(0, inputs, SLICE_INPUTS)

@@ -19,15 +19,18 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
+from google_crc32c import value as crc32c
 
-from liftlog import headers
 from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.api.tags import FrameOpener, FrameSealer
 from liftlog.client.client import decode_answer
 from liftlog.client.publisher import result_of
+from liftlog.codec import CODECS
+from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, author, decode_command
-from liftlog.format import CorruptBatch, encode_messages, parse_batch
+from liftlog.core.replica.parcels import open_parcel, stored
+from liftlog.format import CorruptBatch, decode_records, encode_messages, parse_batch
 from liftlog.messages import (
     ClientMessage,
     ClientReply,
@@ -36,6 +39,9 @@ from liftlog.messages import (
     StreamInfoReply,
     intake,
 )
+from liftlog.options.envelope import Envelope, EnvelopeAck, open_ack, seal, seal_ack
+from liftlog.options.reading import wishes_of
+from liftlog.parcel import Parcel, ParcelRecord, seal_parcel
 from liftlog.real.nats_parser import NatsParser, ProtocolError
 from liftlog.types import LiftlogError, Message, PartitionId, StreamConfig
 from liftlog_sim.chance.draws import Draws
@@ -49,6 +55,7 @@ NODE_SHARE = 10
 """One input in so many goes to the node, whose steps cost more than bytes do."""
 KEY = bytes(32)
 LOG = PartitionId(5, 0)
+PARCEL_BYTES = 1 << 16
 NUMBERS = [0, 1, 2, 3, 7, 100, 1 << 31, 1 << 53]
 
 Refusals = tuple[type[Exception], ...]
@@ -111,8 +118,7 @@ def _good_nats(draws: Draws) -> bytes:
 
 
 def _headers(data: bytes) -> None:
-    headers.read([Message(b"orders", b"r", data, b"value")], "orders")
-    headers.asks_full_ack(data)
+    wishes_of(Message(b"orders", b"r", data, b"value"), "orders")
 
 
 def _good_headers(draws: Draws) -> bytes:
@@ -120,14 +126,39 @@ def _good_headers(draws: Draws) -> bytes:
         b"Liftlog-Key: a",
         b"Liftlog-Tombstone: 1",
         b"Liftlog-Ack: full",
+        b"Liftlog-Ack-Policy: leader",
         b"Nats-Msg-Id: 7",
         b"Nats-Expected-Stream: orders",
         b"Nats-Expected-Last-Sequence: 9",
         b"Nats-TTL: 5s",
+        b"Liftlog-Batch: 1",
         b"Other:  x",
     )
     chosen = [draws.choice(lines) for _ in range(draws.randrange(4))]
     return b"\r\n".join([b"NATS/1.0", *chosen, b"", b""])
+
+
+def _envelope(data: bytes) -> None:
+    wishes_of(Message(b"orders", b"r", b"", data), "orders")
+    open_ack(data)
+
+
+def _good_envelope(draws: Draws) -> bytes:
+    texts = ("", "a", "_INBOX.x", "orders", "\u00e4" * 3)
+    headers = tuple((draws.choice(texts), draws.randbytes(2)) for _ in range(draws.randrange(3)))
+    envelope = Envelope(
+        offset=draws.choice((-1, 0, 1, 1 << 40)),
+        key=draws.randbytes(draws.randrange(4)),
+        value=draws.randbytes(draws.randrange(40)),
+        stream=draws.choice(texts),
+        headers=headers,
+        ack_inbox=draws.choice(texts),
+        correlation_id=draws.choice(texts),
+        policy=draws.randrange(4),
+    )
+    if draws.random() < 0.2:
+        return seal_ack(EnvelopeAck(draws.choice(texts), offset=draws.randrange(1 << 20)))
+    return seal(envelope, checksum=draws.random() < 0.5)
 
 
 def _door() -> Answerer:
@@ -262,6 +293,33 @@ def _good_batch(draws: Draws) -> bytes:
     return encode_messages(LOG, draws.randrange(9), 1, 1, values).data
 
 
+def _parcel(data: bytes) -> None:
+    """As it came, and once more with the checksum that fits, for all that lies behind that. What is accepted
+    can be read again.
+    """
+    resealed = data[:4] + crc32c(data[8:]).to_bytes(4, "little") + data[8:]
+    for payload in (data, resealed):
+        message = Message(b"orders", b"", b"", payload)
+        parcel = open_parcel(Guards().decides, StreamConfig("orders", "orders"), 0, message, PARCEL_BYTES)
+        if isinstance(parcel, Parcel):
+            found = len(decode_records(stored(LOG, 7, 1, 9, parcel, CODECS[len(payload) % len(CODECS)])))
+            if found != parcel.records:
+                raise RuntimeError(f"{parcel.records} records were accepted, {found} are stored")
+
+
+def _good_parcel(draws: Draws) -> bytes:
+    records = [
+        ParcelRecord(
+            draws.randbytes(draws.randrange(20)),
+            draws.choice((None, b"", b"k")),
+            draws.choice((b"", b"NATS/1.0\r\nKind: a\r\n\r\n", b"NATS/1.0\r\nNats-TTL: 1\r\n\r\n")),
+            draws.choice((b"", b"orders", b"orders", b"payments")),
+        )
+        for _ in range(draws.randrange(1, 6))
+    ]
+    return seal_parcel(records, draws.choice(CODECS))
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _commands = Drawer(Command, NUMBERS)
 _messages = Drawer(PeerMessage, NUMBERS, (encoded(_commands), _good_batch))
@@ -272,6 +330,7 @@ _refused = (intake.InputRefused,)
 TARGETS = (
     FuzzTarget("nats", _nats, (ProtocolError,), _good_nats),
     FuzzTarget("headers", _headers, (), _good_headers),
+    FuzzTarget("envelope", _envelope, (), _good_envelope),
     FuzzTarget("handshake", _handshake, (HandshakeError,), _good_handshake),
     FuzzTarget("answers", _answers, (HandshakeError,), _good_answers),
     FuzzTarget("frames", _frames, _refused, _good_frames),
@@ -282,6 +341,7 @@ TARGETS = (
     FuzzTarget("api-answer", _api_answer, (LiftlogError,), _good_api_answer),
     FuzzTarget("ack", _ack, (), _good_ack),
     FuzzTarget("command", _command, _refused, encoded(_commands)),
+    FuzzTarget("parcel", _parcel, (), _good_parcel),
     FuzzTarget("batch", _batch, (CorruptBatch, LiftlogError), _good_batch),
 )
 NODE = "node"

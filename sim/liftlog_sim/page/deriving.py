@@ -122,10 +122,9 @@ class Deriver:
             now["raft term"] = _hard_state(fields)["term"]
         elif name == "Subscribe":
             now[f"{log} role"], now[f"{log} epoch"] = "leader", fields["epoch"]
-        elif name == "AckPublishes":
-            now[f"{log} HW"] = max(
-                fields["offsets_from"] + len(fields["replies"]), self._known.get(f"{log} HW") or 0
-            )
+        elif name == "AckPublishes" and not fields.get("by_leader"):
+            end = fields["offsets_from"] + (fields.get("records") or len(fields["replies"]))
+            now[f"{log} HW"] = max(end, self._known.get(f"{log} HW") or 0)
         elif name == "Send":
             self._sent(fields["message"], now)
 

@@ -28,7 +28,7 @@ def label(event: Any, effects: list[Any], changes: dict[str, Any], logs: dict[st
     for name, fields in effects:
         if name == "AckPublishes":
             first = fields["offsets_from"]
-            last = first + len(fields["replies"]) - 1
+            last = first + (fields.get("records") or len(fields["replies"])) - 1
             return f"acks {first}" if last == first else f"acks {first} to {last}"
         if name == "AppendLog" and fields["log"] not in ({"stream": 0, "index": 0}, [0, 0]):
             told = appended(fields["batches"]).partition(" of epoch")[0]

@@ -17,6 +17,8 @@ _encode = msgspec.json.Encoder().encode
 ANSWERS = {
     "LogRead": "ReadLog",
     "TimeFound": "LookupTime",
+    "SubjectsTold": "AskSubjects",
+    "SubjectsFolded": "FoldSubjects",
     "LogOpened": "OpenLog",
     "Subscribed": "Subscribe",
     "Drained": "Drain",

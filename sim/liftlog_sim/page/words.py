@@ -147,8 +147,10 @@ def effect_words(effect: Any, logs: dict[str, str]) -> str:
             return f"cuts {log} to {fields['offset']} (ticket {fields['ticket']})"
         case "AckPublishes":
             replies = fields["replies"]
-            count = many(len(replies), "message")
-            return f"acknowledges {count} of {log} from offset {fields['offsets_from']}"
+            records = fields.get("records")
+            count = f"a parcel of {many(records, 'record')}" if records else many(len(replies), "message")
+            alone = " by its own word alone" if fields.get("by_leader") else ""
+            return f"acknowledges {count} of {log} from offset {fields['offsets_from']}{alone}"
         case "RefusePublishes":
             return clipped(f"refuses {many(len(fields['replies']), 'message')} of {log}: {fields['code']}")
         case "ReplyClient":

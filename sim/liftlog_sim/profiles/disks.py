@@ -243,7 +243,7 @@ def growing(draws: Draws) -> Knobs:
         hunt_controller=draws.choice((0.0, 0.0, 0.3)),
         admin_interval_us=draws.choice((300, 1000)) * MILLISECOND,
         node_share=draws.choice((0.3, 0.6)),
-        voter_share=draws.choice((0.0, 0.3)),
+        voter_share=draws.choice((0.0, 0.3, 0.5)),
     )
 
 

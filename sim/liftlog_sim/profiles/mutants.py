@@ -1,6 +1,6 @@
 """The planted bugs: which there are, which rule each breaks, and in which worlds that shows.
 
-A planted bug is a switch in liftlog's own code (`liftlog.types.Mutants`), or one of the guards that a node
+A planted bug is a switch in liftlog's own code (`liftlog.mutants.Mutants`), or one of the guards that a node
 can be made to lack (`liftlog/core/guards.py`), by the guard's name. Those of the table below must be caught
 by the simulator alone (`sweeps/catching.py`): they are the proof that the invariants can fail.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from liftlog.core.guards import GUARDS, REMOVABLE
-from liftlog.types import NO_MUTANTS, LiftlogError, Mutants
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import LiftlogError
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -118,8 +119,48 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "an answer to a fetch of the node's earlier run is taken for one of this run's"),
     ("refusal_confirms", "N1", "mixed partitions elections",
      "a subscription that NATS refuses counts as confirmed"),
+    ("expected_by_committed", "L6", "mixed kills partitions",
+     "an expected offset is compared with what is committed, not with what is in the log"),
+    ("subjects_uncommitted", "S1", "mixed kills partitions",
+     "a subject index takes in what is not committed"),
+    ("subjects_behind", "S1", "mixed kills partitions",
+     "a question about subjects is answered before the index has what was committed when it came"),
+    ("subjects_not_thinned", "S1", "compaction mixed",
+     "a subject index does not hear of compaction"),
+    ("subjects_start_ignored", "S1", "retention mixed",
+     "a subject index does not follow the start of its log"),
+    ("subjects_without_round", "S1", "partitions mixed elections",
+     "a leader answers questions about subjects without asking whether it still leads"),
+    ("expected_by_arrival", "L6", "mixed kills partitions",
+     "messages that are refused count for the offsets of those behind them"),
+    ("ids_of_own_epoch", "L7", "repeats",
+     "a new leader knows only the message ids that it has stored itself"),
+    ("ids_read_to_hw", "L7", "repeats",
+     "a new leader knows the message ids below the HW, and none of those behind it"),
+    ("ids_by_arrival", "L7", "repeats",
+     "the window of message ids is measured by when messages come, not by the times in the log"),
+    ("full_table_forgets", "L7", "repeats",
+     "a leader that knows as many message ids as it may forgets the oldest"),
+    ("repeat_gets_own_place", "L7", "repeats",
+     "who sends a message again is told where it would lie, not where the first one does"),
+    ("retention_forgets_ids", "L7", "repeats",
+     "retention takes records whose message ids the next leader needs"),
+    ("parcel_halved", "L8", "mixed kills partitions",
+     "a parcel is cut into two batches, as plain messages are that become too many"),
+    ("parcel_acked_at_append", "L8", "mixed kills partitions",
+     "a parcel is acknowledged when its leader has taken it, and not when it is committed"),
+    ("parcel_acked_from_end", "L8", "mixed kills partitions",
+     "the ack of a parcel names the offset of its last record as that of its first"),
+    ("parcel_counts_once", "L8", "mixed kills partitions",
+     "a parcel counts as one message for the offsets that those behind it expect"),
+    ("fetch_cut_to_size", "L8", "mixed kills partitions",
+     "a leader cuts a batch for a follower that asks for few bytes"),
     ("header_ignored", "L4", "mixed kills partitions",
      "a message whose headers ask for what is not done is stored and acknowledged"),
+    ("leader_ack_as_committed", "R4", "mixed kills partitions",
+     "an ack by the leader's own word looks like one of what is committed"),
+    ("correlation_of_another", "R4", "mixed kills partitions",
+     "an ack in an envelope names the last message of its batch"),
     ("overlap_answered", "N9", "mixed kills elections",
      "two streams on overlapping subjects may both answer"),
     ("metadata_read_at_once", "R3", "partitions kills",
@@ -220,6 +261,8 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "an install is acknowledged before it is synced"),
     ("append_below_answers_all", "M1", "snapshots",
      "an append from below the log's beginning acknowledges all that the follower has"),
+    ("snapshot_forgets_members", "M1", "growing replacements",
+     "a snapshot says of whom the group was born, and not who has come and gone since"),
     ("damaged_end_kept", "R6", "failures",
      "a copy refuses to cut what it has lost up to its end, and asks for ever"),
     ("grants_before_office", "N2", "elections partitions kills",
@@ -254,10 +297,12 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "what a start finds in its snapshot counts as touched by the commands of its first step"),
     ("level_raised_too_early", "U2", "kills mixed power",
      "a node that has not said what it can counts as one that can all"),
-    ("level_of_earlier_run", "U2", "kills mixed power",
+    ("level_of_earlier_run", "U2", "wipes kills mixed power",
      "what an earlier run of a node could counts for the present one"),
     ("level_forgotten_in_snapshot", "U2", "snapshots",
      "a node that starts from a snapshot is at the first feature level again"),
+    ("recovery_begins_elsewhere", "M5", "total-loss",
+     "the disks that follow a recovery are changed before the one that they are to follow"),
     ("recovery_keeps_epoch", "M5", "total-loss",
      "a recovered cluster is of the same epoch as before, and hears the disks that it was recovered without"),
 )
@@ -267,7 +312,11 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("I2.stale-registration", "reorder kills"),
     ("I2.rolled-back", "wipes"),
     ("I2.other-incarnation", "power kills shrinking"),
+    ("R3.behind", "power kills partitions"),
+    ("R3.earlier-epoch", "power kills partitions"),
     ("R3.inherited", "power kills partitions"),
+    ("R4.leader-synced", "power kills mixed"),
+    ("R4.none", "mixed kills partitions"),
     ("R6.fetch-epoch", "partitions elections compaction"),
     ("R9.version", "shrinking reorder"),
     ("R9.joiner", "wipes"),
@@ -281,6 +330,21 @@ _GUARDS: tuple[tuple[str, str], ...] = (
     ("M1.late-vote", "elections"),
     ("M1.late-reply", "terms elections reorder"),
     ("M5.other-epoch", "total-loss"),
+    ("L1.damaged-envelope", "mixed kills partitions"),
+    ("L6.expected-offset", "mixed kills partitions"),
+    ("L6.uncommitted", "mixed kills partitions"),
+    ("L7.unread", "repeats"),
+    ("L7.known", "repeats"),
+    ("L7.uncommitted", "repeats"),
+    ("L7.further-back", "repeats"),
+    ("L7.purge", "repeats"),
+    ("L8.damaged", "mixed kills partitions"),
+    ("L8.count", "mixed kills partitions"),
+    ("L8.subject", "mixed kills partitions"),
+    ("L8.options", "mixed kills partitions"),
+    ("I3.votes", "growing"),
+    ("I3.heir", "growing"),
+    ("I3.taken-back", "growing"),
 )
 # fmt: on
 

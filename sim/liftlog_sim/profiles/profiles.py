@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from liftlog.types import LiftlogError
+from liftlog.types import LiftlogError, StreamConfig
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.knobs import Knobs
 from liftlog_sim.devices.network import NetworkOptions
@@ -23,9 +23,14 @@ from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
 from liftlog_sim.profiles.settings import (
+    answers_of,
     base_knobs,
     draw_streams,
+    expecting_of,
     index_decay_us,
+    parcels_of,
+    questions_of,
+    remembering,
     small_stream,
     squeezed,
     storing,
@@ -111,7 +116,15 @@ def draw_knobs(
     if (profile or drawn) not in QUIET_PROFILES:
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
-        changes["mixed_releases"] = Draws(seed, "releases").random() < MIXED_RELEASES
+        mixed = Draws(seed, "releases").random() < MIXED_RELEASES
+        changes["mixed_releases"] = mixed and (profile or drawn) != REPEATS
+        if not knobs.sick_from_us:
+            changes.update(answers_of(seed))
+            changes["expecting"] = expecting_of(seed)
+            changes["parcels"] = parcels_of(seed)
+            streams_drawn = changes.get("streams", knobs.streams)
+            assert isinstance(streams_drawn, tuple)
+            changes.update(questions_of(seed, streams_drawn))
         if Draws(seed, "slices").random() < SMALL_STEPS:
             changes["step_partitions"] = 1
         if (profile or drawn) != REORDERED:
@@ -123,9 +136,23 @@ def draw_knobs(
         changes.update(_only(knobs, wanted))
     knobs = msgspec.structs.replace(knobs, **changes, **_read_limits(Draws(seed, "reads")))
     knobs = with_other_minima(Draws(seed, "minimum"), knobs)
+    knobs = msgspec.structs.replace(knobs, streams=_with_ids(Draws(seed, "ids"), knobs))
     return msgspec.structs.replace(knobs, streams=with_copy(Draws(seed, "overlap"), knobs.streams))
 
 
+IDS_SHARE = 0.2
+"""In so many worlds streams remember message ids (L7), which no older release can."""
+
+
+def _with_ids(draws: Draws, knobs: Knobs) -> tuple[StreamConfig, ...]:
+    if knobs.profile in QUIET_PROFILES or knobs.mixed_releases or knobs.sick_from_us:
+        return knobs.streams
+    if knobs.profile != REPEATS and draws.random() >= IDS_SHARE:
+        return knobs.streams
+    return remembering(draws, knobs.streams)
+
+
+REPEATS = "repeats"
 SMALL_STEPS = 0.1
 """In so many worlds what grows with the number of partitions is split at each of them (ADR 0044)."""
 MIXED_RELEASES = 0.25
@@ -510,6 +537,41 @@ def _moves(draws: Draws) -> Knobs:
     )
 
 
+def _repeats(draws: Draws) -> Knobs:
+    """Messages with ids are sent again and again, while leaders change whose clocks differ, and logs lose
+    their front (L7).
+    """
+    streams = tuple(
+        msgspec.structs.replace(
+            small_stream(draws, f"s{number}", compact=False, retention=False),
+            segment_records=draws.choice((2, 5, 10)),
+            retention_messages=draws.choice((0, 1, 10)),
+        )
+        for number in range(draws.choice((1, 1, 2)))
+    )
+    return base_knobs(
+        draws,
+        nodes=3,
+        streams=streams,
+        faults=(
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("isolate", 5), ("partition", 3), ("one_way", 2)),
+            *(("pause", 3), ("stop", 2), ("cut_bus", 1), ("slow_disk", 1)),
+        ),
+        fault_interval_us=draws.choice((1200, 2500)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.3, 0.6)),
+        clock_skew_ms=draws.choice((0, 1000, 5000, 20_000)),
+        publish_interval_us=draws.choice((150, 300, 600)) * MILLISECOND,
+        burst_max=draws.choice((2, 6)),
+        # Slow, so that a new leader reads its log for a while.
+        storage_times=StorageTimes(200, 1_000, 20_000, 2_000, draws.choice((0.02, 0.3)), 400_000),
+        tick_ms=draws.choice((100, 150, 200)),
+        admin_interval_us=draws.choice((2, 4)) * SECOND,
+        purge_share=draws.choice((0.0, 0.5)),
+        **{**storing(draws), "retention_check_ms": draws.choice((300, 500))},
+    )
+
+
 def _calm(draws: Draws) -> Knobs:
     """No faults at all: what is lost here is lost by mere operation."""
     return base_knobs(draws, faults=())
@@ -539,6 +601,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "sick": sick,
     "hiccups": hiccups,
     "failover": failover,
+    "repeats": _repeats,
     "calm": _calm,
 }
 
@@ -546,7 +609,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("rejoins", 0.06), ("failures", 0.014)),
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
     *(("replacements", 0.05), ("moves", 0.05)),
-    *(("total-loss", 0.02), ("growing", 0.03)),
+    *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

@@ -86,6 +86,60 @@ def with_snapshots(seed: int, knobs: Knobs) -> Knobs:
     )
 
 
+def answers_of(seed: int) -> dict[str, float]:
+    """In two worlds of five publishers want other answers than JetStream's, or publish in envelopes (R4, L1).
+    Drawn apart, as above.
+    """
+    draws = Draws(seed, "answers")
+    if draws.random() * 5 >= 2:
+        return {}
+    return {"policies": draws.choice((0.0, 0.3, 0.6)), "envelopes": draws.choice((0.0, 0.3, 0.6))}
+
+
+def expecting_of(seed: int) -> float:
+    """In one world of four publishers compare and set (L6). Drawn apart, as above."""
+    draws = Draws(seed, "expecting")
+    return draws.choice((0.2, 0.5, 0.9)) if draws.random() < 0.25 else 0.0
+
+
+def remembering(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
+    """These streams, those of which are not compacted remember message ids (L7): for a short time, and in
+    some worlds only a few, so that a table is full.
+    """
+    window_ms = draws.choice((1000, 3000, 8000, 30_000))
+    most = draws.choice((3, 20, 10_000, 10_000))
+    return tuple(
+        stream
+        if stream.compact
+        else msgspec.structs.replace(stream, dedupe_window_ms=window_ms, dedupe_ids_max=most)
+        for stream in streams
+    )
+
+
+def parcels_of(seed: int) -> float:
+    """In one world of four publishers send several records in one message (L8). Drawn apart, as above."""
+    draws = Draws(seed, "parcels")
+    return draws.choice((0.2, 0.5, 0.9)) if draws.random() < 0.25 else 0.0
+
+
+def questions_of(seed: int, streams: tuple[StreamConfig, ...]) -> dict[str, object]:
+    """In one world of five clients ask about subjects, and messages have several (S1). Drawn apart."""
+    draws = Draws(seed, "subjects")
+    if draws.random() >= 0.2:
+        return {}
+    several = tuple(
+        msgspec.structs.replace(config, subject=f"{config.subject}.*")
+        if config.subject == f"{config.name}.in"
+        else config
+        for config in streams
+    )
+    return {
+        "streams": several,
+        "ask_subjects_us": draws.choice((200, 500, 1500)) * MILLISECOND,
+        "fold_bytes": draws.choice((0, 300, 1000)),
+    }
+
+
 def index_decay_us(seed: int) -> int:
     """How often an index decays where disks do everything wrong: in one such world of three, every second.
 

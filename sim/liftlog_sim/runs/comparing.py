@@ -42,7 +42,10 @@ def compare_copies(world: World) -> None:
         else:
             _compare_records(state, copies)
         _check_strange(world, partition)
-        world.observer.truth(partition).acked_in_the_end()
+        _check_expected(world, partition)
+        lost = world.observer.truth(partition).acked_in_the_end()
+        if lost:
+            world.account.count("records lost that had a leader's word alone", lost)
         for number, copy in zip(state.replicas, copies, strict=True):
             _check_acked(world, number, partition, copy)
 
@@ -66,6 +69,20 @@ def _check_strange(world: World, partition: PartitionId) -> None:
                 f"partition {partition}: offset {offset} holds a message with headers "
                 f"{record.headers!r}, which is not done here",
             )
+
+
+def _check_expected(world: World, partition: PartitionId) -> None:
+    """What expected an offset lies there, in streams that answer nobody as well (L6). StoredAsExpected."""
+    expectations = world.workload.expectations
+    for offset, record in enumerate(world.observer.truth(partition).contents.committed):
+        if record is not None and expectations:
+            value = (record.value or b"").rstrip(b".")
+            if expectations.get(value, offset) != offset:
+                raise Violation(
+                    "StoredAsExpected",
+                    f"partition {partition}: {value.decode()} lies at offset {offset}, "
+                    f"and it expected {expectations[value]}",
+                )
 
 
 def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:

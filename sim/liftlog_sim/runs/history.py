@@ -1,6 +1,7 @@
 """Turns what simulated clients did into a history that `liftlog jepsen check` judges.
 
-One send a value; a poll carries what it returned. After the run a final read of every copy of every
+One send a value, with the offset that it expected and where its log ended for who was refused; a poll carries
+what it returned. After the run a final read of every copy of every
 partition is added, one process a copy, as a real test does when its cluster has healed. Times are simulated;
 order follows from them (`History.order_by_time`).
 """
@@ -9,13 +10,16 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import NamedTuple
 
 from liftlog.format import decode_records
-from liftlog.types import LiftlogError
-from liftlog_jepsen.history import FINAL_POLL, NULL, Fault, History, Mop, Op
+from liftlog.messages import ERR_EXPECTED_OFFSET, AckPublishes, RefusePublishes
+from liftlog.types import LiftlogError, PartitionId
+from liftlog_jepsen.history import BY_LEADER, FINAL_POLL, NULL, Fault, History, Mop, Op
 from liftlog_sim.runs.comparing import read_copy
 from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.workload.operations import ClientOperation
+from liftlog_sim.workload.workload import INBOX
 from liftlog_sim.world import World
 
 NANOSECONDS_PER_US = 1000
@@ -36,7 +40,75 @@ class FaultLog:
         self.faults.append(Fault(kind, target, start_ns, start_ns + duration_us * NANOSECONDS_PER_US))
 
 
-def history_of(world: World, options: RunOptions, result: RunResult, faults: FaultLog) -> History:
+class PublisherAnswer(NamedTuple):
+    """One answer: when, and the offset; of a refusal the next offset, if it was said. `error`: as operations
+    have it, empty for an ack of what is committed.
+    """
+
+    at_us: int
+    offset: int
+    error: str
+
+
+class AnswerLog:
+    """Notes what publishers are told, while the world runs, and before anybody judges it.
+
+    An answer that breaks an invariant ends the run, and the operation would never hear of it.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._judge_acks = world.bus.on_acks
+        self._judge_refusals = world.bus.on_refusals
+        world.bus.on_acks = self._acked
+        world.bus.on_refusals = self._refused
+        self._refusals: dict[tuple[bytes, PartitionId, int], PublisherAnswer] = {}
+        self._last: dict[tuple[bytes, PartitionId], PublisherAnswer] = {}
+        """Of the last answers alone."""
+
+    def _acked(self, acks: AckPublishes) -> None:
+        self._last = {}
+        error = BY_LEADER if acks.by_leader else ""
+        for offset, reply in enumerate(acks.replies, acks.offsets_from):
+            for place, value in enumerate(self._values(reply) if reply and not acks.duplicate else ()):
+                told = PublisherAnswer(self._world.kernel.now_us, offset + place, error)
+                self._note(value, acks.partition, told)
+        self._judge_acks(acks)
+
+    def _refused(self, refusal: RefusePublishes) -> None:
+        self._last = {}
+        for reply in refusal.replies:
+            if reply and refusal.code == ERR_EXPECTED_OFFSET:
+                now_us = self._world.kernel.now_us
+                for place, value in enumerate(self._values(reply)):
+                    # All of a parcel are refused; of where it would have come to lie the first alone tells.
+                    next_offset = -1 if place else refusal.next_offset
+                    self._note(value, refusal.partition, PublisherAnswer(now_us, next_offset, refusal.code))
+        self._judge_refusals(refusal)
+
+    def _values(self, reply: bytes) -> tuple[bytes, ...]:
+        """What the message with this reply subject has brought: one value, or those of a parcel."""
+        name = reply[len(INBOX) :].partition(b".")[2]
+        return self._world.account.parcels.of(name) or (name,)
+
+    def _note(self, value: bytes, partition: PartitionId, told: PublisherAnswer) -> None:
+        self._last[value, partition] = told
+        if told.error == ERR_EXPECTED_OFFSET:
+            self._refusals[value, partition, told.at_us] = told
+
+    def ending(self, operation: ClientOperation) -> PublisherAnswer | None:
+        """The refusal that ended a send, or the answer that ended the run."""
+        key = operation.value, operation.target.partition
+        if operation.returned_us < 0:
+            return self._last.get(key)
+        if operation.error == ERR_EXPECTED_OFFSET:
+            return self._refusals.get((*key, operation.returned_us))
+        return None
+
+
+def history_of(
+    world: World, options: RunOptions, result: RunResult, faults: FaultLog, answers: AnswerLog
+) -> History:
     """The history of a world that has run; it must have kept the values its readers saw."""
     meta = {
         "seed": str(options.seed),
@@ -47,7 +119,9 @@ def history_of(world: World, options: RunOptions, result: RunResult, faults: Fau
     }
     history = History(f"sim-{options.seed}", meta)
     for operation in world.workload.operations:
-        history.append(_op(len(history), operation))
+        expected = world.workload.expectations.get(operation.value)
+        told = answers.ending(operation) if operation.kind == "send" else None
+        history.append(_op(len(history), operation, expected, told))
     if not result.invariant:
         _final_polls(history, world)
     history.faults.extend(faults.faults)
@@ -55,15 +129,24 @@ def history_of(world: World, options: RunOptions, result: RunResult, faults: Fau
     return history
 
 
-def _op(number: int, operation: ClientOperation) -> Op:
+def _op(number: int, operation: ClientOperation, expected: int | None, told: PublisherAnswer | None) -> Op:
     key = f"{operation.target.stream}/{operation.target.partition.index}"
-    offset = operation.offset if operation.offset >= 0 else None
+    outcome, returned_us, offset = operation.outcome, operation.returned_us, operation.offset
+    error = operation.error
+    if told is not None and returned_us < 0:
+        returned_us, error = told.at_us, told.error
+        if error != ERR_EXPECTED_OFFSET:
+            outcome, offset = "info" if error else "ok", told.offset
     if operation.kind == "send":
         epoch, leader = operation.epoch or None, operation.incarnation or None
-        mops: tuple[Mop, ...] = (Mop("send", key, offset, operation.value.decode(), epoch, leader),)
+        value, at = operation.value.decode(), offset if offset >= 0 else None
+        mops: tuple[Mop, ...] = (Mop("send", key, at, value, epoch, leader),)
+        if expected is not None:
+            mops += (Mop("expected", key, expected),)
+        if told is not None and told.error == ERR_EXPECTED_OFFSET and told.offset >= 0:
+            mops += (Mop("refused", key, told.offset),)
     else:
         mops = tuple(Mop("poll", key, at, value.rstrip(b".").decode()) for at, value in operation.values)
-    returned = operation.returned_us * NANOSECONDS_PER_US if operation.returned_us >= 0 else None
     return Op(
         number,
         NULL,
@@ -71,10 +154,10 @@ def _op(number: int, operation: ClientOperation) -> Op:
         operation.client,
         None,
         operation.kind,
-        operation.outcome,
+        outcome,
         operation.invoked_us * NANOSECONDS_PER_US,
-        returned,
-        operation.error or None,
+        returned_us * NANOSECONDS_PER_US if returned_us >= 0 else None,
+        error or None,
         mops,
     )
 

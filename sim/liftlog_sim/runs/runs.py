@@ -194,6 +194,8 @@ def damaged(world: World) -> str:
     for machine in world.machines.values():
         world.faults.atlas.refresh(machine)
         for harm in world.faults.atlas.to_mend(machine):
+            if not harm.path:
+                return f"what node {machine.number} has lost with its disk is not there again"
             return (
                 f"node {machine.number} still has bytes {harm.start}..{harm.end - 1} of {harm.path} damaged"
             )
@@ -345,6 +347,9 @@ def unhealed(world: World) -> str:
         if partition not in leader.replicas:
             return f"leader {state.leader} of {partition} has no replica"
         leo = leader.replicas[partition].leo
+        roles = leader.replicas[partition].roles
+        if roles is not None and roles.leader.ids.on and not roles.leader.ids.whole:
+            return f"leader {state.leader} of {partition} has not read which message ids its log has"
         for number in state.replicas:
             node = world.machines[number].node
             replica = node.replicas.get(partition) if node is not None else None

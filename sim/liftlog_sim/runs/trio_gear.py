@@ -29,7 +29,7 @@ import trio._core._run as trio_run
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped
 from liftlog.messages import Event
-from liftlog.types import Mutants
+from liftlog.mutants import Mutants
 from liftlog_sim.chance.chances import ChanceLane, Chances
 from liftlog_sim.chance.plan import OwnNames, Plan
 from liftlog_sim.devices.knobs import Knobs

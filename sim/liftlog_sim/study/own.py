@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from liftlog.messages import AckPublishes, ClientMessage, Effect, Event
+from liftlog.messages import AckPublishes, ClientMessage, Effect, Event, RefusePublishes
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
 from liftlog_sim.chance.fault_plan import Fault
@@ -171,21 +171,16 @@ class OwnClient(Own):
         """The streams are there: take one turn after the other."""
         name = f"{self.plan_name()}/{self.number}"
         turns = self.world.chances.turns(name, max(1, int(self.every_s * SECOND)))
-        kernel, clientele = self.world.kernel, self.world.clientele
-
-        def schedule() -> None:
-            turn = turns.next()
-            if turn is not None:
-                kernel.at(turn.at_us, fire, turn)
+        clientele = self.world.clientele
 
         def fire(turn: Turn, second: object) -> None:
             if not clientele.stopping:
                 turn.noted(turn.target, turn.count)
                 self.world.account.count(f"turns of {self.plan_name()}")
                 self._call(self.act, turn)
-                schedule()
+                turns.take(fire)
 
-        schedule()
+        turns.take(fire)
 
 
 class _Publishing(Publisher):
@@ -210,12 +205,12 @@ class _Publishing(Publisher):
         else:
             self._world.kernel.after(0, self._late, value)
 
-    def acked(self, value: bytes, acks: AckPublishes, offset: int, full: bool) -> None:
-        super().acked(value, acks, offset, full)
+    def acked(self, value: bytes, acks: AckPublishes, offset: int) -> None:
+        super().acked(value, acks, offset)
         self._over(value, offset)
 
-    def refused(self, value: bytes, code: str) -> None:
-        super().refused(value, code)
+    def refused(self, value: bytes, refusal: RefusePublishes, place: int) -> None:
+        super().refused(value, refusal, place)
         self._over(value, None)
 
     def _late(self, value: bytes, second: object) -> None:

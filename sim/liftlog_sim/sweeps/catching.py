@@ -20,7 +20,7 @@ from liftlog_sim.profiles.mutants import Mutant
 from liftlog_sim.profiles.profiles import profile_of
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
-from liftlog_sim.truth.invariants import OWN_CHECKS
+from liftlog_sim.truth.names import OWN_CHECKS
 
 SEARCH_SEEDS = 2000
 MEDIAN_SEEDS = 50
@@ -154,13 +154,6 @@ def each_of(
             if progress is not None:
                 progress(answered)
     return found
-
-
-def catch_all(
-    mutants: Sequence[Mutant], jobs: int, progress: Callable[[Caught], None] | None = None
-) -> list[Caught]:
-    """`catch` for each, `jobs` at a time; results in the order of `mutants`."""
-    return each_of(mutants, catch, jobs, progress)
 
 
 def known_seeds(path: Path) -> dict[str, KnownCatch]:

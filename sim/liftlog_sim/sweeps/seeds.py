@@ -8,6 +8,11 @@ from typing import Any
 
 from liftlog.types import LiftlogError
 
+TOLD_FROM = 500
+"""Who looks at no terminal is told how far it is, of so many seeds and more,"""
+TOLD_TIMES = 20
+"""so often."""
+
 
 def parse_seeds(text: str) -> range:
     """``A:B`` as a range. Raises LiftlogError."""
@@ -23,7 +28,7 @@ def parse_seeds(text: str) -> range:
 
 @contextlib.contextmanager
 def progress(total: int, *, enabled: bool) -> Iterator[Any]:
-    """A progress bar on a terminal; failures are printed above it."""
+    """A progress bar on a terminal, elsewhere a line from time to time; failures are printed above it."""
     if not enabled:
         yield lambda line: None
         return
@@ -52,5 +57,10 @@ def progress(total: int, *, enabled: bool) -> Iterator[Any]:
             if line:
                 bar.console.print(line, soft_wrap=True, highlight=False)
             bar.advance(task)
+            done, every = int(bar.tasks[task].completed), total // TOLD_TIMES
+            if not console.is_terminal and total >= TOLD_FROM and done % every == 0 and done < total:
+                minutes = (bar.tasks[task].elapsed or 0.0) / 60
+                text = f"{done} of {total} seeds after {minutes:.1f} minutes"
+                console.print(text, soft_wrap=True, highlight=False)
 
         yield advance

@@ -26,7 +26,7 @@ from liftlog_sim.runs.runs import RunOptions, RunResult
 from liftlog_sim.study.loading import load_study
 from liftlog_sim.sweeps.canary import sing
 from liftlog_sim.sweeps.catching import Caught
-from liftlog_sim.truth.invariants import (
+from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
     RECOVERY_INVARIANTS,
@@ -101,6 +101,7 @@ DISK_COUNTERS = (
     "lookups by time",
     "metadata refused",
 )
+
 
 class SweepResult(msgspec.Struct, kw_only=True):
     """What a sweep found. `failed` lists the seeds that violated an invariant."""
@@ -213,7 +214,7 @@ def _unreached(
         missing += [name for name in REQUIRED_COUNTERS if not counters.get(name) and name not in missing]
         missing += [name for name in REQUIRED_MARKS if not marks.get(name)]
     if len(options) >= GUARD_SEEDS:
-        missing += [f"guard {name}" for name in undecided(marks)]
+        missing += [f"guard {name}" for name in undecided(marks, len(options))]
     return missing
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.types import Mutants, PartitionId
+from liftlog.mutants import Mutants
+from liftlog.types import PartitionId
 from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.metadata import MetadataTruth
+from liftlog_sim.truth.parcels import Parcels
 
 
 class Account:
@@ -23,6 +25,7 @@ class Account:
         self.mutants = mutants
         self.metadata = MetadataTruth(mutants)
         self.authors = Authors(self.checks.counts, kernel)
+        self.parcels = Parcels()
         self.partitions: dict[PartitionId, PartitionTruth] = {}
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
@@ -44,6 +47,13 @@ class Account:
         if truth is None:
             truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
         return truth
+
+    def grown(self, truth: PartitionTruth, before: int) -> None:
+        """More of a partition is committed than what lies below offset `before`. ParcelWhole."""
+        self.checks.counts["ParcelWhole"] += 1
+        problem = self.parcels.problem(truth.contents.committed, before)
+        if problem:
+            raise Violation("ParcelWhole", f"partition {truth.id}: {problem}")
 
     def fail(self, violation: Violation) -> None:
         """Remember the first violation and end the run."""

@@ -11,7 +11,7 @@ applies an entry then shows, not by what commands say of themselves:
   state in which he wanted another leader. And each request of a client accounts for one change. The vote that
   a controller gives to a spare is that of a node which is gone. A copy that he moves by himself is one of a
   node that somebody had drained, or had wanted to retire, and goes to its heir if one was named; and a node
-  that he removes was to retire, and had no copy and no vote (CommandAsMeant).
+  that he removes was to retire, had no copy and no vote, and was nobody's heir (CommandAsMeant).
 
 An author may have gone without an answer: then what he asked for may happen later, to what he knew.
 """
@@ -373,6 +373,9 @@ class Authors:
         members = now.members.nodes if now.members is not None else ()
         if voter == VOTES or (voter == CONFIGURED and node in founders) or node in members:
             raise Violation("CommandAsMeant", f"{what}, which votes: members {members}, wish {voter!r}")
+        for other, wish in before.wishes.items():
+            if wish[1:] == (True, node) and other in now.nodes:
+                raise Violation("CommandAsMeant", f"{what}, which is to take the place of node {other}")
 
     def _spared(self, index: int, command: PromoteSpare, before: MetadataPicture) -> None:
         """M2: the vote that a spare gets is that of a node which is gone."""
@@ -397,7 +400,8 @@ class Authors:
             expected, at = msgspec.structs.asdict(config), revision
             if isinstance(command, AlterStream) and command.stream == stream:
                 expected |= command.changes.named
-                expected["paused"] = expected["paused"] or msgspec.UNSET
+                for name in ("paused", "dedupe_window_ms", "dedupe_ids_max"):
+                    expected[name] = expected[name] or msgspec.UNSET
                 at = index
             if (at, expected) != (now[0], msgspec.structs.asdict(now[1])):
                 raise Violation(

@@ -9,63 +9,7 @@ enough, because `PartitionTruth.appended` verifies for each (epoch, offset) that
 appended there; so two logs with equal histories up to an offset have equal content up to it. Comparing two
 histories costs the length of the list of epochs, not of the log, and is done only when something changed.
 
-    OneLeaderPerEpoch    an epoch is led by one incarnation of one node, and has one content (R1)
-    LogMatching          logs agree below every HW that anybody claims (R2, R6, R8)
-    CommittedOnISR       every member of the committed ISR, and whoever is eligible, has the committed prefix
-                         durable (R2, R5, R7, R9, R10, R13)
-    NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
-    ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
-    NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
-    HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
-                         ack has the keys that its message asked for (R4, L4)
-    OneAnswer            one message is answered by one stream at most (N9)
-    NothingHeldBack      a leader has committed whatever its maximal ISR has durably (R2)
-    ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
-    TimeLookup           a lookup by time finds the first record at or after it that is left
-    NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
-    FencedInTime         no leader takes or answers later, by its own clock, than its lease after it sent the
-                         last heartbeat that was answered (N2)
-    SilentBeforeReplaced no session ends before the lease of the node that lives in it is over (N2)
-    WholeSessions        no session ends before the session timeout, or, with a hint, the lease and its
-                         margin, have passed since it began or was renewed (R15, N2)
-    NoFailoverWithoutCause  short pauses, connections that break, and false hints move no office
-    PromptFailover       soon after a kill others lead, without the dead one; both in quiet worlds only
-    ReadsBounded         no more reads wait for a disk than its node's limits allow (L3)
-    AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
-    LogStartMonotone     a log start goes back by a reset only, and what was purged is never read again (C3)
-    ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
-    Subsequence, FoldPreserved, NoResurrection, CompactionHorizon, TombstoneSafe
-                         what a copy may lack, see `truth/contents.py` (C1, C2)
-    RetentionKeeps       what retention lets go is no more than its policy allows (C3)
-    MetadataReads        what a client is told of streams was so at one moment since it asked (M1)
-    CommandOnce          a metadata command takes effect at most once (M3)
-    CommandAsMeant       what a client's command changes was there while its author waited (I1, M3), a spare
-                         gets the vote of who is gone (M2); both are judged in `truth/authors.py`
-    OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
-    LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
-    TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
-    PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
-    ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
-    ElectionSafety       a Raft term has one leader (M1)
-    RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
-    LeaderCompleteness   a new Raft leader has every committed entry (M1)
-    StateMachineSafety   no two nodes commit different entries at one index (M1)
-    SnapshotOfCommitted  a snapshot ends with a committed entry, and no log begins behind its end (M1p)
-    SnapshotState        who goes on from a snapshot has what the commands up to its end have made (M1p)
-    CommittedSurvives    a recovery goes on with all committed commands, if a disk that is left has them (M5)
-    OldMemberKept        a disk that a recovery left out takes part in nothing, and keeps what it holds (M5)
-    Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
-    SlowKeepsMinimum, ProbationServed
-                         who is slow does not come and go, see `watching/paces.py` (R17, R18)
-    SickIsAlone          one sick node is not everybody's latency, see `runs/sickness.py` (R17, R18)
-    HonestHeard          what a working peer sends is not refused (V1 to V4)
-    NoInputEndsNode      what a stranger or a broken peer sends ends no node, now or at its next start (V5)
-    NodeInvariant        no node finds a condition of its own violated
-    NodeError            no node raises anything else
-
-and, once everything has been healed: Convergence (every partition led, writable, with all its replicas in
-sync), DamageRepaired (nothing that was damaged is left) and ReplicasEqual (the same bytes on each, or, where
-replicas compact on their own, the same values).
+Which there are, and what each says: `names.py`.
 """
 
 from __future__ import annotations
@@ -76,70 +20,23 @@ from collections.abc import Callable, Sequence
 from liftlog.core.metadata.records import PartitionState
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
-from liftlog.format import decode_records
+from liftlog.format import CorruptBatch, decode_records
+from liftlog.messages import AckPublishes
 from liftlog.types import Batch, CompactionPolicy, EpochStart, PartitionId, Record
 from liftlog_sim.devices.copies import DiskCopy
 from liftlog_sim.truth.contents import Contents, ContentsFinding, fold
+from liftlog_sim.truth.leader_acks import LeaderAcks
 from liftlog_sim.truth.leaders_log import LeadersLog
-
-STEP_INVARIANTS = (
-    "OneLeaderPerEpoch",
-    "LogMatching",
-    "CommittedOnISR",
-    "NoAckedRecordLost",
-    "ConsistentRead",
-    "NoSilentGap",
-    "HeadersHeeded",
-    "OneAnswer",
-    "NothingHeldBack",
-    "ReadyIsSubscribed",
-    "TimeLookup",
-    "LogStartMonotone",
-    "NoFalseDamage",
-    "AtomicStateFiles",
-    "FencedInTime",
-    "SilentBeforeReplaced",
-    "WholeSessions",
-    "NoFailoverWithoutCause",
-    "PromptFailover",
-    "ReadsBounded",
-    "CommandOnce",
-    "CommandAsMeant",
-    "OnlyAsAltered",
-    "LevelForAll",
-    "TimePasses",
-    "PausedTakesNothing",
-    "ReadOnlyRefused",
-    "ElectionSafety",
-    "RaftLogMatching",
-    "LeaderCompleteness",
-    "StateMachineSafety",
-    "MetadataReads",
-    "RetentionKeeps",
-    "Refinement",
-    "SlowKeepsMinimum",
-    "ProbationServed",
-    "HonestHeard",
-    "NoInputEndsNode",
+from liftlog_sim.truth.message_ids import StoredIds
+from liftlog_sim.truth.names import (
+    COMPACTION_INVARIANTS,
+    FINAL_INVARIANTS,
+    OWN_CHECKS,
+    RECOVERY_INVARIANTS,
+    SICK_INVARIANTS,
+    SNAPSHOT_INVARIANTS,
+    STEP_INVARIANTS,
 )
-COMPACTION_INVARIANTS = (
-    "ReaderSawEveryLastValue",
-    "Subsequence",
-    "FoldPreserved",
-    "NoResurrection",
-    "CompactionHorizon",
-    "TombstoneSafe",
-)
-"""Checked where streams are compacted only."""
-FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
-SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
-"""Checked where the metadata group takes snapshots."""
-RECOVERY_INVARIANTS = ("CommittedSurvives", "OldMemberKept")
-"""Checked where clusters are recovered from a total loss."""
-SICK_INVARIANTS = ("SickIsAlone",)
-"""Checked where nothing happens but that one node is sick."""
-OWN_CHECKS = ("NodeInvariant", "NodeError")
-
 
 CRC_FIELD = slice(16, 20)
 """Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
@@ -227,12 +124,15 @@ class PartitionTruth:
         "history",
         "hw",
         "id",
+        "ids",
         "isr",
         "latest_seen",
+        "leader_acks",
         "leaders",
         "purge_asked",
         "purged",
         "purged_in",
+        "repeated",
         "seen",
         "version",
     )
@@ -248,9 +148,13 @@ class PartitionTruth:
         self.elected_with: dict[int, LeadersLog] = {}
         """What the leader of each epoch began with."""
         self.contents = Contents()
+        self.ids = StoredIds()
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
+        self.repeated: list[tuple[int, int, int]] = []
+        """L7: (epoch, epoch of the record, its offset) of what was said in an epoch to be there already."""
         self.acked_end = 0
+        self.leader_acks = LeaderAcks()
         self.seen: dict[int, tuple[int, int]] = {}
         """(epoch, checksum) of batches that a reader saw and that were found right, by their base offset."""
         self.latest_seen = -1
@@ -288,13 +192,21 @@ class PartitionTruth:
         return False
 
     def appended(self, node: int, batch: Batch) -> None:
-        """A replica appends a batch: one content for each epoch and offset. OneLeaderPerEpoch."""
+        """A replica appends a batch: one content for each epoch and offset. OneLeaderPerEpoch.
+
+        One that nobody can read again is what only a parcel that was believed makes (L8). ParcelWhole.
+        """
         self.checks["OneLeaderPerEpoch"] += 1
         epoch, base, count = batch.epoch, batch.base_offset, batch.count
         crc = crc_of(batch.data)
         if self.contents.is_known(epoch, base, count, crc):
             return
-        offset = self.contents.appended(epoch, base, count, crc, decode_records(batch))
+        try:
+            records = decode_records(batch)
+        except CorruptBatch as error:
+            text = f"node {node} appends a batch at {base} that cannot be read: {error}"
+            raise Violation("ParcelWhole", f"partition {self.id}: {text}") from None
+        offset = self.contents.appended(epoch, base, count, crc, records)
         if offset >= 0:
             raise Violation(
                 "OneLeaderPerEpoch",
@@ -318,7 +230,9 @@ class PartitionTruth:
                 f"partition {self.id}: node {node} leads epoch {epoch} from {start}; {purged} were purged",
             )
         start = max(start, known)
-        for acked_epoch, first, end in self.acked:
+        before = [row for told_in, *row in self.repeated if told_in < epoch]
+        repeated = [(written_in, offset, offset + 1) for written_in, offset in before]
+        for acked_epoch, first, end in [*self.acked, *repeated]:
             first = max(first, start)
             if first >= end or acked_epoch >= epoch:
                 continue
@@ -373,13 +287,27 @@ class PartitionTruth:
         last = self.history[-1].epoch if self.history else 0
         # Behind damage an epoch may seem to begin again (D2).
         self.history += [one for one in prefix_of(history, hw) if one.start >= self.hw and one.epoch > last]
-        self.hw = hw
+        known, self.hw = self.hw, hw
         self.contents.commit(self.history, hw)
+        if self.ids.window_ms:
+            self._ids_committed(known)
         self.committed_in[epoch] = hw
         for newer, (leader, _) in self.leaders.items():
             if newer > epoch:
                 self._complete(leader, newer, hw)
         return True
+
+    def _ids_committed(self, known: int) -> None:
+        """What is committed from `known` on was not before. StoredOnce, TimesInOrder."""
+        for offset in range(known, self.hw):
+            record = self.contents.committed[offset]
+            if record is None:
+                continue
+            self.checks["StoredOnce"] += 1
+            self.checks["TimesInOrder"] += 1
+            finding = self.ids.committed(offset, record)
+            if finding is not None:
+                raise Violation(finding.invariant, f"partition {self.id}: {finding.text}")
 
     def on_isr_member(
         self, node: int, history: Sequence[EpochStart], durable_leo: int, start: int = 0
@@ -398,10 +326,28 @@ class PartitionTruth:
 
     # -- what clients saw ----------------------------------------------------------------------------------
 
-    def acknowledged(self, epoch: int, first: int, end: int) -> None:
-        """A leader tells publishers that it stored ``first .. end - 1``. Bookkeeping for
-        NoAckedRecordLost.
+    def told(
+        self, node: int, acks: AckPublishes, durable_leo: int, history: Sequence[EpochStart] = ()
+    ) -> None:
+        """A leader with this log, which is durable up to there, answers publishers. LeaderAckDurable, if they
+        want its word and no more (R4).
         """
+        first = acks.offsets_from
+        # What was there already may be of an earlier epoch (L7).
+        epoch = epoch_at(history, first) if acks.duplicate else acks.epoch
+        if not acks.by_leader:
+            if acks.duplicate:
+                self.repeated.append((acks.epoch, epoch, first))
+            else:
+                self.acknowledged(epoch, first, acks.end)
+            return
+        self.checks["LeaderAckDurable"] += 1
+        problem = self.leader_acks.given(acks, epoch, durable_leo)
+        if problem:
+            raise Violation("LeaderAckDurable", f"partition {self.id}: node {node} {problem}")
+
+    def acknowledged(self, epoch: int, first: int, end: int) -> None:
+        """``first .. end - 1`` are told to be committed. Bookkeeping for NoAckedRecordLost."""
         if self.acked and self.acked[-1][0] == epoch and self.acked[-1][2] == first:
             self.acked[-1] = (epoch, self.acked[-1][1], end)
         else:
@@ -409,12 +355,17 @@ class PartitionTruth:
         if end > self.acked_end:
             self.acked_end = end
 
-    def acked_in_the_end(self) -> None:
+    def acked_in_the_end(self) -> int:
         """Everybody is well again: what was ever acknowledged is committed, in the epoch of its ack, also
-        where the log has lost its front since. NoAckedRecordLost.
+        where the log has lost its front since. NoAckedRecordLost. Returns how many records are gone that had
+        a leader's word and no more. LeaderAckDurable.
         """
+        lost, problem = self.leader_acks.lost(self.history, self.hw, self.elected_with, epoch_at)
+        if problem:
+            raise Violation("LeaderAckDurable", f"partition {self.id}: {problem}")
         self.checks["NoAckedRecordLost"] += 1
-        for epoch, first, end in self.acked:
+        repeated = [(epoch, offset, offset + 1) for _, epoch, offset in self.repeated]
+        for epoch, first, end in [*self.acked, *repeated]:
             for offset in (first, end - 1):
                 found = epoch_at(self.history, offset) if offset < self.hw else 0
                 if found != epoch:
@@ -423,6 +374,7 @@ class PartitionTruth:
                         f"partition {self.id}: offset {offset} was acknowledged in epoch {epoch}, "
                         f"in the end {describe(self.history, self.hw)} is committed",
                     )
+        return lost
 
     def read(self, server: int, batch: Batch, compact: bool) -> None:
         """A reader received a batch. ConsistentRead, NoSilentGap."""
@@ -569,9 +521,15 @@ class PartitionTruth:
                 text = f"partition {self.id}, copy of node {node}: {finding.text}"
                 raise Violation(finding.invariant, text)
 
-    def read_position(self, server: int, hw: int, seen_hw: int) -> None:
-        """A reader that has seen `seen_hw` got an answer with `hw`. ConsistentRead."""
+    def read_position(self, server: int, epoch: int, hw: int, seen_epoch: int, seen_hw: int) -> None:
+        """A reader that has seen such an epoch and HW got an answer of these. ConsistentRead."""
         self.checks["ConsistentRead"] += 1
+        if epoch < seen_epoch:
+            raise Violation(
+                "ConsistentRead",
+                f"partition {self.id}: node {server} answers out of epoch {epoch} to a reader "
+                f"that has seen {seen_epoch}",
+            )
         if hw < seen_hw:
             raise Violation(
                 "ConsistentRead",

@@ -21,7 +21,8 @@ from liftlog.core.metadata.commands import decode_command
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.raft.members import decode_members, is_change
 from liftlog.messages import PartitionInfo, StreamInfo
-from liftlog.types import NO_MUTANTS, Entry, InvariantViolation, Mutants, PartitionId
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.types import Entry, InvariantViolation, PartitionId
 from liftlog_sim.truth.invariants import Violation
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -473,9 +473,9 @@ class Observer:
                 self.causes.happened(f"node {number} becomes leader of {partition}")
         seen.leading = leading
         seen.epoch = replica.epoch
-        if replica.hw > seen.hw and truth.claimed(
-            number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from
-        ):
+        before, claim = truth.hw, (number, replica.epoch, replica.epochs, replica.hw, replica.leo, known_from)
+        if replica.hw > seen.hw and truth.claimed(*claim):
+            self._account.grown(truth, before)
             self._cluster.kernel.note(truth.hw)
             self._check_isr(truth)
         seen.hw = replica.hw
@@ -627,8 +627,9 @@ class Observer:
 
     def _acknowledge(self, machine: Machine, effect: AckPublishes) -> None:
         self._contacts.of(machine).check(f"acknowledges a message to {effect.partition}")
-        end = effect.offsets_from + len(effect.replies)
-        self.truth(effect.partition).acknowledged(effect.epoch, effect.offsets_from, end)
+        replica = machine.running.replicas.get(effect.partition)
+        durable_leo, epochs = (replica.durable_leo, replica.epochs) if replica else (0, [])
+        self.truth(effect.partition).told(machine.number, effect, durable_leo, epochs)
         self.count("acks", sum(1 for reply in effect.replies if reply))
 
     def _refuse(self, machine: Machine, effect: RefusePublishes) -> None:

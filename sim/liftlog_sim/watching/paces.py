@@ -42,6 +42,8 @@ class Paces:
         if index <= self._applied:
             return
         self._applied = index
+        if self._removed:
+            self._forget_dropped(machine)
         if isinstance(command, RegisterNode):
             for key in [key for key in self._removed if key[1] == command.node]:
                 del self._removed[key]
@@ -53,6 +55,13 @@ class Paces:
                 self._removal(machine, command)
             elif command.joiner:
                 self._return(machine, command)
+
+    def _forget_dropped(self, machine: Machine) -> None:
+        """A copy that was dropped (R20) is gone with what was known of it; the next one is another."""
+        records = machine.running.metadata.partitions
+        for partition, node in list(self._removed):
+            if partition not in records or node not in records[partition].replicas:
+                del self._removed[partition, node]
 
     def _removal(self, machine: Machine, command: ChangeIsr) -> None:
         record = machine.running.metadata.partitions[command.partition]

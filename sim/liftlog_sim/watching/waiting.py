@@ -20,6 +20,8 @@ _Follower = tuple[PartitionId, int, bool]
 """Whose read of which log; of a damaged range, or of what comes next."""
 FOLLOWER_READS = 2
 """A follower reads what comes next and, in a damaged log, what it lacks."""
+OWN_READS = 1
+"""A leader reads which message ids its log has (L7)."""
 
 
 class WaitingReads:
@@ -49,7 +51,7 @@ class WaitingReads:
         key = (machine.number, job.log)
         of_log = self._of_log[key] = self._of_log.get(key, 0) + 1
         others = len(config.voters) + len(config.learners) - 1
-        most = min(config.disk_reads_max, config.log_reads_max + FOLLOWER_READS * others)
+        most = min(config.disk_reads_max, config.log_reads_max + FOLLOWER_READS * others + OWN_READS)
         if len(reads) > config.disk_reads_max or of_log > most:
             text = f"{len(reads)} reads wait for the disk of node {config.node}, {of_log} of {job.log}"
             raise Violation("ReadsBounded", f"{text}; {config.disk_reads_max} and {most} are allowed")

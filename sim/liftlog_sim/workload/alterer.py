@@ -16,6 +16,7 @@ from liftlog.messages import (
     AlterStreamRequest,
     CreateStreamRequest,
     DoneReply,
+    ElectLeaderRequest,
     StreamChanges,
     StreamInfoReply,
     StreamInfoRequest,
@@ -35,6 +36,9 @@ TO_WHAT_THERE_IS = 0.7
 CLOSED_SHARE = 0.3
 PAUSED_SHARE = 0.5
 """Of the streams that are closed."""
+ELECTS_SHARE = 0.5
+"""How often another leader is wanted for a partition just before its stream is paused."""
+ELECTED_US = 150 * MILLISECOND
 CLOSES = {"read_only": StreamChanges(read_only=True), "paused": StreamChanges(paused=True)}
 OPENS = {"read_only": StreamChanges(read_only=False), "paused": StreamChanges(paused=False)}
 RIVAL_SHARE = 0.4
@@ -63,12 +67,7 @@ class Alterer:
 
     def start(self) -> None:
         if self._cluster.knobs.alter_interval_us:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        turn = self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+            self._turns.take(self._fire)
 
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
@@ -78,14 +77,14 @@ class Alterer:
         target = self._shared.targets[draws.randrange(len(self._shared.targets))]
         if not self._alters_minimum(turn, target):
             self._alter(turn, target)
-        self._schedule()
+        self._turns.take(self._fire)
 
     def _alter(self, turn: Turn, target: Target) -> None:
         draws, stream = turn.draws, target.stream
         if self._cluster.knobs.partitions_max and draws.part("grow").random() < GROW_SHARE:
             self._grow(turn.name, target, draws.part("grown"))
         elif draws.random() < CLOSED_SHARE and stream not in self._locked:
-            self._lock(stream, turn)
+            self._lock(target, turn)
         else:
             self._ask(turn.name, stream, draws, _changes(draws))
             if draws.random() < RIVAL_SHARE:
@@ -141,7 +140,8 @@ class Alterer:
         request = AlterStreamRequest(stream, StreamChanges(partitions=1 + draws.randrange(most)))
         hub.request(name, node, request, answered, patience_us)
 
-    def _lock(self, stream: str, turn: Turn) -> None:
+    def _lock(self, target: Target, turn: Turn) -> None:
+        stream = target.stream
         self._locked.add(stream)
         locked_us = turn.draws.randrange(LOCKED_MAX_US)
         way = "paused" if turn.draws.part("way").random() < PAUSED_SHARE else "read_only"
@@ -152,8 +152,18 @@ class Alterer:
 
         self._account.count("pauses" if way == "paused" else "read-only streams")
         request = AlterStreamRequest(stream, CLOSES[way])
-        node, patience_us = self._shared.any_node(turn.draws), self._cluster.knobs.admin_patience_us
-        self._shared.hub.request(turn.name, node, request, answered, patience_us)
+        hub, patience_us = self._shared.hub, self._cluster.knobs.admin_patience_us
+        elects, node = turn.draws.part("elects"), self._shared.any_node(turn.draws)
+        if way == "read_only" or elects.random() >= ELECTS_SHARE:
+            hub.request(turn.name, node, request, answered, patience_us)
+            return
+        election = ElectLeaderRequest(stream, target.partition.index, self._shared.any_node(elects))
+        hub.request(f"{turn.name}/elect", node, election, self._answered, patience_us)
+
+        def pause(first: object, second: object) -> None:
+            hub.request(turn.name, node, request, answered, patience_us)
+
+        self._cluster.kernel.after(elects.randrange(ELECTED_US), pause)
 
     def _lift(self, closed: tuple[str, str], second: object) -> None:
         """Until somebody says that it is done."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from liftlog.core.metadata.records import StreamState
-from liftlog.core.metadata.subjects import matches
 from liftlog.messages import ClientGone, ClientMessage, ClientRequest
+from liftlog.subjects.grammar import matches
 from liftlog.types import ClientRef, PartitionId, StreamConfig
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
@@ -18,6 +18,7 @@ from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.authors import Author, Authors
 from liftlog_sim.workload.operations import ClientOperation
+from liftlog_sim.workload.repeating import MessageIdsInUse
 from liftlog_sim.workload.targets import Target
 
 LEAST_US = 200
@@ -125,6 +126,10 @@ class Clientele:
         self._keeps_operations = keep_values or cluster.knobs.sick_from_us > 0
         self.strange: set[bytes] = set()
         """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
+        self.expectations: dict[bytes, int] = {}
+        """By value, at which offset a message is to lie, if anywhere (L6)."""
+        self.ids = MessageIdsInUse()
+        """L7: which messages have which ids."""
         self.stopping = False
 
     def perform(self, operations: Sequence[ClientOperation]) -> None:
@@ -133,9 +138,9 @@ class Clientele:
         if self._keeps_operations:
             self.operations.extend(operations)
 
-    def copies_of(self, target: Target) -> list[Target]:
-        """Silent streams that store what is published to this target."""
-        subject = target.subject.decode()
+    def copies_of(self, target: Target, on: bytes) -> list[Target]:
+        """Silent streams that store what is published to this target, on this subject."""
+        subject = on.decode()
         return [
             other
             for other in self.targets
@@ -148,6 +153,7 @@ class Clientele:
         for number in range(partitions):
             partition = PartitionId(stream, number)
             if partition not in known:
+                self.account.truth(partition).ids.window_ms = config.remembers_ms
                 self.targets.append(Target(config, partition))
 
     def look_again(self, streams: Iterable[StreamState]) -> None:

@@ -32,9 +32,8 @@ class Inspector:
         self._schedule()
 
     def _schedule(self) -> None:
-        turn = None if self._shared.stopping else self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+        if not self._shared.stopping:
+            self._turns.take(self._fire)
 
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:

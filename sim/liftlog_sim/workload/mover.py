@@ -24,7 +24,7 @@ RESIZE_SHARE = 0.12
 DRAIN_SHARE = 0.12
 """How often a node is to be drained, or not any more."""
 RIVAL_SHARE = 0.2
-"""How often two operators move a partition at once, by two nodes."""
+"""How often two operators move a partition at once, or drain a node, by two nodes."""
 
 
 class Mover:
@@ -42,12 +42,7 @@ class Mover:
 
     def start(self) -> None:
         if self._cluster.knobs.move_interval_us:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        turn = self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+            self._turns.take(self._fire)
 
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
@@ -58,7 +53,7 @@ class Mover:
         self._ask(turn.name, target, draws)
         if draws.random() < RIVAL_SHARE:
             self._ask(f"{turn.name}/rival", target, draws.part("rival"))
-        self._schedule()
+        self._turns.take(self._fire)
 
     def _ask(self, name: str, target: Target, draws: Draws) -> None:
         self._account.count("moves asked for")
@@ -87,10 +82,12 @@ class Mover:
         self._shared.hub.request(name, node, request, self._answered, patience_us)
 
     def _drain(self, name: str, draws: Draws) -> None:
-        self._account.count("drains asked for")
         request = DrainNodeRequest(self._shared.any_node(draws), draws.random() < 0.5)
-        node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
-        self._shared.hub.request(name, node, request, self._answered, patience_us)
+        askers = (name, f"{name}/too") if draws.part("too").random() < RIVAL_SHARE else (name,)
+        for asker in askers:
+            self._account.count("drains asked for")
+            node, patience_us = self._shared.any_node(draws), self._cluster.knobs.admin_patience_us
+            self._shared.hub.request(asker, node, request, self._answered, patience_us)
 
     def _answered(self, reply: object) -> None:
         if isinstance(reply, DoneReply) and not reply.detail:

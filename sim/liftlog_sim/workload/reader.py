@@ -82,12 +82,7 @@ class Reader:
         self._operation: ClientOperation | None = None
 
     def start(self) -> None:
-        self._schedule()
-
-    def _schedule(self) -> None:
-        turn = self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+        self._turns.take(self._fire)
 
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
@@ -95,7 +90,7 @@ class Reader:
         draw, knobs = turn.draws, self._cluster.knobs
         target = self._target = self._shared.target_of(turn)
         if target is None:
-            self._schedule()
+            self._turns.take(self._fire)
             return
         turn.noted(target.name)
         choice = draw.random()
@@ -168,7 +163,7 @@ class Reader:
                 operation.end("ok", now_us, epoch=reply.epoch)
             else:
                 operation.end("fail", now_us, error="damaged answer")
-        self._schedule()
+        self._turns.take(self._fire)
 
     def _batches(self, reply: ReadReply, target: Target, progress: ReaderPosition) -> list[Batch] | None:
         """The batches of an answer; None if it is damaged and may be asked for once more (D2)."""
@@ -195,7 +190,7 @@ class Reader:
         progress.verify = False
         truth = self._truth(target)
         seen_epoch, seen_hw = self._seen.get(target.partition, (0, 0))
-        truth.read_position(self._server, reply.hw, seen_hw)
+        truth.read_position(self._server, reply.epoch, reply.hw, seen_epoch, seen_hw)
         self._seen[target.partition] = (max(seen_epoch, reply.epoch), max(seen_hw, reply.hw))
         position = expected = progress.position
         compact = target.config.compact
@@ -240,7 +235,7 @@ class Reader:
                 except Violation as violation:
                     self._account.fail(violation)
                 self._progress[target.partition] = ReaderPosition(reply.offset)
-            self._schedule()
+            self._turns.take(self._fire)
 
         request = OffsetRequest(target.partition, "earliest")
         self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)
@@ -260,7 +255,7 @@ class Reader:
                     truth.latest(self._server, reply.offset, acked_before, seen_before)
                 except Violation as violation:
                     self._account.fail(violation)
-            self._schedule()
+            self._turns.take(self._fire)
 
         request = OffsetRequest(target.partition, "latest")
         self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)
@@ -289,7 +284,7 @@ class Reader:
                     truth.found_time(timestamp_ms, reply.offset, replica.log_start, sure, compact)
                 except Violation as violation:
                     self._account.fail(violation)
-            self._schedule()
+            self._turns.take(self._fire)
 
         request = OffsetRequest(target.partition, "time", timestamp_ms)
         self._shared.hub.request(turn.name, self._server, request, answered, REQUEST_TIMEOUT_US)

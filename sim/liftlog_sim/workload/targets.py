@@ -5,6 +5,10 @@ from __future__ import annotations
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.types import PartitionId, StreamConfig
 
+WORDS = ("own", "two", "three")
+"""What stands in a subject in the place of a wildcard; messages have the first one, but where subjects are
+asked about."""
+
 
 class Target:
     """One partition as clients know it."""
@@ -17,7 +21,11 @@ class Target:
         self.partition = partition
         self.pattern = partition_subject(config.subject, partition.index)
         """What the partition listens on; `subject`: what clients publish to, where that is of wildcards."""
-        self.subject = self.pattern.replace("*", "own").encode()
+        self.subject = self.subject_with(WORDS[0])
+
+    def subject_with(self, word: str) -> bytes:
+        """A literal one, with this word for each wildcard."""
+        return self.pattern.replace("*", word).encode()
 
     @property
     def name(self) -> str:

@@ -10,47 +10,39 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from liftlog.core.metadata.records import PartitionState, StreamState
+from liftlog.core.metadata.records import StreamState
 from liftlog.messages import (
-    ERR_EXISTS,
+    ERR_INVALID,
     AckPublishes,
-    AddNodeRequest,
-    ClientMessage,
     CreateStreamRequest,
-    DeleteStreamRequest,
-    DoneReply,
-    ElectLeaderRequest,
     ErrorReply,
-    PurgeRequest,
     RaiseLevelRequest,
-    RebalanceRequest,
     RefusePublishes,
-    RemoveNodeRequest,
-    RetireNodeRequest,
-    SetVoterRequest,
     StreamInfoReply,
-    StreamInfoRequest,
-    TransferControllerRequest,
 )
+from liftlog.options.headers import stored_id
 from liftlog.real.nats_wire import FAILS
-from liftlog.types import Message, PartitionId, StreamConfig
+from liftlog.types import Message, PartitionId
+from liftlog_jepsen.history import BY_LEADER
 from liftlog_sim.chance.chances import Turn
 from liftlog_sim.chance.draws import Draws
-from liftlog_sim.chance.plan import RAISER
 from liftlog_sim.kernel import MILLISECOND, SECOND
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.workload import asking, parcelling
+from liftlog_sim.workload.admin import EXTRA_STREAMS, Admin
 from liftlog_sim.workload.alterer import Alterer
+from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.reader import Reader
-from liftlog_sim.workload.targets import Target
+from liftlog_sim.workload.repeating import TOO_LONG
+from liftlog_sim.workload.subjects import SubjectAsker
+from liftlog_sim.workload.targets import WORDS, Target
 
 ACK_TIMEOUT_US = 5 * SECOND
-REQUEST_TIMEOUT_US = 4 * SECOND
 CREATE_TIMEOUT_US = 20 * SECOND
-EXTRA_STREAMS = ("extra-0", "extra-1", "extra-2")
 
 
 class Workload:
@@ -63,7 +55,9 @@ class Workload:
         self.targets = shared.targets
         self.operations = shared.operations
         self.strange = shared.strange
+        self.expectations = shared.expectations
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
+        """By offset, what was acknowledged as committed."""
         self._answered_by: dict[bytes, PartitionId] = {}
         self._uncreated = list(cluster.knobs.streams)
         self._creates = 0
@@ -78,6 +72,7 @@ class Workload:
         self._alterer = Alterer(shared)
         self._mover = Mover(shared)
         self._inspector = Inspector(shared, EXTRA_STREAMS)
+        self._asker = SubjectAsker(shared)
 
     def start(self) -> None:
         """Create the streams, then let everybody loose."""
@@ -116,8 +111,13 @@ class Workload:
             if not self._shared.performed and not self._uncreated:
                 self._let_loose()
             self._create(None, None)
-        else:
-            self._cluster.kernel.after(500 * MILLISECOND, self._create)
+            return
+        if isinstance(reply, ErrorReply) and reply.code == ERR_INVALID:
+            # The operator does as he is told (U2): a cluster that was recovered does not rise by itself.
+            name = f"raise/{self._creates}"
+            node = self._shared.any_node(self._cluster.chances.draws(name))
+            self._shared.hub.request(name, node, RaiseLevelRequest(), lambda reply: None, CREATE_TIMEOUT_US)
+        self._cluster.kernel.after(500 * MILLISECOND, self._create)
 
     def _let_loose(self) -> None:
         for number in range(self._cluster.knobs.publishers):
@@ -128,6 +128,7 @@ class Workload:
         self._alterer.start()
         self._mover.start()
         self._inspector.start()
+        self._asker.start()
         for start in self._joining:
             start()
 
@@ -152,10 +153,10 @@ class Workload:
         values = self.acked.setdefault(acks.partition, {})
         offset = acks.offsets_from
         for reply in acks.replies:
-            if reply:
-                owner, _, value = reply[len(INBOX) :].partition(b".")
+            owner, _, name = reply[len(INBOX) :].partition(b".")
+            for value in self._sent_as(name, acks.records) if reply else ():
                 self._one_answer(value, acks.partition)
-                known = values.setdefault(offset, value)
+                known = value if acks.by_leader or acks.duplicate else values.setdefault(offset, value)
                 if known != value:
                     self._account.fail(
                         Violation(
@@ -164,15 +165,26 @@ class Workload:
                             f"{known.decode()} and {value.decode()}",
                         )
                     )
-                full = acks.full is not None and acks.full[offset - acks.offsets_from]
-                self._publishers[int(owner)].acked(value, acks, offset, full)
-            offset += 1
+                self._publishers[int(owner)].acked(value, acks, offset)
+                offset += 1
+            offset += not reply
 
     def _refusals(self, refusal: RefusePublishes) -> None:
-        for reply in filter(None, refusal.replies):
-            owner, _, value = reply[len(INBOX) :].partition(b".")
-            self._one_answer(value, refusal.partition)
-            self._publishers[int(owner)].refused(value, refusal.code)
+        for place, reply in enumerate(refusal.replies):
+            if reply:
+                owner, _, value = reply[len(INBOX) :].partition(b".")
+                self._one_answer(value, refusal.partition)
+                self._publishers[int(owner)].refused(value, refusal, place)
+                for other in self._account.parcels.of(value)[1:]:
+                    self._publishers[int(owner)].ended(other, refusal.code)
+
+    def _sent_as(self, name: bytes, records: int) -> tuple[bytes, ...]:
+        """The values of the message with this name, whose ack speaks of so many; 0: of a plain one."""
+        values = self._account.parcels.of(name)
+        if len(values) != records:
+            text = f"{name.decode()} was sent with {len(values)} values, and {records} are acknowledged"
+            self._account.fail(Violation("ParcelWhole", text))
+        return values or (name,)
 
     def _one_answer(self, value: bytes, partition: PartitionId) -> None:
         """Each value is one message: one stream may answer it, as often as its leaders do. OneAnswer."""
@@ -184,17 +196,13 @@ class Workload:
 
 
 INBOX = b"_INBOX.sim."
-RETIRE_SHARE = 0.3
-"""Of what an operator wants of nodes: that one retires, or does not."""
-RIVAL_SHARE = 0.1
-RAISE_SHARE = 0.05
-RAISE_US = SECOND
-"""How often an operator of nodes of two releases asks for the level."""
+DUPLICATE = "duplicate"
+"""How an operation ends whose message was there already, by its id: under which value, it does not say."""
 STRANGE_SHARE = 0.02
 STRANGE = (
     b"Nats-Msg-Id: 1",
     b"Nats-Expected-Stream: another",
-    b"Nats-Expected-Last-Sequence: 0",
+    b"Nats-Expected-Last-Subject-Sequence: 0",
     b"Nats-Rollup: sub",
     b"Nats-TTL: 1",
     b"Nats-Batch-Id: a",
@@ -210,10 +218,13 @@ class Publisher:
     __slots__ = (
         "_account",
         "_again",
+        "_asked",
         "_asks_full",
         "_cluster",
         "_deadlines",
+        "_next",
         "_shared",
+        "_since",
         "_turns",
         "_waiting",
         "number",
@@ -227,17 +238,18 @@ class Publisher:
         mean_us = self._cluster.knobs.publish_interval_us
         self._turns = self._cluster.chances.turns(f"publisher/{number}", mean_us)
         self._asks_full = number % 2 == 0
+        self._asked: dict[bytes, Asking] = {}
+        """What messages asked for that did not ask for JetStream's ack, or the full one."""
+        self._since: dict[bytes, int] = {}
+        """How much was committed when such a message was sent."""
+        self._next: dict[PartitionId, int] = {}
+        """L6: where the next message comes to lie, as far as this publisher has heard."""
         self._waiting: dict[bytes, ClientOperation] = {}
         self._deadlines: deque[tuple[int, list[ClientOperation]]] = deque()
         self._again = 0
 
     def start(self) -> None:
-        self._schedule()
-
-    def _schedule(self) -> None:
-        turn = self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
+        self._turns.take(self._fire)
 
     def _fire(self, turn: Turn, second: object) -> None:
         if self._shared.stopping:
@@ -252,7 +264,7 @@ class Publisher:
             turn.noted(target.name, size)
             with_reply = draws.part("reply").random() < knobs.with_reply
             self.publish(target, size, with_reply, str(turn.number), draws)
-        self._schedule()
+        self._turns.take(self._fire)
 
     def publish(
         self,
@@ -266,22 +278,97 @@ class Publisher:
         """One burst on one subject, at this instant. Values are numbered within their `burst`. `strange`:
         what share is to be refused.
         """
+        share = self._cluster.knobs.parcels if strange else 0.0
+        if share and draws.part("parcels").random() < share:
+            self._publish_parcels(target, count, with_reply, burst, draws.part("parcels", "sent"))
+            return
         now_us = self._cluster.kernel.now_us
         messages: list[Message] = []
         operations: list[ClientOperation] = []
+        expected = self._expected(target, draws.part("expecting")) if strange else -1
+        subject = target.subject
+        if self._cluster.knobs.ask_subjects_us:
+            subject = target.subject_with(draws.part("subject").choice(WORDS))
         filler = b"." * draws.part("filler").randrange(self._cluster.knobs.value_filler + 1)
         for place in range(count):
             own = draws.part(place)
+            wish = PLAIN
+            if strange:
+                wish = asking.drawn(own.part("answer"), self._cluster.knobs, with_reply, strange)
             value = f"{self.number}-{burst}-{place}".encode()
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
             lines = self._key_lines(own) if target.config.compact else []
             lines += self._wish_lines(target, value, strange, own)
-            headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
-            messages.append(Message(target.subject, reply, headers, value + filler))
+            if strange and target.config.remembers_ms and not wish.enveloped:
+                id = self._shared.ids.draw(target.partition, value, own.part("id"))
+                lines += [] if id is None else [b"Nats-Msg-Id: " + id]
+            if expected >= 0 and not (wish.enveloped and expected + place == 0):
+                # To an envelope offset 0 is none.
+                wish = wish._replace(expected=expected + place)
+                self._shared.expectations[value] = expected + place
+                self._since[value] = self._account.truth(target.partition).hw
+            if wish != PLAIN:
+                self._asked[value] = wish
+            messages.append(
+                self._message(target, reply, value, filler, lines=lines, wish=wish, subject=subject)
+            )
             operations.append(ClientOperation("send", self.number, target, now_us, value))
-        heard = self._cluster.bus.publish(target.subject, messages)
+        self._send(target, subject, messages, operations, with_reply)
+
+    def _publish_parcels(
+        self, target: Target, count: int, with_reply: bool, burst: str, draws: Draws
+    ) -> None:
+        """The same, but that most values of the burst are sent together with others (L8)."""
+        knobs, shared, now_us = self._cluster.knobs, self._shared, self._cluster.kernel.now_us
+        filler = b"." * draws.part("filler").randrange(knobs.value_filler + 1)
+        expected = self._expected(target, draws.part("expecting"))
+        # Some publishers count messages where they should count records, and are refused for it.
+        miscounts = draws.part("counting").random() < 0.3
+        messages: list[Message] = []
+        operations: list[ClientOperation] = []
+        for size in parcelling.groups(count + 1, draws.part("groups")):
+            place = len(operations)
+            wanted = expected + (len(messages) if miscounts else place) if expected >= 0 else -1
+            own = draws.part(place)
+            values = tuple(f"{self.number}-{burst}-{place + nth}".encode() for nth in range(max(1, size)))
+            wish = asking.drawn(own.part("answer"), knobs, with_reply, 0.0)
+            wish = wish._replace(enveloped=False, expected=wanted)
+            lines = [b"Liftlog-Ack: full"] if self._asks_full else []
+            lines += asking.header_lines(wish)
+            wrong = size > 0 and own.part("wrong").random() < STRANGE_SHARE * parcelling.WRONG_FACTOR
+            payload = values[0] + filler
+            if size:
+                shared.account.parcels.sent(values)
+                keys = [self._key(own.part("key", nth)) for nth in range(size)]
+                keys = keys if target.config.compact else [None] * size
+                sent = [value + filler for value in values]
+                payload = parcelling.parcel(sent, keys, target.subject, wrong, own.part("parcel"))
+                lines.append(parcelling.BATCH_LINE)
+            if wrong:
+                shared.strange.update(values)
+            for nth, value in enumerate(values):
+                self._asked[value] = wish
+                if wanted >= 0:
+                    shared.expectations[value] = wanted + nth
+                    self._since[value] = self._account.truth(target.partition).hw
+                operations.append(ClientOperation("send", self.number, target, now_us, value))
+            headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
+            reply = INBOX + b"%d." % self.number + values[0] if with_reply else b""
+            messages.append(Message(target.subject, reply, headers, payload))
+        self._send(target, target.subject, messages, operations, with_reply)
+
+    def _send(
+        self,
+        target: Target,
+        subject: bytes,
+        messages: list[Message],
+        operations: list[ClientOperation],
+        with_reply: bool,
+    ) -> None:
+        now_us = self._cluster.kernel.now_us
+        heard = self._cluster.bus.publish(subject, messages)
         self._shared.perform(operations)
-        for copy in self._shared.copies_of(target):
+        for copy in self._shared.copies_of(target, subject):
             # Nobody says whether the copy was stored.
             self._shared.perform(
                 [
@@ -297,13 +384,45 @@ class Publisher:
             for operation in operations:
                 operation.end("fail", now_us, error="no responders")
 
+    def _message(
+        self,
+        target: Target,
+        reply: bytes,
+        value: bytes,
+        filler: bytes,
+        lines: list[bytes],
+        wish: Asking,
+        subject: bytes,
+    ) -> Message:
+        if wish.enveloped:
+            self._shared.strange.discard(value)
+            if wish.strange >= 0:
+                self._shared.strange.add(value)
+            keys = [line.partition(b": ")[2] for line in lines if line.startswith(b"Liftlog-Key")]
+            key, stream = b"".join(keys), target.stream
+            return asking.enveloped(wish, subject, reply, value, value + filler, key, stream)
+        lines = lines + asking.header_lines(wish)
+        headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
+        return Message(subject, reply, headers, value + filler)
+
+    def _expected(self, target: Target, draws: Draws) -> int:
+        """L6: where the first message of a burst is to lie; -1 = anywhere. Now and then it is wrong."""
+        share = self._cluster.knobs.expecting
+        if not share or draws.random() >= share:
+            return -1
+        return max(0, self._next.get(target.partition, 0) + draws.choice((0, 0, 0, 0, 0, 0, 1, -1)))
+
+    def _key(self, draw: Draws) -> bytes | None:
+        """A key; a few messages have none."""
+        return None if draw.random() < 0.1 else b"k%d" % draw.randrange(self._cluster.knobs.keys)
+
     def _key_lines(self, draw: Draws) -> list[bytes]:
-        """A key, and now and then the word that deletes it; a few messages have none."""
-        knobs = self._cluster.knobs
-        if draw.random() < 0.1:
+        """The same as headers, and now and then the word that deletes it."""
+        key = self._key(draw)
+        if key is None:
             return []
-        lines = [b"Liftlog-Key: k%d" % draw.randrange(knobs.keys)]
-        if draw.random() < knobs.tombstones:
+        lines = [b"Liftlog-Key: " + key]
+        if draw.random() < self._cluster.knobs.tombstones:
             lines.append(b"Liftlog-Tombstone: 1")
         return lines
 
@@ -314,31 +433,91 @@ class Publisher:
         if drawn < strange:
             self._shared.strange.add(value)
             # Before the others: of two equal names the first counts.
-            lines.insert(0, STRANGE[int(drawn / strange * len(STRANGE))])
+            line = STRANGE[int(drawn / strange * len(STRANGE))]
+            lines.insert(0, TOO_LONG if target.config.remembers_ms and line == STRANGE[0] else line)
         elif drawn > 0.95:
             lines.append(b"Nats-Expected-Stream: " + target.stream.encode())
         return lines
 
-    def acked(self, value: bytes, acks: AckPublishes, offset: int, full: bool) -> None:
-        account = self._account
+    def acked(self, value: bytes, acks: AckPublishes, offset: int) -> None:
+        account, wish = self._account, self._asked.get(value, PLAIN)
+        place = 0 if acks.records else offset - acks.offsets_from
         account.checks.counts["HeadersHeeded"] += 1
         what = f"partition {acks.partition} acknowledged {value.decode()}"
+        self._next[acks.partition] = max(offset + 1, self._next.get(acks.partition, 0))
+        if acks.duplicate:
+            self._repeated(value, acks, offset)
+        expected = offset if acks.duplicate else self._shared.expectations.get(value, offset)
+        account.checks.counts["StoredAsExpected"] += 1
+        if expected != offset:
+            account.fail(Violation("StoredAsExpected", f"{what} at {offset}, and it expected {expected}"))
         if value in self._shared.strange:
             account.fail(Violation("HeadersHeeded", f"{what}, which asks for what is not done here"))
-        if full != self._asks_full:
-            account.fail(Violation("HeadersHeeded", f"{what} with other keys than it asked for"))
+        problem = asking.problem_of_ack(wish, self._asks_full, value, acks, place)
+        if problem:
+            account.fail(Violation("HeadersHeeded", what + problem))
         operation = self._waiting.pop(value, None)
-        if operation is not None:
-            epoch, incarnation = (acks.epoch, acks.incarnation) if full else (0, 0)
-            now_us = self._cluster.kernel.now_us
-            operation.end("ok", now_us, epoch=epoch, incarnation=incarnation, offset=offset)
-            account.count("acks received")
+        if operation is None:
+            return
+        now_us = self._cluster.kernel.now_us
+        if acks.duplicate:
+            operation.end("info", now_us, error=DUPLICATE)
+            account.count("messages sent again that were there")
+            return
+        if acks.by_leader:
+            operation.end("info", now_us, offset=offset, error=BY_LEADER)
+            account.count("acks received of leaders alone")
+            return
+        full = acks.full is not None and acks.full[place]
+        epoch, incarnation = (acks.epoch, acks.incarnation) if full else (0, 0)
+        operation.end("ok", now_us, epoch=epoch, incarnation=incarnation, offset=offset)
+        account.count("acks received")
 
-    def refused(self, value: bytes, code: str) -> None:
+    def _repeated(self, value: bytes, acks: AckPublishes, offset: int) -> None:
+        """L7: it was there already. AnsweredWithFirst."""
+        account, id = self._account, self._shared.ids.of(value)
+        truth = account.truth(acks.partition)
+        account.checks.counts["AnsweredWithFirst"] += 1
+        what = f"partition {acks.partition} says that {value.decode()} was there at {offset}"
+        if offset >= truth.hw:
+            if not acks.by_leader:
+                account.fail(Violation("AnsweredWithFirst", f"{what}; committed is no more than {truth.hw}"))
+            return
+        record = truth.contents.committed[offset]
+        found = None if record is None else stored_id(record.headers)
+        if record is not None and (id is None or found != id) and not acks.by_leader:
+            account.fail(Violation("AnsweredWithFirst", f"{what}, with id {id!r}; there is {found!r}"))
+
+    def refused(self, value: bytes, refusal: RefusePublishes, place: int) -> None:
+        code = refusal.code
+        problem = asking.problem_of_refusal(self._asked.get(value, PLAIN), value, refusal, place)
+        if problem:
+            what = f"partition {refusal.partition} refused {value.decode()}"
+            self._account.fail(Violation("HeadersHeeded", what + problem))
+        if refusal.next_offset >= 0:
+            self._not_there(value, refusal.partition, refusal.next_offset)
+        self.ended(value, code)
+
+    def ended(self, value: bytes, code: str) -> None:
+        """It was refused, with this code."""
         operation = self._waiting.pop(value, None)
         if operation is not None:
             operation.end("fail" if code in FAILS else "info", self._cluster.kernel.now_us, error=code)
             self._again += 1
+            if code not in FAILS:
+                self._shared.ids.unknown(operation.target.partition, value)
+
+    def _not_there(self, value: bytes, partition: PartitionId, next_offset: int) -> None:
+        """L6: it was refused since the log was not as it expected. RefusedTruly."""
+        account, expected = self._account, self._shared.expectations.get(value, -1)
+        account.checks.counts["RefusedTruly"] += 1
+        self._next[partition] = next_offset
+        hw = account.truth(partition).hw
+        what = f"partition {partition} refused {value.decode()}, which expected {expected}, for {next_offset}"
+        if next_offset > hw:
+            account.fail(Violation("RefusedTruly", f"{what}; committed is no more than {hw}"))
+        if expected == next_offset or (self._since.get(value) == hw and hw == expected):
+            account.fail(Violation("RefusedTruly", f"{what}; while it waited the log ended at {hw}"))
 
     def _give_up(self) -> None:
         """Values without an ack for too long: their outcome is unknown; publish the content anew."""
@@ -348,206 +527,4 @@ class Publisher:
                 if self._waiting.pop(operation.value, None) is not None:
                     operation.end("info", now_us, error="no ack in time")
                     self._again += 1
-
-
-class Admin:
-    """Changes the cluster now and then: elections, rebalancing, the controller's place, short-lived
-    streams.
-    """
-
-    __slots__ = (
-        "_account",
-        "_cluster",
-        "_extra",
-        "_raising",
-        "_shared",
-        "_turns",
-        "number",
-    )
-
-    def __init__(self, shared: Clientele, number: int) -> None:
-        self._shared = shared
-        self._cluster = shared.cluster
-        self._account = shared.account
-        self.number = number
-        self._turns = self._cluster.chances.turns("admin/0", self._cluster.knobs.admin_interval_us)
-        self._raising = self._cluster.chances.turns(RAISER, RAISE_US)
-        self._extra = ""
-
-    def start(self) -> None:
-        self._schedule()
-        if self._cluster.knobs.mixed_releases:
-            self._raise_later()
-
-    def _raise_later(self) -> None:
-        turn = self._raising.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._raise, turn)
-
-    def _raise(self, turn: Turn, second: object) -> None:
-        """U2: ask for the newest level, again and again."""
-        if self._shared.stopping:
-            return
-        turn.noted()
-        request, patience_us = RaiseLevelRequest(), self._cluster.knobs.admin_patience_us
-        node = self._controller() or self._shared.any_node(turn.draws)
-        self._shared.hub.request(turn.name, node, request, self._answered, patience_us)
-        self._raise_later()
-
-    def _schedule(self) -> None:
-        turn = self._turns.next()
-        if turn is not None:
-            self._cluster.kernel.at(turn.at_us, self._fire, turn)
-
-    def _fire(self, turn: Turn, second: object) -> None:
-        if self._shared.stopping:
-            return
-        draws = turn.draws
-        turn.noted()
-        self._account.count("admin requests")
-        purgeable = [target for target in self._shared.targets if is_purged(target.config)]
-        if purgeable and draws.random() < self._cluster.knobs.purge_share:
-            self._purge(purgeable[draws.randrange(len(purgeable))], turn)
-            self._schedule()
-            return
-        patience_us = self._cluster.knobs.admin_patience_us
-        node = self._choose_node(draws)
-        request = self._request(turn)
-        if isinstance(request, RaiseLevelRequest):
-            node = self._controller() or node
-        self._shared.hub.request(turn.name, node, request, self._answered, patience_us)
-        self._schedule()
-
-    def _request(self, turn: Turn) -> ClientMessage:
-        names = self._cluster.knobs.names
-        if names and turn.draws.random() < 0.8:
-            return self._short_lived(names, turn.draws)
-        return self._draw_rival(turn.draws) or self._draw(turn)
-
-    def _short_lived(self, names: int, draws: Draws) -> ClientMessage:
-        """Create or delete a stream: each name has its own shape."""
-        number = draws.randrange(names)
-        name = f"brief-{number}"
-        if draws.random() < 0.5:
-            return DeleteStreamRequest(name)
-        partitions, replicas = ((1, 3), (6, 1), (5, 3))[number]
-        return CreateStreamRequest(StreamConfig(name, f"brief{number}", partitions, replicas))
-
-    def _purge(self, target: Target, turn: Turn) -> None:
-        """Purge a part of a partition, mostly by its leader."""
-        partition, draws = target.partition, turn.draws
-        truth = self._account.truth(partition)
-        before = draws.randrange(truth.hw + 1)
-        if draws.random() < 0.7:
-            before = min(before, truth.purged + 20)
-        somebody = self._shared.any_node(draws)
-        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
-        if draws.random() < 0.05:
-            # Nobody commits so much before it arrives: it is refused (C3).
-            request = PurgeRequest(partition, truth.hw + 100_000)
-            name = f"{turn.name}/beyond"
-            self._shared.hub.request(name, leader, request, lambda reply: None, REQUEST_TIMEOUT_US)
-        truth.purge_asked = max(truth.purge_asked, before)
-
-        def answered(reply: object) -> None:
-            if isinstance(reply, DoneReply):
-                self._purged(partition, before)
-
-        request = PurgeRequest(partition, before)
-        self._shared.hub.request(turn.name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
-
-    def _purged(self, partition: PartitionId, before: int) -> None:
-        """A server says that everything below `before` is gone."""
-        self._account.count("purges")
-        truth = self._account.truth(partition)
-        starts: dict[int, int] = {}
-        for number in truth.isr:
-            node = self._cluster.machines[number].node
-            replica = node.replicas.get(partition) if node is not None else None
-            if replica is not None and replica.state == "ready":
-                starts[number] = replica.log_start
-        try:
-            truth.purge_done(before, starts)
-        except Violation as violation:
-            self._account.fail(violation)
-
-    def _choose_node(self, draws: Draws) -> int:
-        if draws.random() < self._cluster.knobs.admin_to_controller:
-            return self._controller() or self._shared.any_node(draws)
-        return self._shared.any_node(draws)
-
-    def _controller(self) -> int:
-        """Who takes itself for it; 0: nobody."""
-        for machine in self._cluster.machines.values():
-            if machine.node is not None and machine.node.raft.is_leader:
-                return machine.number
-        return 0
-
-    def _answered(self, reply: object) -> None:
-        if isinstance(reply, ErrorReply) and reply.code == ERR_EXISTS:
-            self._extra = ""
-
-    def _draw_rival(self, draws: Draws) -> ClientMessage | None:
-        """Ask for a second stream that would answer the messages of another one: refused (N9)."""
-        answering = [target for target in self._shared.targets if target.config.ack_reply]
-        if draws.random() >= RIVAL_SHARE or not answering:
-            return None
-        target = answering[draws.randrange(len(answering))]
-        return CreateStreamRequest(StreamConfig("rival", target.subject.decode(), 1, 1))
-
-    def _draw(self, turn: Turn) -> ClientMessage:
-        draw = turn.draws
-        knobs = self._cluster.knobs
-        if draw.random() < RAISE_SHARE:
-            return RaiseLevelRequest()
-        if knobs.node_share and draw.random() < knobs.node_share:
-            node = knobs.nodes - draw.randrange(knobs.joiners)
-            if draw.part("retires").random() < RETIRE_SHARE:
-                return self._retirement(draw.part("retirement"), node)
-            if draw.random() < 0.2:
-                return RemoveNodeRequest(node)
-            return AddNodeRequest(node, knobs.peer_address(node))
-        share = knobs.voter_share
-        if share and draw.random() < share:
-            return SetVoterRequest(self._shared.any_node(draw), draw.random() < 0.6)
-        choice = draw.randrange(8)
-        if choice <= 1:
-            return RebalanceRequest()
-        if choice <= 3:
-            target = self._shared.targets[draw.randrange(len(self._shared.targets))]
-            return ElectLeaderRequest(target.stream, target.partition.index, self._shared.any_node(draw))
-        if choice == 4:
-            return TransferControllerRequest(self._shared.any_node(draw))
-        if choice == 5:
-            return StreamInfoRequest()
-        if self._extra:
-            name, self._extra = self._extra, ""
-            return DeleteStreamRequest(name)
-        number = turn.number % len(EXTRA_STREAMS)
-        self._extra = EXTRA_STREAMS[number]
-        return CreateStreamRequest(StreamConfig(self._extra, f"extra.{number}", 1, 3))
-
-
-    def _retirement(self, draw: Draws, joiner: int) -> ClientMessage:
-        """I3: who joined goes again, or takes the place of another one, of the first node too; or somebody
-        changes his mind. The other founders stay: the files of those who may yet join name them.
-        """
-        knobs = self._cluster.knobs
-        goes = [1, *range(knobs.nodes - knobs.joiners + 1, knobs.nodes + 1)]
-        old = goes[draw.randrange(len(goes))]
-        choice = draw.random()
-        if choice < 0.25:
-            return RetireNodeRequest(old, False)
-        if choice < 0.55:
-            return RetireNodeRequest(joiner, True)
-        return RetireNodeRequest(old, True, joiner)
-
-
-def is_purged(config: StreamConfig) -> bool:
-    """Whether the workload may purge this stream: those that lose their front anyway, and compacted ones."""
-    return config.compact or not config.retention.unlimited
-
-
-def is_writable(state: PartitionState) -> bool:
-    """Whether a partition can commit, as far as its metadata tells."""
-    return bool(state.leader) and state.ready and len(state.isr) >= state.min_insync
+                    self._shared.ids.unknown(operation.target.partition, operation.value)

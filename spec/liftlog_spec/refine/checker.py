@@ -4,18 +4,23 @@
     for step in steps:            # liftlog.trace.replica_lines, in an order that keeps causes before effects
         refinement.take(step)     # raises Mismatch
 
-After the first mismatch of a partition nothing more is said about it.
+After the first mismatch of a partition nothing more is said about it, nor after a copy has come to end where
+it does not know the epochs any more: everything there is damaged, with the index that told them, and what
+followed was cut. The model's copies know what they have; this one begins anew where its leader can tell (R6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from liftlog.trace.replica_lines import GroupStep, ReplicaStep, Step
+from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.types import PartitionId
-from liftlog_spec.refine.abstract import Abstract, Disagreement
+from liftlog_spec.refine.abstract import LOG, Abstract, Disagreement
 from liftlog_spec.refine.group import GroupPart
 from liftlog_spec.refine.replica import ReplicaPart
+from liftlog_spec.refine.runs import epoch_before
+
+DELETION, MISMATCH, UNKNOWN_END = "a deletion", "a mismatch", "an end of unknown epochs"
 
 
 class Mismatch(Exception):
@@ -62,6 +67,15 @@ class PartitionRefinement:
                 self._of[self.abstract.members[place]] = replica
         return bool(done)
 
+    def knows_its_end(self, node: int, after: ReplicaState) -> bool:
+        """Whether a damaged copy has the epoch at its end that it has in the model (D2)."""
+        start, end = after.damage[-1]
+        log = self.abstract.state[LOG][self.abstract.place[node]]
+        if after.state != "ready" or not (max(start, after.log_start) < after.leo <= end):
+            return True
+        last = after.history[-1][0] if after.history else 0
+        return epoch_before(log, after.leo) == self.abstract.epochs.get(last, -1)
+
 
 class Refinement:
     """All partitions of a run. `only`: check these alone. `counts`: how often each action was taken."""
@@ -76,7 +90,8 @@ class Refinement:
         self.stutters = 0
         self.commands = 0
         self.partitions: dict[PartitionId, PartitionRefinement] = {}
-        self._over: set[PartitionId] = set()
+        self._over: dict[PartitionId, str] = {}
+        """Partitions that nobody is held to any more, and since when."""
 
     @property
     def actions(self) -> int:
@@ -93,6 +108,9 @@ class Refinement:
                     self.stutters += 1
             except Disagreement as disagreement:
                 raise self._mismatch(step, disagreement) from None
+            after = step.after
+            if after is not None and after.damage and not known.knows_its_end(step.node, after):
+                self._end(partition, UNKNOWN_END)
         else:
             self._take_rare(step, partition)
 
@@ -101,7 +119,7 @@ class Refinement:
         if self.only and partition not in self.only:
             return
         if partition in self._over:
-            self._count_outside("after a deletion")
+            self._count_outside(f"after {self._over[partition]}")
             return
         if isinstance(step, ReplicaStep):
             self.lines += 1
@@ -109,7 +127,7 @@ class Refinement:
             self.commands += 1
         try:
             if isinstance(step, GroupStep) and step.after is None:
-                self._end(partition, "deletion")
+                self._end(partition, DELETION)
             elif partition not in self.partitions:
                 if not isinstance(step, GroupStep):
                     raise Disagreement("", "a replica of a partition that was never created")
@@ -122,12 +140,12 @@ class Refinement:
     def _mismatch(self, step: Step, disagreement: Disagreement) -> Mismatch:
         known = self.partitions.get(step.partition)
         done = list(known.abstract.done) if known is not None else []
-        self._end(step.partition, "mismatch")
+        self._end(step.partition, MISMATCH)
         return Mismatch(step, disagreement, done)
 
     def _end(self, partition: PartitionId, why: str) -> None:
         """Nobody is held to anything any more."""
-        self._over.add(partition)
+        self._over[partition] = why
         self.partitions.pop(partition, None)
         self._count_outside(why)
 

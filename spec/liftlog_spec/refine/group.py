@@ -266,13 +266,13 @@ class GroupPart:
     def _finish(self, before: Group, after: Group) -> None:
         a = self.abstract
         gone = [a.place[node] for node in before.members if node not in after.members]
-        for place in gone:
-            if a.now.isr >> place & 1:
-                a.do("LeaveForGood", place)
+        in_sync = [place for place in gone if a.now.isr >> place & 1]
+        for place in in_sync:
+            a.do("LeaveForGood", place)
+        if not in_sync:
+            a.do("EndMove")
         for place in gone:
             self.left[place] = a.state[INDEX]
-        if not gone:
-            a.do("EndMove")
 
     # -- elections -----------------------------------------------------------------------------------------
 

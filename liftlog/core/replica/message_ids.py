@@ -1,0 +1,308 @@
+"""Messages with ids: for the length of a window each is stored once, and a repetition is answered (L7).
+
+The leader keeps a table of the ids in its log, to its end, that are younger than the window. What is there
+already is not stored. The window is measured by the *stamps* that stand in the log, and they never go back: a
+leader stamps with its clock or the last record's time, whichever is later. The model is `message-ids`.
+
+A new leader reads the ids out of its log, a slice at a time, from the first record that is younger than the
+window to where its epoch began; a message with an id is refused meanwhile, and all others are taken. So is it
+when the table is full: nothing is ever forgotten before its time. While the log cannot be read, messages with
+ids are refused too, until it can be, or what cannot be read is older than the window.
+
+What leaves the log at its front is kept for as long (C3): `LeaderState.needed_from` says from where on. That
+goes by the newest time that is *committed*: whoever leads next may not have a later one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from liftlog.core.replica.expecting import Unfit, fits
+from liftlog.core.replica.id_table import UNKNOWN, IdTable
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
+from liftlog.format import CorruptBatch, decode_records, last_timestamp_ms, plain_payload, read_header
+from liftlog.messages import ERR_NOT_READY, ERR_OVERLOAD, LogRead, LookupTime, ReadLog, TimeFound
+from liftlog.options.headers import ID_LINE, stored_id
+from liftlog.options.wishes import Wishes
+from liftlog.types import Batch, LiftlogError, Record
+
+SLICE_BYTES = 128 * 1024
+"""What a leader reads at once of its log, about: a few milliseconds of its step."""
+PAUSE_MS = 1000
+"""For so long a leader waits that could not read its log."""
+LONG_PAUSE_MS = 30_000
+"""And one whose log has more ids than it may remember."""
+
+
+class Again(NamedTuple):
+    """The `number`-th of the messages that came has an id that lies at `offset`."""
+
+    number: int
+    offset: int
+
+
+class NotNow(NamedTuple):
+    """The `number`-th of them has an id, and cannot be taken at present: one of the ERR_* codes, and why."""
+
+    number: int
+    code: str
+    text: str
+
+
+class RememberedIds:
+    """Of one leadership. `on`: whether the stream has a window; without one nothing here is asked."""
+
+    __slots__ = (
+        "_began_ms",
+        "_committed_ms",
+        "_ctx",
+        "_end",
+        "_ends",
+        "_floor_ms",
+        "_folded",
+        "_leading",
+        "_log",
+        "_next",
+        "_now_ms",
+        "_pause_ticks",
+        "_table",
+        "_too_many",
+        "request",
+        "whole",
+    )
+
+    def __init__(self, log: LogState, leading: LeaderState) -> None:
+        self._log = log
+        self._ctx = log.ctx
+        self._leading = leading
+        self._table = IdTable(0)
+        self.whole = False
+        """The table has all ids to the end of the log."""
+        self.request = 0
+        """Number of the read that storage works on for us; 0 = none."""
+        self._next = UNKNOWN
+        """Where to read on; UNKNOWN: that has to be found by its time."""
+        self._end = 0
+        """Up to where the log is read: what follows was stored when the table was asked."""
+        self._began_ms = 0
+        """The newest time when the log was read: what is a window older was left out."""
+        self._pause_ticks = 0
+        self._too_many = False
+        """The log has more of them than the stream may remember: its window, or this bound, was altered."""
+        self._floor_ms = 0
+        """No later stamp is lower than this one."""
+        self._now_ms = 0
+        """The last stamp, by which the window is measured."""
+        self._committed_ms = 0
+        """The newest time that is known to be committed."""
+        self._ends: deque[tuple[int, int]] = deque()
+        """(end, time) of what is not known to be committed."""
+        self._folded: list[tuple[int, int]] = []
+        """The same of what was there before, while it is read."""
+
+    @property
+    def on(self) -> bool:
+        return self._table.window_ms > 0
+
+    def configure(self) -> None:
+        """The stream has this window now, or none. For another one the log is read anew."""
+        config = self._log.config
+        window_ms = config.remembers_ms if config is not None else 0
+        if window_ms == self._table.window_ms:
+            return
+        self._table = IdTable(window_ms)
+        self._ends.clear()
+        self._folded.clear()
+        self._committed_ms = self._pause_ticks = self.request = 0
+        self._next, self._end, self._began_ms = UNKNOWN, self._log.leo, 0
+        self._leading.needs_from(0 if window_ms else None)
+        self.whole = self._too_many = False
+        if self._ctx.mutants.ids_of_own_epoch and window_ms:
+            self._read_all()
+        self._read()
+
+    # -- taking messages ------------------------------------------------------------------------------
+
+    def stamp(self, clock_ms: int) -> int:
+        """The time of what is stored now: never earlier than what stands in the log."""
+        newest = max(self._floor_ms, self._log.newest_ms)
+        if not self._ctx.decides(("L7.further-back", clock_ms >= newest)):
+            self._now_ms = clock_ms if self._ctx.mutants.ids_by_arrival else newest
+            return newest
+        self._floor_ms = max(self._floor_ms, clock_ms)
+        self._now_ms = clock_ms
+        return clock_ms
+
+    def sort_out(self, wishes: Sequence[Wishes]) -> Iterator[Unfit | Again | NotNow]:
+        """Which of these messages, to be stored one after the other with the stamp that was given last, are
+        not stored; the others' ids are in the table then. Known ids come before expected offsets (L6), as in
+        JetStream.
+        """
+        ctx, table, place, now_ms = self._ctx, self._table, self._log.leo, self._now_ms
+        table.pass_to(now_ms)
+        for number, wish in enumerate(wishes):
+            id = wish.id
+            found = table.find(id, now_ms) if id is not None else UNKNOWN
+            if id is not None and not ctx.decides(("L7.unread", self.whole)):
+                yield self._not_read(number)
+            elif not ctx.decides(("L7.known", found == UNKNOWN)):
+                yield Again(number, place if ctx.mutants.repeat_gets_own_place else found)
+            elif not fits(ctx, wish, place):
+                yield Unfit(number, place)
+            elif id is not None and not self._has_room():
+                yield NotNow(number, ERR_OVERLOAD, self._full())
+            else:
+                if id is not None:
+                    table.add(id, place, now_ms)
+                place += 1 if ctx.mutants.parcel_counts_once else wish.span
+
+    def _has_room(self) -> bool:
+        table, most = self._table, self._most
+        if self._ctx.mutants.full_table_forgets:
+            while len(table) >= most:
+                table.drop_oldest()
+        return self._ctx.decides(("L7.full", len(table) < most))
+
+    @property
+    def _most(self) -> int:
+        config = self._log.config
+        return config.remembers_max if config is not None else 0
+
+    @property
+    def _name(self) -> str:
+        config = self._log.config
+        return config.name if config is not None else ""
+
+    def _full(self) -> str:
+        return (
+            f"{len(self._table)} message ids are remembered here, which is all that may be; try again "
+            f"later, or allow more: liftlog stream alter {self._name} --dedupe-ids-max N"
+        )
+
+    def _not_read(self, number: int) -> NotNow:
+        if not self._too_many:
+            text = "this leader still reads which ids its log has; try again"
+            return NotNow(number, ERR_NOT_READY, text)
+        text = (
+            f"the log has more message ids within the window than the {self._most} that may be remembered: "
+            f"allow more, or make the window shorter: liftlog stream alter {self._name} --dedupe-ids-max N"
+        )
+        return NotNow(number, ERR_OVERLOAD, text)
+
+    def appended(self, stamp_ms: int) -> None:
+        """Up to the end of the log records have times up to this one."""
+        self._ends.append((self._log.leo, stamp_ms))
+
+    # -- what the log must keep -----------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """The HW has moved. Until what was the newest is committed, what was left out may be needed."""
+        if not self.on:
+            return
+        ends, hw = self._ends, self._log.hw
+        while ends and ends[0][0] <= hw:
+            self._committed_ms = max(self._committed_ms, ends.popleft()[1])
+        if self.whole and self._committed_ms >= self._began_ms:
+            self._leading.needs_from(self._table.needed_from(self._committed_ms))
+
+    # -- reading the log ------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        if self.on and not self.whole:
+            self._pause_ticks = max(0, self._pause_ticks - 1)
+            self._read()
+
+    def _read(self) -> None:
+        """Have storage find where to begin, or read on, if it does not yet and a place is free (L3)."""
+        log = self._log
+        if self.whole or self.request or self._pause_ticks or not self.on:
+            return
+        if self._end <= max(self._next, log.log_start):
+            self._read_all()
+            return
+        request = self._ctx.new_ticket()
+        if not self._ctx.reads.begin_fold(log.id, request):
+            return
+        self.request = request
+        if self._next == UNKNOWN:
+            self._began_ms = max(self._floor_ms, log.newest_ms)
+            since_ms = self._began_ms - self._table.window_ms + 1
+            self._ctx.effects.append(LookupTime(log.id, request, since_ms))
+        else:
+            offset = max(self._next, log.log_start)
+            self._ctx.effects.append(ReadLog(log.id, request, offset, self._end, SLICE_BYTES))
+
+    def on_time(self, event: TimeFound) -> None:
+        """Storage has found the first record that is young enough."""
+        self.request = 0
+        if event.error:
+            self._unreadable()
+        else:
+            self._next = event.offset
+            self._read()
+
+    def on_read(self, event: LogRead) -> None:
+        """Storage has read a slice."""
+        self.request = 0
+        if event.error:
+            self._unreadable()
+            return
+        try:
+            for batch in event.batches:
+                self._fold(batch)
+        except (CorruptBatch, LiftlogError):
+            self._unreadable()
+            return
+        if not event.batches and self._next >= self._log.log_start:
+            self._unreadable()
+        elif len(self._table) > self._most:
+            self._ctx.mark("L7.too-many")
+            self._begin_anew(LONG_PAUSE_MS)
+            self._too_many = True
+        else:
+            self._read()
+
+    def _fold(self, batch: Batch) -> None:
+        records = _with_ids(batch)
+        newest_ms = last_timestamp_ms(batch.data)
+        if batch.end_offset <= self._log.hw:
+            self._committed_ms = max(self._committed_ms, newest_ms)
+        else:
+            self._folded.append((batch.end_offset, newest_ms))
+        end = self._log.hw if self._ctx.mutants.ids_read_to_hw else self._end
+        for record in records:
+            id = stored_id(record.headers)
+            if id is not None and self._next <= record.offset < end:
+                self._table.add(id, record.offset, record.timestamp_ms)
+        self._next = batch.end_offset
+
+    def _unreadable(self) -> None:
+        """What is damaged is mended (D2), or too old some time: begin anew, and not at once."""
+        self._ctx.mark("L7.unreadable")
+        self._begin_anew(PAUSE_MS)
+
+    def _begin_anew(self, pause_ms: int) -> None:
+        """Forget what was read, and read again after a while, when less of it is young enough."""
+        self._table = IdTable(self._table.window_ms)
+        self._folded.clear()
+        self._next = UNKNOWN
+        self._pause_ticks = self._ctx.ticks_of(pause_ms)
+        self.stamp(self._ctx.wall_ms)
+
+    def _read_all(self) -> None:
+        self._ctx.mark("L7.read")
+        self.whole = True
+        self._too_many = False
+        self._ends.extendleft(reversed(self._folded))
+        self._folded.clear()
+        self.committed()
+
+
+def _with_ids(batch: Batch) -> list[Record]:
+    """The records of a batch, none if no header of theirs is an id. Raises CorruptBatch, LiftlogError."""
+    header = read_header(batch.data)
+    payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
+    return decode_records(batch) if ID_LINE in payload else []

@@ -1,0 +1,155 @@
+"""Planted bugs: every one a switch that is off, so that the simulator can show that it finds them."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Mutants(msgspec.Struct, frozen=True):
+    """Planted protocol bugs, each behind a switch that is off, with its rule or number; the simulator catches
+    all. What each does stands in `liftlog_sim/profiles/mutants.py`.
+    """
+
+    without: str = ""
+    """A guard that is missing, by its name (`liftlog/core/guards.py`)."""
+    raft_vote_before_sync: bool = False  # 1
+    raft_ack_before_sync: bool = False  # 2
+    raft_commit_old_term: bool = False  # 3
+    raft_quorum_half: bool = False  # 4
+    raft_ack_whole_log: bool = False  # 7
+    raft_cuts_what_matches: bool = False  # 8
+    raft_commit_unclamped: bool = False  # 9
+    raft_length_before_term: bool = False  # 11
+    raft_vote_forgotten: bool = False  # 12
+    truncate_to_hw: bool = False  # 15
+    end_of_requested_epoch: bool = False  # 16
+    unknown_epoch_gets_leo: bool = False  # 17
+    hw_before_cut: bool = False  # 18
+    last_epoch_forgotten: bool = False  # 20
+    hw_not_weighed_again: bool = False  # 21
+    fetch_not_fenced: bool = False  # 22
+    cut_only_beyond_end: bool = False  # 23
+    hw_over_shrunk_isr: bool = False  # 24
+    wiped_replica_rejoins: bool = False  # 27
+    any_live_replica_leads: bool = False  # 28
+    ack_at_append: bool = False  # 29
+    step_down_acks: bool = False  # 31
+    read_above_hw: bool = False  # 33
+    hw_checkpoint_in_place: bool = False  # 34
+    sync_failure_retried: bool = False  # 35
+    damage_as_torn_tail: bool = False  # 36
+    checksum_without_place: bool = False  # 37
+    index_trusted: bool = False  # 38
+    hw_not_clamped: bool = False  # 39
+    tombstone_dropped_by_age: bool = False  # 40
+    compaction_above_hw: bool = False  # 41
+    compaction_swap_not_atomic: bool = False  # 42
+    compaction_checkpoint_at_segment_end: bool = False  # 43
+    restarted_leader_keeps_epoch: bool = False  # R1
+    recovery_reports_unsynced: bool = False  # R7
+    pending_ended_by_timeout: bool = False  # R2
+    late_addition_of_old_incarnation: bool = False  # R9
+    answer_to_earlier_run: bool = False  # R6
+    commit_below_minimum: bool = False  # R2
+    compacted_hole_out_of_range: bool = False  # 44
+    session_by_ticks: bool = False  # N2
+    lost_folder_is_empty: bool = False  # M4
+    reads_unbounded: bool = False  # L3
+    refused_metadata_counts: bool = False  # D5
+    header_ignored: bool = False  # L4
+    leader_ack_as_committed: bool = False  # R4
+    correlation_of_another: bool = False  # R4
+    overlap_answered: bool = False  # N9
+    expected_by_committed: bool = False  # L6
+    expected_by_arrival: bool = False  # L6
+    ids_of_own_epoch: bool = False  # L7
+    ids_read_to_hw: bool = False  # L7
+    ids_by_arrival: bool = False  # L7
+    full_table_forgets: bool = False  # L7
+    repeat_gets_own_place: bool = False  # L7
+    retention_forgets_ids: bool = False  # L7
+    parcel_halved: bool = False  # L8
+    parcel_acked_at_append: bool = False  # L8
+    parcel_acked_from_end: bool = False  # L8
+    parcel_counts_once: bool = False  # L8
+    fetch_cut_to_size: bool = False  # L8
+    subjects_uncommitted: bool = False  # S1
+    subjects_behind: bool = False  # S1
+    subjects_not_thinned: bool = False  # S1
+    subjects_start_ignored: bool = False  # S1
+    subjects_without_round: bool = False  # S1
+    refusal_confirms: bool = False  # N1
+    delete_by_name: bool = False  # I1
+    commands_never_expire: bool = False  # M3
+    proposals_dropped_when_full: bool = False  # L3
+    repair_waits_for_answer: bool = False  # D2
+    session_age_kept: bool = False  # R15
+    metadata_read_at_once: bool = False  # R3
+    metadata_read_before_applied: bool = False  # R3
+    readindex_without_round: bool = False  # M1j
+    readindex_of_earlier_terms: bool = False  # M1j
+    readindex_of_one: bool = False  # M1j
+    retention_keeps_half: bool = False  # C3
+    retention_counts_uncommitted: bool = False  # C3
+    never_fenced: bool = False  # N2
+    session_from_answer: bool = False  # N2
+    fenced_without_margin: bool = False  # N2
+    fenced_leader_answers: bool = False  # N2
+    controller_always_in_contact: bool = False  # N2
+    ready_before_confirmed: bool = False  # N1
+    creation_never_stale: bool = False  # M3
+    alteration_blind: bool = False  # R19
+    partitions_added_unchecked: bool = False  # N7
+    partitions_as_old_as_stream: bool = False  # R19
+    moved_before_in_sync: bool = False  # R20
+    moved_within_epoch: bool = False  # R20
+    eligible_kept_when_minimum_changes: bool = False  # R13
+    moved_back_too_soon: bool = False  # R20
+    fetch_reads_unbounded: bool = False  # L3
+    commands_not_validated: bool = False  # V5
+    term_jump_believed: bool = False  # V4
+    contradiction_believed: bool = False  # V3
+    peer_batches_not_verified: bool = False  # D1
+    frame_tag_ignored: bool = False  # V1
+    hint_ends_session: bool = False  # N2
+    hint_elects: bool = False  # M1d
+    hint_leaves_isr: bool = False  # R2
+    removal_before_lease: bool = False  # N2
+    slow_leader_stays: bool = False  # R17
+    probation_not_doubled: bool = False  # R18
+    snapshot_of_uncommitted: bool = False  # M1p
+    snapshot_without_results: bool = False  # M1p
+    snapshot_term_forgotten: bool = False  # M1p
+    install_of_older: bool = False  # M1q
+    install_acked_early: bool = False  # M1q
+    append_below_answers_all: bool = False  # M1q
+    snapshot_forgets_members: bool = False  # M1p
+    damaged_end_kept: bool = False  # R6
+    grants_before_office: bool = False  # N2
+    change_before_own_commit: bool = False  # M2a
+    two_changes: bool = False  # M2a
+    effective_at_commit: bool = False  # M2b
+    quorum_of_election: bool = False  # M2b
+    learner_counts: bool = False  # M2b
+    removed_leader_counts: bool = False  # M2b
+    wiped_voter_rejoins: bool = False  # I2
+    promoted_unready: bool = False  # M2
+    removed_leader_stays: bool = False  # M2d
+    change_unreachable: bool = False  # M2f
+    cluster_born_again: bool = False  # I2
+    renewed_under_old_id: bool = False  # M4
+    log_names_nobody: bool = False  # I3
+    start_owes_the_snapshot: bool = False  # L5
+    drained_until_restart: bool = False  # R20
+    retires_until_restart: bool = False  # I3
+    replaced_by_another: bool = False  # I3
+    removed_with_copies: bool = False  # I3
+    paused_until_restart: bool = False  # N1
+    level_raised_too_early: bool = False  # U2
+    level_of_earlier_run: bool = False  # U2
+    level_forgotten_in_snapshot: bool = False  # U2
+    recovery_keeps_epoch: bool = False  # M5
+    recovery_begins_elsewhere: bool = False  # M5
+
+
+NO_MUTANTS = Mutants()

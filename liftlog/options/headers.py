@@ -1,0 +1,229 @@
+r"""What the headers of a message from NATS ask for, and whether we can do that (L1, L4).
+
+    Liftlog-Key: customer-17          the record's key; the last record of every key survives compaction
+    Liftlog-Tombstone: 1              with a key, any value but an empty one: the record has no value, which
+                                      deletes the key
+    Liftlog-Ack: full                 the answer says more than JetStream's does
+    Liftlog-Ack-Policy: leader        when it is sent: "all", as without this header; "leader", once the
+                                      leader has it durably; "none", never (R4)
+    Nats-Expected-Stream: orders      do not store it in any other stream
+    Liftlog-Expected-Offset: 17       store it at this offset or not at all (L6)
+    Nats-Expected-Last-Sequence: 17   the same: sequences are offsets plus one, and this is the last one's
+    Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
+    Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
+                                      stored together or not at all (L8)
+
+Whoever sets a header that asks for something relies on it: a message id against doubles, a time to live, a
+comparison before storing. While such a header does not work here, a message that carries it is refused and
+not stored, with JetStream's error where it has one that fits. A publisher without a reply subject cannot be
+told; its message is not stored either, since what is stored must not depend on who listens for the answer:
+half of an atomic batch, or a message that was to vanish after a minute, would stay for ever. Headers that ask
+for nothing are stored as they are, and so are those that JetStream itself only reads.
+
+A header block is `NATS/1.0`, perhaps a status, then `Name: value` lines, all ended by CR LF, and an empty
+line. JetStream's names count as nats-server counts them: exactly as written, the first of several, and an
+empty value is as good as none. Ours count whatever their case. White space around a value does not count. A
+block that is not formed like this is stored as it came, unless something in it looks like one of these
+headers.
+
+Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, and where it is to lie: its own
+are stored nowhere, and those of its records are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from liftlog.messages import (
+    ERR_BATCH_DISABLED,
+    ERR_COUNTER_DISABLED,
+    ERR_HEADER,
+    ERR_ROLLUP_DISABLED,
+    ERR_SCHEDULE_DISABLED,
+    ERR_SOURCE_HEADER,
+    ERR_TTL_DISABLED,
+    ERR_WRONG_STREAM,
+)
+from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
+from liftlog.types import ID_BYTES_MAX
+
+KEY, TOMBSTONE, ACK = b"liftlog-key", b"liftlog-tombstone", b"liftlog-ack"
+POLICY = b"liftlog-ack-policy"
+OURS = b"liftlog-"
+THEIRS = b"Nats-"
+EXPECTED_STREAM = b"Nats-Expected-Stream"
+EXPECTED_OFFSET = b"liftlog-expected-offset"
+LAST_SEQUENCE = b"Nats-Expected-Last-Sequence"
+BATCH = b"liftlog-batch"
+BATCH_VERSION = b"1"
+OFFSET_DIGITS_MAX = 18
+MESSAGE_ID = b"Nats-Msg-Id"
+ID_LINE = MESSAGE_ID + b":"
+"""How a line begins that has an id."""
+FULL_ACK = b"NATS/1.0\r\nLiftlog-Ack: full\r\n\r\n"
+"""The header block of a message that only asks for the full ack."""
+BLOCK_START = b"NATS/1.0"
+BLOCK_END = b"\r\n\r\n"
+
+NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
+    (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and its last sequence, and no more"),
+    (b"Nats-Rollup", ERR_ROLLUP_DISABLED, "rollup is not supported"),
+    (b"Nats-TTL", ERR_TTL_DISABLED, "per-message TTL is not supported"),
+    (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
+    (b"Nats-Batch-", ERR_BATCH_DISABLED, "atomic batches are not supported"),
+    (b"Nats-Schedule", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
+    (b"Nats-Schedule-", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
+    (b"Nats-Scheduler", ERR_SCHEDULE_DISABLED, "message schedules are not supported"),
+    (b"Nats-Stream-Source", ERR_SOURCE_HEADER, "only a stream that copies another one may set it"),
+)
+"""JetStream's headers on which a publisher relies and that do not work here: name, or a beginning that ends
+in "-", code, why.
+"""
+
+OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, BATCH))
+OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE))
+"""Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
+
+_POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
+
+
+@lru_cache(maxsize=256)
+def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
+    """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
+    of message ids (L7).
+    """
+    if THEIRS not in headers and OURS not in headers.lower():
+        return NO_WISHES
+    well_formed = headers.endswith(BLOCK_END)
+    first, *lines = headers.removesuffix(BLOCK_END).split(b"\r\n")
+    well_formed &= first.partition(b" ")[0] == BLOCK_START
+    ours: dict[bytes, bytes] = {}
+    theirs: dict[bytes, bytes] = {}
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        well_formed &= bool(colon) and len(name.split()) == 1 and name == name.strip()
+        if name.startswith(THEIRS) and colon:
+            theirs.setdefault(name, value.strip())
+        elif name.lower().startswith(OURS) and colon:
+            ours.setdefault(name.lower(), value.strip())
+    full_ack = ours.get(ACK) == b"full"
+    expected = [found for found in (theirs.get(LAST_SEQUENCE), ours.get(EXPECTED_OFFSET)) if found]
+    id = theirs.get(MESSAGE_ID)
+    refusal = (
+        _refusal_of_theirs(theirs, stream)
+        or (_refusal_of_id(id, stream, remembers) if id else None)
+        or _refusal_of_ours(ours, well_formed)
+        or _refusal_of_offsets(expected)
+        or (_refusal_beside_parcel(lines) if BATCH in ours else None)
+    )
+    key = ours.get(KEY) if well_formed else None
+    policy = _POLICIES.get(ours.get(POLICY, b"all"), ALL)
+    return Wishes(
+        key,
+        key is not None and bool(ours.get(TOMBSTONE)),
+        full_ack,
+        refusal,
+        policy,
+        expected=int(expected[0]) if expected and refusal is None else None,
+        in_parcel=BATCH in ours and well_formed,
+        id=id if id and refusal is None else None,
+    )
+
+
+def stored_id(headers: bytes) -> bytes | None:
+    """The message id in the headers of a record, as `read_block` has read it; None if it has none."""
+    if ID_LINE not in headers:
+        return None
+    for line in headers.removesuffix(BLOCK_END).split(b"\r\n")[1:]:
+        if line.startswith(ID_LINE):
+            return line[len(ID_LINE) :].strip() or None
+    return None
+
+
+def option_in(headers: bytes) -> bytes:
+    """The first name in this block of ours or JetStream's; empty if there is none."""
+    for line in headers.split(b"\r\n"):
+        if line.startswith(THEIRS) or line[: len(OURS)].lower() == OURS:
+            return line.partition(b":")[0]
+    return b""
+
+
+def names_ours(headers: bytes) -> bool:
+    """Whether a header in this block is one of ours."""
+    return any(line.startswith(OURS) for line in headers.lower().split(b"\r\n"))
+
+
+def _refusal_of_theirs(found: dict[bytes, bytes], stream: str) -> Refusal | None:
+    for name, value in found.items():
+        if not value or name in (LAST_SEQUENCE, MESSAGE_ID):
+            continue
+        if name == EXPECTED_STREAM:
+            if value != stream.encode():
+                text = f"the message expects stream {_shown(value)}, this is {stream!r}; nothing was stored"
+                return Refusal(ERR_WRONG_STREAM, text)
+            continue
+        for beginning, code, why in NOT_HONOURED:
+            if name == beginning or (beginning.endswith(b"-") and name.startswith(beginning)):
+                return Refusal(code, f"header {_shown(name)}: {why}; publish without it")
+    return None
+
+
+def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
+    if not remembers:
+        text = (
+            f"header Nats-Msg-Id: stream {stream!r} remembers no message ids; let it, with 'liftlog stream "
+            f"alter {stream} --dedupe-window 2m', or publish without it"
+        )
+        return Refusal(ERR_HEADER, text)
+    if len(id) > ID_BYTES_MAX:
+        return Refusal(ERR_HEADER, f"header Nats-Msg-Id: {len(id)} bytes; it may have {ID_BYTES_MAX}")
+    return None
+
+
+def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | None:
+    if found and not well_formed:
+        return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
+    for name, value in found.items():
+        if name == ACK and value != b"full":
+            return Refusal(ERR_HEADER, f"header Liftlog-Ack: {_shown(value)}: the only value is 'full'")
+        if name == POLICY and value not in _POLICIES:
+            text = f"header Liftlog-Ack-Policy: {_shown(value)}: its values are 'all', 'leader' and 'none'"
+            return Refusal(ERR_HEADER, text)
+        if name == TOMBSTONE and value and KEY not in found:
+            return Refusal(ERR_HEADER, "header Liftlog-Tombstone deletes a key: name it in Liftlog-Key")
+        if name == BATCH and value != BATCH_VERSION:
+            return Refusal(ERR_HEADER, f"header Liftlog-Batch: {_shown(value)}: the only value is '1'")
+        if name not in (KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, BATCH):
+            known = (
+                "Liftlog-Key, Liftlog-Tombstone, Liftlog-Ack, Liftlog-Ack-Policy, Liftlog-Expected-Offset, "
+                "Liftlog-Batch"
+            )
+            return Refusal(ERR_HEADER, f"header {_shown(name)} is none of {known}")
+    return None
+
+
+def _refusal_beside_parcel(lines: Sequence[bytes]) -> Refusal | None:
+    """L8: a parcel's own headers are stored nowhere."""
+    for line in lines:
+        name = line.partition(b":")[0]
+        if name.lower() not in OF_A_PARCEL and name not in OF_A_PARCEL_TOO:
+            text = f"header {_shown(name)} on a parcel would be lost: write it into the parcel's records"
+            return Refusal(ERR_HEADER, text)
+    return None
+
+
+def _refusal_of_offsets(expected: Sequence[bytes]) -> Refusal | None:
+    for value in expected:
+        if not value.isdigit() or len(value) > OFFSET_DIGITS_MAX:
+            text = f"an expected offset or last sequence is a number, not {_shown(value)}"
+            return Refusal(ERR_HEADER, text)
+    if len({int(value) for value in expected}) > 1:
+        text = "its headers expect two offsets: the last sequence is the offset that comes next"
+        return Refusal(ERR_HEADER, text)
+    return None
+
+
+def _shown(text: bytes) -> str:
+    """A name or value from outside, short and printable."""
+    return repr(text[:64].decode("ascii", "backslashreplace"))

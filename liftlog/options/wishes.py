@@ -1,0 +1,64 @@
+"""What one message asks for, whether its headers say so or its envelope."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from liftlog.messages import EnvelopeAnswer
+from liftlog.options.envelope import Envelope
+from liftlog.parcel import Parcel
+
+LEADER, ALL, NONE = 0, 1, 2
+"""When a message is answered (R4), numbered as Liftbridge's envelope does. Without a word: ALL."""
+POLICY_NAMES = ("leader", "all", "none")
+"""By number."""
+
+
+class Refusal(NamedTuple):
+    """Why a message is not stored: one of the ERR_* codes, and a sentence."""
+
+    code: str
+    text: str
+
+
+class Wishes(NamedTuple):
+    """What one message asks for."""
+
+    key: bytes | None = None
+    tombstone: bool = False
+    full_ack: bool = False
+    refusal: Refusal | None = None
+    policy: int = ALL
+    envelope: Envelope | None = None
+    """What was in the payload, if that is an envelope: it is what is stored."""
+    headers: bytes | None = None
+    """The header block to be stored in place of the message's own; None: that one."""
+    expected: int | None = None
+    """The offset at which it is to be stored, or not at all (L6); None: wherever it comes to lie."""
+    id: bytes | None = None
+    """Of a message that is to be stored once (L7); None: it has none."""
+
+    in_parcel: bool = False
+    """Its headers say that its payload is a parcel (L8)."""
+    parcel: Parcel | None = None
+    """What was in it, once it is opened."""
+
+    @property
+    def span(self) -> int:
+        """How many offsets it takes."""
+        return 1 if self.parcel is None else self.parcel.records
+
+    def answered_at(self, reply: bytes) -> bytes:
+        """Where an answer goes, for a message with this reply subject: an envelope says it itself."""
+        envelope = self.envelope
+        return reply if envelope is None or envelope.damaged else envelope.ack_inbox.encode()
+
+    def enveloped(self, subject: bytes, attached_to: str, received_ms: int) -> EnvelopeAnswer | None:
+        """What an answer in an envelope repeats, for a message that came in one."""
+        envelope = self.envelope
+        if envelope is None or envelope.damaged:
+            return None
+        return EnvelopeAnswer(envelope.correlation_id, self.policy, subject, attached_to, received_ms)
+
+
+NO_WISHES = Wishes()

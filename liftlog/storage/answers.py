@@ -1,0 +1,143 @@
+"""What storage answers without changing a log: records, times, and questions about subjects (R3, S1).
+
+Nothing here raises for a disk that fails or for what cannot be read: the answer says so, and damage that was
+met is remembered durably before it is told (D2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from liftlog.format import CorruptBatch
+from liftlog.messages import (
+    AskSubjects,
+    FoldSubjects,
+    LogRead,
+    LookupTime,
+    ReadLog,
+    SubjectsFolded,
+    SubjectsTold,
+    TimeFound,
+)
+from liftlog.ports import Disk, SyncFailed
+from liftlog.storage.log import Failure, Log
+from liftlog.storage.segment import BadBytes
+from liftlog.storage.spans import find_spans
+from liftlog.storage.subjectindexes import IndexProgress, SubjectIndexes
+from liftlog.subjects.index.interface import SubjectIndexFull
+from liftlog.types import NO_OFFSET, LiftlogError, OffsetRange, PartitionId
+
+
+class LogAnswers:
+    """For all logs of one engine. `log`: the open log of a partition, or why it cannot be used."""
+
+    __slots__ = ("_disk", "_gives_spans", "_log", "_subjects")
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: Callable[[PartitionId], Log | Failure],
+        subjects: SubjectIndexes,
+        gives_spans: bool,
+    ) -> None:
+        """`gives_spans`: what lies on disk may be sent as it is."""
+        self._disk = disk
+        self._log = log
+        self._subjects = subjects
+        self._gives_spans = gives_spans
+
+    def read(self, job: ReadLog) -> LogRead:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return LogRead(job.log, job.request, [], log.error)
+        try:
+            if job.spans and self._gives_spans:
+                spans = find_spans(self._disk, log, job.offset, job.limit, job.max_bytes)
+                if spans:
+                    return LogRead(job.log, job.request, [], spans=spans)
+            return LogRead(job.log, job.request, log.read(job.offset, job.limit, job.max_bytes))
+        except BadBytes as error:
+            return LogRead(job.log, job.request, [], *noted(log, error))
+        except (OSError, LiftlogError) as error:
+            return LogRead(job.log, job.request, [], str(error))
+
+    def lookup_time(self, job: LookupTime) -> TimeFound:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return TimeFound(job.log, job.request, 0, log.error)
+        try:
+            return TimeFound(job.log, job.request, log.find_time(job.timestamp_ms))
+        except BadBytes as error:
+            return TimeFound(job.log, job.request, 0, *noted(log, error))
+        except (OSError, LiftlogError) as error:
+            return TimeFound(job.log, job.request, 0, str(error))
+
+    def fold(self, job: FoldSubjects) -> SubjectsFolded:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return _not_folded(job.log, log.error)
+        try:
+            return SubjectsFolded(job.log, *self._subjects.fold(log, job))
+        except SubjectIndexFull as error:
+            return _not_folded(job.log, str(error), full=True)
+        except BadBytes as error:
+            return _not_folded(job.log, *noted(log, error))
+        except (OSError, CorruptBatch, LiftlogError) as error:
+            return _not_folded(job.log, str(error))
+
+    def ask(self, job: AskSubjects) -> SubjectsTold | SubjectsFolded:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return _not_told(job, log.error)
+        try:
+            answer = self._subjects.ask(log, job)
+        except LiftlogError as error:
+            return _not_told(job, str(error))
+        if isinstance(answer, IndexProgress):
+            return SubjectsFolded(job.log, *answer, request=job.request)
+        return SubjectsTold(
+            log=job.log,
+            request=job.request,
+            folded=answer.folded,
+            first=answer.first,
+            offset=answer.offset,
+            subjects=list(answer.subjects),
+            messages=answer.messages,
+            place=answer.place,
+            index=answer.number,
+        )
+
+
+def _not_folded(
+    log: PartitionId, error: str, damage: OffsetRange | None = None, full: bool = False
+) -> SubjectsFolded:
+    return SubjectsFolded(log, 0, False, error=error, damage=damage, full=full)
+
+
+def _not_told(job: AskSubjects, error: str) -> SubjectsTold:
+    return SubjectsTold(
+        log=job.log,
+        request=job.request,
+        folded=0,
+        first=0,
+        offset=NO_OFFSET,
+        subjects=[],
+        messages=0,
+        place=NO_OFFSET,
+        index=0,
+        error=error,
+    )
+
+
+def noted(log: Log, error: BadBytes) -> tuple[str, OffsetRange | None]:
+    """The error in words, and the damaged range once that is remembered durably (D2)."""
+    if error.range is None:
+        return str(error), None
+    try:
+        log.note_damage(error.range)
+    except SyncFailed as failed:
+        log.fail(Failure(True, str(failed)))
+        return f"{error}; that cannot be remembered: {failed}", None
+    except OSError as failed:
+        return f"{error}; that cannot be remembered: {failed}", None
+    return str(error), error.range

@@ -1,0 +1,286 @@
+"""The subject indexes of one node's logs: who owns them, and how they stay what the logs say (S1).
+
+An index is derived of what is committed in one copy, and lies in memory. It is begun when somebody asks, and
+goes forward in slices: the core says up to where the log is committed, `fold` enters a slice of that, `ask`
+answers from what is entered. So it never holds what may still be cut.
+
+    the log grows               `fold`
+    its start moves             the next slice, or question, has the index begin there too
+    compaction thins it         `thinned`: these offsets are looked at again; what is gone is removed
+    a range is repaired         `mended`: a peer may have compacted less, so that records are back: begun anew
+    a cut below what is entered, a reset, a new file, the trash        begun anew
+
+Between the first of these and the end of what it causes an index is *behind*, and answers nothing. Bounded:
+all indexes together take `memory_max`; beyond, the one that was asked longest ago is given up, to be begun
+anew when somebody asks. numpy comes with the first question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, AskSubjects, FoldSubjects
+from liftlog.mutants import NO_MUTANTS, Mutants
+from liftlog.storage.log import Log
+from liftlog.storage.subjectruns import gaps_between, subject_runs
+from liftlog.subjects.index.interface import SubjectIndexFull
+from liftlog.types import NO_OFFSET, NUMBER_MAX, OffsetRange, PartitionId
+
+if TYPE_CHECKING:
+    from liftlog.subjects.index.columns import ColumnIndex
+
+AGAIN_MAX = 256
+"""Of thinned ranges that one index remembers."""
+CHUNK_OFFSETS = 1 << 16
+STEP_OFFSETS = 16 * CHUNK_OFFSETS
+"""So far one slice moves an index's start, and one question looks for a match: some 20 ms at the worst."""
+
+
+class IndexProgress(NamedTuple):
+    """`folded`: everything below is entered. `ready`: and nothing of it is to be looked at again."""
+
+    folded: int
+    ready: bool
+
+
+NO_INDEX = IndexProgress(-1, False)
+
+
+class SubjectAnswer(NamedTuple):
+    """What an index says of the offsets [first, folded). See `SubjectsTold`; `number`: its `index`."""
+
+    folded: int
+    first: int
+    offset: int = NO_OFFSET
+    subjects: tuple[tuple[bytes, int], ...] = ()
+    messages: int = 0
+    place: int = -1
+    number: int = 0
+
+
+class HeldChunks:
+    """A `ChunkStore` in memory: subjects of chunks that the log has left behind."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, bytes] = {}
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all chunks."""
+        return sum(map(len, self._chunks.values()))
+
+    def numbers(self) -> list[int]:
+        return sorted(self._chunks)
+
+    def read(self, number: int) -> bytes:
+        return self._chunks[number]
+
+    def write(self, number: int, data: bytes) -> None:
+        self._chunks[number] = data
+
+    def drop(self, number: int) -> None:
+        self._chunks.pop(number, None)
+
+
+class HeldIndex:
+    """The index of one log. `again`: ranges that compaction has thinned since they were entered."""
+
+    __slots__ = ("again", "asked", "chunks", "index", "log", "number")
+
+    def __init__(self, log: Log, number: int, key: int, memory_max: int) -> None:
+        from liftlog.subjects.index.columns import ColumnIndex
+
+        self.log = log
+        self.number = number
+        self.chunks = HeldChunks()
+        self.index: ColumnIndex = ColumnIndex(
+            self.chunks, str(log.id).encode(), key, first=log.log_start, memory_max=memory_max
+        )
+        self.again: list[OffsetRange] = []
+        self.asked = 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes."""
+        return self.index.memory + self.chunks.memory
+
+    @property
+    def has_start(self) -> bool:
+        """Whether it begins where its log does."""
+        return self.index.first == self.log.log_start
+
+
+class SubjectIndexes:
+    """For all logs of one engine. Only the storage thread may touch it."""
+
+    __slots__ = ("_asked", "_held", "_made", "_mutants", "key")
+
+    def __init__(self, mutants: Mutants = NO_MUTANTS) -> None:
+        self._mutants = mutants
+        self.key = 0
+        """Of the tables' hashes: a number that publishers do not know."""
+        self._held: dict[PartitionId, HeldIndex] = {}
+        self._asked = 0
+        self._made = 0
+
+    # -- what happens to a log ---------------------------------------------------------------------
+
+    def cut(self, log: PartitionId, offset: int) -> None:
+        """What lies at or above `offset` is about to be cut off."""
+        held = self._held.get(log)
+        if held is not None and held.index.next > offset:
+            del self._held[log]
+
+    def mended(self, log: PartitionId, offset: int) -> None:
+        """From `offset` on records are about to be put back, by a peer that may have more of them."""
+        self.cut(log, offset)
+
+    def thinned(self, log: PartitionId, thinned: OffsetRange) -> None:
+        """Compaction has left fewer records in these offsets."""
+        held = self._held.get(log)
+        if held is None or self._mutants.subjects_not_thinned:
+            return
+        start, end = max(thinned.start, held.index.first), min(thinned.end, held.index.next)
+        if start < end:
+            held.again.append(OffsetRange(start, end))
+        if len(held.again) > AGAIN_MAX:
+            # Nobody asks. One range over all of them is looked at when somebody does.
+            held.again = [OffsetRange(min(held.again).start, max(one.end for one in held.again))]
+
+    def forget(self, log: PartitionId) -> None:
+        """The log is no longer what it was."""
+        self._held.pop(log, None)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of all indexes."""
+        return sum(held.memory for held in self._held.values())
+
+    # -- the jobs ----------------------------------------------------------------------------------
+
+    def fold(self, log: Log, job: FoldSubjects) -> IndexProgress:
+        """Enter a slice of the log.
+
+        Raises SubjectIndexFull, with the index given up; BadBytes, CorruptBatch, LiftlogError, DiskError.
+        """
+        held = self._held.get(log.id)
+        if held is None or held.log is not log or log.log_start > held.index.next:
+            if not job.begin:
+                return NO_INDEX
+            held = self._begin(log, job.memory_max)
+        try:
+            self._fold(held, min(job.below, log.leo), job.max_bytes)
+            self._make_room(held, job.memory_max)
+        except SubjectIndexFull:
+            del self._held[log.id]
+            raise
+        return self._progress(held)
+
+    def _fold(self, held: HeldIndex, below: int, max_bytes: int) -> None:
+        index = held.index
+        self._follow_start(held)
+        while max_bytes > 0 and held.again and self._begins_right(held):
+            max_bytes -= self._look_again(held, max_bytes)
+        while max_bytes > 0 and self._begins_right(held) and index.next < below:
+            max_bytes -= self._enter(held, below, max_bytes)
+        # What has gathered is entered now, so that no question pays for it.
+        index.fold()
+
+    def ask(self, log: Log, job: AskSubjects) -> SubjectAnswer | IndexProgress:
+        """The answer, or how far the index is if that is not far enough."""
+        held = self._held.get(log.id)
+        if held is None or held.log is not log:
+            return NO_INDEX
+        self._follow_start(held)
+        progress = self._progress(held)
+        if progress.folded < job.least or not progress.ready:
+            return progress
+        self._asked += 1
+        held.asked = self._asked
+        return self._answer(held, job)
+
+    # -- small parts -------------------------------------------------------------------------------
+
+    def _begins_right(self, held: HeldIndex) -> bool:
+        return held.has_start or self._mutants.subjects_start_ignored
+
+    def _progress(self, held: HeldIndex) -> IndexProgress:
+        return IndexProgress(held.index.next, not held.again and self._begins_right(held))
+
+    def _begin(self, log: Log, memory_max: int) -> HeldIndex:
+        self._made += 1
+        self._asked += 1
+        held = HeldIndex(log, (self.key + self._made) % NUMBER_MAX, self.key, memory_max)
+        held.asked = self._asked
+        self._held[log.id] = held
+        return held
+
+    def _follow_start(self, held: HeldIndex) -> None:
+        """Some chunks at a time: a purge may take many."""
+        index, first = held.index, held.log.log_start
+        if index.first < first <= index.next and not self._mutants.subjects_start_ignored:
+            index.start(min(first, index.first + STEP_OFFSETS))
+            left = [one for one in held.again if one.end > index.first]
+            held.again = [OffsetRange(max(one.start, index.first), one.end) for one in left]
+
+    def _enter(self, held: HeldIndex, below: int, max_bytes: int) -> int:
+        """Returns how many bytes were read; at least one."""
+        log, index = held.log, held.index
+        batches = log.read(index.next, below, max_bytes)
+        if not batches:
+            # `below` lies inside of a batch that compaction has merged (C5).
+            batches = log.read(index.next, log.leo, 1)
+        worked = 1
+        for batch in batches:
+            worked += len(batch.data)
+            end = min(batch.end_offset, below)
+            for offset, subjects in subject_runs(batch, index.next, end):
+                index.append(offset, subjects)
+            index.append(max(end, index.next), [])
+        return worked
+
+    def _look_again(self, held: HeldIndex, max_bytes: int) -> int:
+        """Remove what a thinned range does not have any more. Returns how many bytes were read."""
+        thinned = held.again[0]
+        worked = 1
+        due = thinned.start
+        for batch in held.log.read(due, held.log.leo, max_bytes):
+            worked += len(batch.data)
+            end = min(batch.end_offset, thinned.end)
+            if due < end:
+                held.index.remove(gaps_between(subject_runs(batch, due, end), due, end))
+                due = end
+        held.again[:1] = [OffsetRange(due, thinned.end)] if due < thinned.end else []
+        return worked
+
+    def _answer(self, held: HeldIndex, job: AskSubjects) -> SubjectAnswer:
+        index = held.index
+        answer = SubjectAnswer(index.next, held.log.log_start, number=held.number)
+        if job.what == LAST_OF_SUBJECT:
+            found = index.last(job.pattern.encode())
+        elif job.what == NEXT_MATCH:
+            until = min(max(job.offset, index.first) + STEP_OFFSETS, index.next)
+            found = index.next_match(job.pattern, job.offset, until)
+            if found is None and until < index.next:
+                return answer._replace(place=until)
+        else:
+            page = index.subjects(job.pattern, job.offset, job.limit)
+            return answer._replace(
+                subjects=page.subjects,
+                messages=index.count_from(job.pattern, 0),
+                place=-1 if page.place is None else page.place,
+            )
+        return answer if found is None else answer._replace(offset=found)
+
+    def _make_room(self, held: HeldIndex, memory_max: int) -> None:
+        """L3: give up what was asked longest ago until all have room. Raises SubjectIndexFull."""
+        if held.memory > memory_max:
+            raise SubjectIndexFull(
+                f"the subject index of {held.log.id} takes {held.memory:,} bytes, and may take"
+                f" {memory_max:,} (index_memory_bytes): let it have more, or do without it"
+            )
+        while self.memory > memory_max:
+            others = [one for one in self._held.values() if one is not held]
+            del self._held[min(others, key=lambda one: one.asked).log.id]

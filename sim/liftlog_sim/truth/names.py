@@ -1,0 +1,140 @@
+"""The names of all invariants, and what each says.
+
+    OneLeaderPerEpoch    an epoch is led by one incarnation of one node, and has one content (R1)
+    LogMatching          logs agree below every HW that anybody claims (R2, R6, R8)
+    CommittedOnISR       every member of the committed ISR, and whoever is eligible, has the committed prefix
+                         durable (R2, R5, R7, R9, R10, R13)
+    NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
+    ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
+    NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
+    StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6)
+    RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
+                         while he waited the log did not end where he expected (L6)
+    StoredOnce           no message id is committed twice within a window, by the times in the log (L7)
+    TimesInOrder         where ids are remembered, the times of what is committed never go back (L7)
+    AnsweredWithFirst    who sends a message again is told of a committed record with its id (L7)
+    ParcelWhole          what was sent in one parcel is committed at once, as it was sent, or not at all (L8)
+    SubjectAnswersTrue   what a client is told of subjects is what the committed log says of the offsets that
+                         the answer names, and nothing older than it asked for, see `truth/subjects.py` (S1)
+    HeadersHeeded        a message that asks for what is not done here is neither acknowledged nor stored; an
+                         ack has the keys that its message asked for (R4, L4)
+    LeaderAckDurable     a leader that gives its word for a record has it durably, and it is lost with a later
+                         epoch only that began without it (R4)
+    OneAnswer            one message is answered by one stream at most (N9)
+    NothingHeldBack      a leader has committed whatever its maximal ISR has durably (R2)
+    ReadyIsSubscribed    a leader that the group takes for ready has had its subscription in NATS (N1)
+    TimeLookup           a lookup by time finds the first record at or after it that is left
+    NoFalseDamage        damage is found where something was damaged only: nobody inflicts it on himself (D4)
+    FencedInTime         no leader takes or answers later, by its own clock, than its lease after it sent the
+                         last heartbeat that was answered (N2)
+    SilentBeforeReplaced no session ends before the lease of the node that lives in it is over (N2)
+    WholeSessions        no session ends before the session timeout, or, with a hint, the lease and its
+                         margin, have passed since it began or was renewed (R15, N2)
+    NoFailoverWithoutCause  short pauses, connections that break, and false hints move no office
+    PromptFailover       soon after a kill others lead, without the dead one; both in quiet worlds only
+    ReadsBounded         no more reads wait for a disk than its node's limits allow (L3)
+    AtomicStateFiles     a start finds each state file whole: the old content or the new (D4)
+    LogStartMonotone     a log start goes back by a reset only, and what was purged is never read again (C3)
+    ReaderSawEveryLastValue  a reader that got from the front to the HW saw the last value of each key (C4)
+    Subsequence, FoldPreserved, NoResurrection, CompactionHorizon, TombstoneSafe
+                         what a copy may lack, see `truth/contents.py` (C1, C2)
+    RetentionKeeps       what retention lets go is no more than its policy allows (C3)
+    MetadataReads        what a client is told of streams was so at one moment since it asked (M1)
+    CommandOnce          a metadata command takes effect at most once (M3)
+    CommandAsMeant       what a client's command changes was there while its author waited (I1, M3), a spare
+                         gets the vote of who is gone (M2); both are judged in `truth/authors.py`
+    OnlyAsAltered        a stream's configuration is changed by an alteration only, in what that names (R19)
+    LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
+    TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
+    PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
+    ElectionSafety       a Raft term has one leader (M1)
+    RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
+    LeaderCompleteness   a new Raft leader has every committed entry (M1)
+    StateMachineSafety   no two nodes commit different entries at one index (M1)
+    SnapshotOfCommitted  a snapshot ends with a committed entry, and no log begins behind its end (M1p)
+    SnapshotState        who goes on from a snapshot has what the commands up to its end have made (M1p)
+    CommittedSurvives    a recovery goes on with all committed commands, if a disk that is left has them (M5)
+    RecoveryCompleted    a recovery that was cut short is completed when the same is said again (M5)
+    OldMemberKept        a disk that a recovery left out takes part in nothing, and keeps what it holds (M5)
+    Refinement           every step of a replica is a step of the model (liftlog_spec/refine), if so run
+    SlowKeepsMinimum, ProbationServed
+                         who is slow does not come and go, see `watching/paces.py` (R17, R18)
+    SickIsAlone          one sick node is not everybody's latency, see `runs/sickness.py` (R17, R18)
+    HonestHeard          what a working peer sends is not refused (V1 to V4)
+    NoInputEndsNode      what a stranger or a broken peer sends ends no node, now or at its next start (V5)
+    NodeInvariant        no node finds a condition of its own violated
+    NodeError            no node raises anything else
+
+and, once everything has been healed: Convergence (every partition led, writable, with all its replicas in
+sync), DamageRepaired (nothing that was damaged is left) and ReplicasEqual (the same bytes on each, or, where
+replicas compact on their own, the same values).
+"""
+
+from __future__ import annotations
+
+STEP_INVARIANTS = (
+    "OneLeaderPerEpoch",
+    "LogMatching",
+    "CommittedOnISR",
+    "NoAckedRecordLost",
+    "ConsistentRead",
+    "NoSilentGap",
+    "StoredAsExpected",
+    "RefusedTruly",
+    "StoredOnce",
+    "TimesInOrder",
+    "AnsweredWithFirst",
+    "ParcelWhole",
+    "SubjectAnswersTrue",
+    "HeadersHeeded",
+    "LeaderAckDurable",
+    "OneAnswer",
+    "NothingHeldBack",
+    "ReadyIsSubscribed",
+    "TimeLookup",
+    "LogStartMonotone",
+    "NoFalseDamage",
+    "AtomicStateFiles",
+    "FencedInTime",
+    "SilentBeforeReplaced",
+    "WholeSessions",
+    "NoFailoverWithoutCause",
+    "PromptFailover",
+    "ReadsBounded",
+    "CommandOnce",
+    "CommandAsMeant",
+    "OnlyAsAltered",
+    "LevelForAll",
+    "TimePasses",
+    "PausedTakesNothing",
+    "ReadOnlyRefused",
+    "ElectionSafety",
+    "RaftLogMatching",
+    "LeaderCompleteness",
+    "StateMachineSafety",
+    "MetadataReads",
+    "RetentionKeeps",
+    "Refinement",
+    "SlowKeepsMinimum",
+    "ProbationServed",
+    "HonestHeard",
+    "NoInputEndsNode",
+)
+COMPACTION_INVARIANTS = (
+    "ReaderSawEveryLastValue",
+    "Subsequence",
+    "FoldPreserved",
+    "NoResurrection",
+    "CompactionHorizon",
+    "TombstoneSafe",
+)
+"""Checked where streams are compacted only."""
+FINAL_INVARIANTS = ("Convergence", "DamageRepaired", "ReplicasEqual")
+SNAPSHOT_INVARIANTS = ("SnapshotOfCommitted", "SnapshotState")
+"""Checked where the metadata group takes snapshots."""
+RECOVERY_INVARIANTS = ("CommittedSurvives", "RecoveryCompleted", "OldMemberKept")
+"""Checked where clusters are recovered from a total loss."""
+SICK_INVARIANTS = ("SickIsAlone",)
+"""Checked where nothing happens but that one node is sick."""
+OWN_CHECKS = ("NodeInvariant", "NodeError")

@@ -1,0 +1,86 @@
+"""What the history of a simulated run tells of compare and set: nothing wrong, or which bug was planted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from liftlog.cli import main
+from liftlog_jepsen.history import History
+from liftlog_jepsen.jsonl import read_jsonl
+from liftlog_sim.runs.history import AnswerLog, FaultLog, history_of
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.world import World
+from tests.jepsen.promise_stories import broken
+
+
+def history(options: RunOptions, *, judged: bool = True) -> History:
+    """Of a run. Not `judged`: the invariants of clients hold their tongue, and the run goes on."""
+    seen: list[tuple[World, FaultLog, AnswerLog]] = []
+
+    def watch(world: World) -> None:
+        seen.append((world, FaultLog(world), AnswerLog(world)))
+        if not judged:
+            world.account.fail = lambda violation: None  # type: ignore[method-assign]
+
+    result = run_seed(options, watch, keep_values=True)
+    ((world, faults, answers),) = seen
+    return history_of(world, options, result, faults, answers)
+
+
+def anomalies(found: History) -> set[str]:
+    return {row["anomaly"] for row in broken(found)}
+
+
+def test_L6_expected_offsets_and_refusals_are_in_the_history_and_nothing_is_wrong_with_them() -> None:
+    found = history(RunOptions(seed=2, profile="mixed", duration_s=10))
+    facts = Counter(mop.f for op in found.ops() for mop in op.mops)
+    assert facts["expected"] > 100 and facts["refused"] > 20
+    for op in found.ops():
+        if any(mop.f == "refused" for mop in op.mops):
+            assert [mop.f for mop in op.mops] == ["send", "expected", "refused"]
+            assert (op.outcome, op.error) == ("info", "expected-offset") and op.t_ret_ns is not None
+    assert anomalies(found) == set()
+
+
+def test_L7_messages_that_were_there_already_are_in_the_history_as_what_nobody_can_place() -> None:
+    found = history(RunOptions(seed=1, profile="repeats", duration_s=15))
+    repeated = [op for op in found.ops() if op.error == "duplicate"]
+    assert len(repeated) > 5 and {op.outcome for op in repeated} == {"info"}
+    assert anomalies(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed", "profile"),
+    [
+        ("expected_by_committed", 2, "mixed"),
+        ("L6.expected-offset", 2, "mixed"),
+        ("expected_by_arrival", 0, "kills"),
+    ],
+)
+def test_L6_a_planted_bug_shows_in_the_history(mutant: str, seed: int, profile: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    words = ["sim", "run", "--seed", str(seed), "--profile", profile, "--mutant", mutant, "--quiet"]
+    words += ["--duration", "15", "--history", str(path), "--failures", str(tmp_path)]
+    assert main(words) == 1
+    assert anomalies(read_jsonl(path)) == {"misplaced"}
+
+
+def test_L8_each_record_of_a_parcel_is_in_the_history_with_its_own_offset() -> None:
+    found = history(RunOptions(seed=14, profile="mixed", duration_s=15))
+    sends = [op.mops[0] for op in found.ops() if op.f == "send"]
+    stored = {mop.value: mop.offset for mop in sends if mop.offset is not None}
+    bursts = Counter(str(value).rpartition("-")[0] for value in stored)
+    assert len(stored) == sum(bursts.values()) and max(bursts.values()) > 3
+    assert anomalies(found) == set()
+
+
+def test_L6_refusals_that_were_told_too_early_show_when_what_they_rest_on_is_cut() -> None:
+    """The invariant ends such a run at the first of them, and then its history cannot show anything."""
+    options = RunOptions(seed=0, profile="kills", duration_s=15)
+    assert anomalies(history(options)) == set()
+    planted = RunOptions(seed=0, profile="kills", duration_s=15, mutant="L6.uncommitted")
+    assert anomalies(history(planted, judged=False)) == {"dirty-refusal", "stale-refusal"}

@@ -1,0 +1,345 @@
+"""The owner of a log's subject index answers as a scan of the log does, whatever happens to the log (S1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from liftlog.format import compress, decode_records, encode_records
+from liftlog.messages import (
+    AppendLog,
+    AskSubjects,
+    CompactLog,
+    Event,
+    FoldSubjects,
+    LogOpened,
+    LogRead,
+    MoveLogStart,
+    OpenLog,
+    ReadLog,
+    RebuildLog,
+    RepairLog,
+    ResetLog,
+    StorageJob,
+    SubjectsFolded,
+    SubjectsTold,
+    TrashLog,
+    TruncateLog,
+)
+from liftlog.storage.log import Log
+from liftlog.subjects.index.plain import PlainIndex
+from liftlog.types import (
+    NO_OFFSET,
+    Batch,
+    CompactionPolicy,
+    LogOptions,
+    OffsetRange,
+    PartitionId,
+    Record,
+    Ticket,
+)
+from tests.storage.storage_harness import LOG, new_disk, start
+
+OPTIONS = LogOptions(segment_bytes=500)
+EAGER = CompactionPolicy(dirty_ratio_percent=0, tombstone_retention_ms=0, map_bytes=1 << 16)
+MEMORY = 64 << 20
+SUBJECTS = [b"a", b"a.b", b"b", b"b.b", b"\xff"]
+FILTERS = [">", "a", "*", "*.b", "a.>", "c"]
+ROW = st.tuples(
+    st.sampled_from(SUBJECTS), st.sampled_from([None, b"k", b"l"]), st.sampled_from([None, b"v", b"w" * 90])
+)
+Row = tuple[bytes, bytes | None, bytes | None]
+
+
+def batch(base: int, rows: list[Row], codec: str = "none", epoch: int = 1, log: PartitionId = LOG) -> Batch:
+    records = [
+        Record(base + place, 1000 + base + place, subject, b"", b"", key, value)
+        for place, (subject, key, value) in enumerate(rows)
+    ]
+    return compress(log, encode_records(log, epoch, records), codec)
+
+
+class Owner:
+    """An engine with one log, asked by jobs."""
+
+    def __init__(self) -> None:
+        self.disk = new_disk()
+        self.engine, _ = start(self.disk)
+        self.tickets = 0
+        self.do(OpenLog(LOG, options=OPTIONS))
+
+    def ticket(self) -> Ticket:
+        self.tickets += 1
+        return Ticket(self.tickets)
+
+    def do(self, job: StorageJob) -> list[Event]:
+        return [*self.engine.write([job]), *self.engine.sync()]
+
+    @property
+    def log(self) -> Log:
+        return self.engine._logs[LOG]
+
+    def append(self, rows: list[Row], codec: str = "none", epoch: int = 1) -> None:
+        self.do(AppendLog(LOG, [batch(self.log.leo, rows, codec, epoch)], self.ticket()))
+
+    def fold(self, below: int, max_bytes: int = 200, memory: int = MEMORY) -> SubjectsFolded:
+        """Slice after slice, until the index is ready up to there."""
+        for _ in range(10_000):
+            (event,) = self.do(FoldSubjects(LOG, below, max_bytes, memory))
+            assert isinstance(event, SubjectsFolded) and event.request == 0
+            if event.error or (event.ready and event.folded >= below):
+                return event
+        raise AssertionError("the fold does not end")
+
+    def ask(
+        self, what: str, pattern: str, offset: int = 0, *, least: int = 0, limit: int = 1000
+    ) -> SubjectsTold | SubjectsFolded:
+        (event,) = self.do(AskSubjects(LOG, 5, least, what, pattern, offset, limit))
+        assert isinstance(event, SubjectsTold | SubjectsFolded) and event.request == 5
+        return event
+
+    def told(self, what: str, pattern: str, offset: int = 0, least: int = 0) -> SubjectsTold:
+        event = self.ask(what, pattern, offset, least=least)
+        assert isinstance(event, SubjectsTold) and not event.error, event
+        return event
+
+    def scan(self, below: int) -> PlainIndex:
+        """The definition, from every record of the log that lies below an offset."""
+        log = self.log
+        plain = PlainIndex(log.log_start)
+        offset = log.log_start
+        while offset < below:
+            (read,) = self.do(ReadLog(LOG, 9, offset, log.leo, 1))
+            assert isinstance(read, LogRead) and not read.error, read
+            for record in decode_records(read.batches[0]):
+                if plain.next <= record.offset < below:
+                    plain.append(record.offset, [record.subject])
+            offset = read.batches[0].end_offset
+        plain.append(max(below, plain.next), [])
+        return plain
+
+    def check(self, below: int) -> None:
+        """All questions, against a scan."""
+        plain = self.scan(below)
+        for subject in SUBJECTS:
+            if subject != b"\xff":
+                told = self.told("last", subject.decode(), least=below)
+                last = plain.last(subject)
+                assert told.offset == (NO_OFFSET if last is None else last), subject
+                assert (told.folded, told.first) == (below, self.log.log_start)
+        for pattern in FILTERS:
+            told = self.told("subjects", pattern)
+            assert dict(told.subjects) == dict(plain.subjects(pattern).subjects)
+            assert told.messages == sum(count for _, count in told.subjects)
+            for offset in {plain.first, (plain.first + below) // 2, max(plain.first, below - 1)}:
+                found = plain.next_match(pattern, offset)
+                assert self.told("next", pattern, offset).offset == (NO_OFFSET if found is None else found)
+
+
+class OwnedIndex(RuleBasedStateMachine):
+    """One log: what is committed is never cut, but by `unclean`."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.owner = Owner()
+        self.hw = 0
+        self.epoch = 1
+        self.whole: dict[int, Row] = {}
+        """What was committed at each offset: what a peer that never compacted still has."""
+
+    def commit_to(self, hw: int) -> None:
+        self.hw = hw
+
+    @rule(rows=st.lists(ROW, min_size=1, max_size=5), codec=st.sampled_from(["none", "zstd"]))
+    def append(self, rows: list[Row], codec: str) -> None:
+        self.whole.update(enumerate(rows, self.owner.log.leo))
+        self.owner.append(rows, codec, self.epoch)
+
+    @rule(groups=st.lists(st.lists(ROW, min_size=1, max_size=4), min_size=3, max_size=7))
+    def publish(self, groups: list[list[Row]]) -> None:
+        for rows in groups:
+            self.append(rows, "none")
+        self.hw = self.owner.log.leo
+
+    @rule(back=st.integers(0, 3))
+    def commit(self, back: int) -> None:
+        self.hw = max(self.hw, self.owner.log.leo - back)
+
+    @rule(slices=st.integers(1, 3))
+    def fold_some(self, slices: int) -> None:
+        for _ in range(slices):
+            self.owner.do(FoldSubjects(LOG, self.hw, 150, MEMORY))
+
+    @rule()
+    def look(self) -> None:
+        event = self.owner.fold(self.hw)
+        assert not event.error, event
+        self.owner.check(self.hw)
+
+    @rule()
+    def cut(self) -> None:
+        """What is not committed is cut."""
+        self.epoch += 1
+        self.owner.do(TruncateLog(LOG, self.hw, self.owner.ticket()))
+
+    @precondition(lambda self: self.hw > self.owner.log.log_start)
+    @rule(part=st.floats(0, 1))
+    def unclean(self, part: float) -> None:
+        """What is committed is cut, with the group's consent."""
+        start = self.owner.log.log_start
+        self.hw = start + int((self.hw - start) * part)
+        self.cut()
+
+    @rule(part=st.sampled_from([0.0, 0.3, 0.6, 1.0]))
+    def purge(self, part: float) -> None:
+        start = self.owner.log.log_start
+        self.owner.do(MoveLogStart(LOG, start + int((self.hw - start) * part)))
+
+    @rule(slices=st.integers(1, 40), max_bytes=st.sampled_from([150, 1 << 20]))
+    def compact(self, slices: int, max_bytes: int) -> None:
+        for _ in range(slices):
+            self.owner.do(CompactLog(LOG, EAGER, self.hw, self.hw, 1 << 40, max_bytes))
+
+    @rule(jump=st.integers(0, 5))
+    def reset(self, jump: int) -> None:
+        self.hw = self.owner.log.leo + jump
+        self.owner.do(ResetLog(LOG, self.hw, (), self.owner.ticket()))
+
+    @rule()
+    def rebuild(self) -> None:
+        """A sync had failed: a new file takes the log's place."""
+        (event,) = self.owner.do(RebuildLog(LOG, self.hw))
+        assert isinstance(event, LogOpened)
+        self.epoch += 1
+
+    @precondition(lambda self: self.owner.log.sealed)
+    @rule(part=st.floats(0, 1), length=st.integers(1, 6))
+    def repair(self, part: float, length: int) -> None:
+        """A part of the committed log is damaged; a peer that never compacted has it."""
+        log = self.owner.log
+        begin = log.log_start + int((min(self.hw, log.sealed[-1].end_offset) - log.log_start) * part)
+        lost = OffsetRange(begin, min(begin + length, self.hw, log.sealed[-1].end_offset))
+        if lost.start >= lost.end:
+            return
+        segment = log.segment_of(lost.start)
+        lost = OffsetRange(lost.start, min(lost.end, segment.end_offset))
+        epoch = log.epochs.epoch_before(lost.end)
+        log.note_damage(lost)
+        rows = [self.whole[offset] for offset in range(lost.start, lost.end)]
+        self.owner.do(RepairLog(LOG, lost, [batch(lost.start, rows, "none", epoch)], lost.end))
+
+
+TestOwnedIndex = OwnedIndex.TestCase
+TestOwnedIndex.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def owner_with(count: int) -> Owner:
+    owner = Owner()
+    for number in range(count):
+        owner.append([(SUBJECTS[number % 4], b"k%d" % (number % 3), b"v" * 40)])
+    return owner
+
+
+def test_S1_a_question_is_not_answered_before_the_index_has_all_that_it_needs() -> None:
+    owner = owner_with(10)
+    assert owner.ask("last", "a", least=0) == SubjectsFolded(LOG, -1, False, request=5)
+    assert owner.do(FoldSubjects(LOG, 10, 1, MEMORY, begin=False)) == [SubjectsFolded(LOG, -1, False)]
+    (slice_,) = owner.do(FoldSubjects(LOG, 10, 1, MEMORY))
+    assert isinstance(slice_, SubjectsFolded) and 0 < slice_.folded < 10
+    assert owner.ask("last", "a", least=10) == SubjectsFolded(LOG, slice_.folded, True, request=5)
+    owner.fold(7)
+    told = owner.told("last", "a", least=7)
+    assert (told.offset, told.folded) == (4, 7), "nothing that is not committed is in it"
+
+
+def test_S1_what_compaction_removes_is_counted_no_more() -> None:
+    owner = owner_with(40)
+    owner.fold(40)
+    before = owner.told("subjects", ">").messages
+    for _ in range(60):
+        owner.do(CompactLog(LOG, EAGER, 40, 0, 1 << 40, 1 << 20))
+    behind = owner.ask("subjects", ">")
+    assert isinstance(behind, SubjectsFolded) and not behind.ready, "a thinned range is looked at first"
+    owner.fold(40)
+    assert 3 <= owner.told("subjects", ">").messages < before == 40
+    owner.check(40)
+
+
+def test_S1_an_index_ends_with_its_log() -> None:
+    owner = owner_with(6)
+    owner.fold(6)
+    for job in (
+        ResetLog(LOG, 6, (), owner.ticket()),
+        TrashLog(LOG),
+    ):
+        assert owner.told("subjects", ">")
+        owner.do(job)
+        if isinstance(job, TrashLog):
+            owner.do(OpenLog(LOG, options=OPTIONS))
+        assert isinstance(owner.ask("subjects", ">"), SubjectsFolded)
+        owner.append([(b"c.new", None, b"")])
+        owner.fold(owner.log.leo)
+        assert owner.told("subjects", ">").subjects == [(b"c.new", 1)]
+
+
+def test_S1_damage_ends_the_fold_and_is_told() -> None:
+    owner = owner_with(30)
+    owner.log.note_damage(OffsetRange(3, 4))
+    event = owner.fold(30)
+    assert event.error and event.damage == OffsetRange(3, 4)
+
+
+def test_S1_the_coldest_index_makes_room_and_one_that_is_too_large_says_so() -> None:
+    owner = owner_with(5)
+    other = PartitionId(7, 1)
+    owner.do(OpenLog(other, options=OPTIONS))
+    owner.do(AppendLog(other, [batch(0, [(b"z", None, b"")], log=other)], owner.ticket()))
+    owner.fold(5)
+    one = owner.engine._subjects.memory
+    owner.do(FoldSubjects(other, 1, 1000, one * 3))
+    assert owner.told("last", "b").offset == 2
+    owner.do(FoldSubjects(other, 1, 1000, one + one // 2))
+    assert isinstance(owner.ask("last", "b"), SubjectsFolded), "it was asked before the other one was folded"
+    event = owner.fold(5, memory=1000)
+    assert event.full and "may take" in event.error
+    assert owner.engine._subjects.memory == one
+
+
+def test_S1_the_next_match_is_looked_for_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("liftlog.storage.subjectindexes.STEP_OFFSETS", 4)
+    owner = owner_with(14)
+    owner.append([(b"q", None, b"")])
+    owner.fold(15)
+    told = owner.told("next", "q", 1)
+    assert (told.offset, told.place) == (NO_OFFSET, 5)
+    told = owner.told("next", "q", 12)
+    assert (told.offset, told.place) == (14, NO_OFFSET)
+    told = owner.told("next", "nobody", 12)
+    assert (told.offset, told.place) == (NO_OFFSET, NO_OFFSET)
+
+
+def test_S1_pages_of_subjects_follow_each_other() -> None:
+    owner = owner_with(12)
+    owner.fold(12)
+    first = owner.ask("subjects", ">", 0, limit=3)
+    assert isinstance(first, SubjectsTold) and len(first.subjects) == 3 and first.messages == 12
+    second = owner.ask("subjects", ">", first.place, limit=3)
+    assert isinstance(second, SubjectsTold) and second.place == NO_OFFSET
+    assert second.index == first.index
+    assert dict([*first.subjects, *second.subjects]) == dict.fromkeys(SUBJECTS[:4], 3)
+
+
+def test_S1_a_thinned_range_waits_until_the_index_begins_where_its_log_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A purge of more than one slice moves an index's start by, and a compaction before it."""
+    monkeypatch.setattr("liftlog.storage.subjectindexes.STEP_OFFSETS", 2)
+    owner = owner_with(40)
+    owner.fold(40)
+    for _ in range(40):
+        owner.do(CompactLog(LOG, EAGER, 40, 40, 1 << 40, 1 << 20))
+    owner.do(MoveLogStart(LOG, 20))
+    assert not owner.fold(40).error
+    assert dict(owner.told("subjects", ">").subjects) == dict(owner.scan(40).subjects(">").subjects)
