@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from pathlib import Path
 
 import pytest
 from google_crc32c import value as crc32c
@@ -411,13 +410,6 @@ def test_L8_a_flipped_bit_and_a_missing_byte_are_seen(
 def test_L8_any_bytes_are_refused_or_can_be_read_again(content: bytes, codec: int, count: int) -> None:
     found = records_in(of(content, count, codec), b"orders.own")
     assert isinstance(found, str) or len(found) == count
-
-
-def test_L8_the_bytes_on_the_page_are_a_parcel() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "wire.md").read_text()
-    lines = page.partition("### A parcel")[2].partition("    4C4C5031")
-    shown = bytes.fromhex((lines[1] + lines[2].partition("\n\n")[0]).replace(" ", "").replace("\n", ""))
-    assert shown == seal_parcel([ParcelRecord(b"a"), ParcelRecord(b"bc", b"k")])
 
 
 def test_L8_a_client_is_told_what_cannot_be_sent() -> None:

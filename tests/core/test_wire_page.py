@@ -44,6 +44,7 @@ from liftlog.messages import (
     clients,
 )
 from liftlog.options.headers import NOT_HONOURED
+from liftlog.parcel import ParcelRecord, seal_parcel
 from liftlog.real import door, nats_wire
 from liftlog.types import Batch, FileSpan, PartitionId, Record, StreamConfig
 
@@ -157,6 +158,7 @@ def examples() -> dict[str, bytes]:
         "stream answer": msgspec.msgpack.encode((3, STREAMS)),
         "status request": msgspec.msgpack.encode((4, ClusterStatusRequest())),
         "status answer": msgspec.msgpack.encode((4, STATUS)),
+        "parcel": seal_parcel([ParcelRecord(b"a"), ParcelRecord(b"bc", b"k")]),
     }
 
 

@@ -183,16 +183,22 @@ def test_R3_go_and_python_read_what_each_other_wrote_while_leaders_die(
 def test_compressed_records_of_several_partitions_are_read_without_nats(
     codec: str, programs: Path, tmp_path: Path
 ) -> None:
+    """One partition is filled message by message, the other one in batches (L8)."""
+
     async def story(harness: Harness) -> None:
         client, cluster = harness.client, harness.cluster
         await client.create_stream(StreamConfig("packed", "packed", 2, 3, codec=codec, segment_bytes=65536))
         padding = "much of the same " * 60
-        for subject in ("packed", "packed.1"):
-            publisher = await Program.start(
-                programs / "publisher", "-nats", cluster.nats_url, "-subject", subject
-            )
-            await publisher.say([f"{subject} {number} {padding}" for number in range(500)])
+        acks: dict[str, dict[int, str]] = {}
+        for subject, batch in (("packed", 1), ("packed.1", 50)):
+            options = ["-nats", cluster.nats_url, "-subject", subject, "-batch", str(batch)]
+            publisher = await Program.start(programs / "publisher", *options)
+            lines = [f"{subject} {number} {padding}" for number in range(500)]
+            await publisher.say(lines)
             assert await publisher.end() == 0, publisher.complaint
+            told = {ack["offset"]: ack["line"] for ack in publisher.printed}
+            assert sorted(told) == list(range(500)) and sorted(told.values()) == list(range(1, 501))
+            acks[subject] = {offset: lines[line - 1] for offset, line in told.items()}
         assert cluster.nats is not None
         cluster.nats.stop()
         seeds = [word for address in cluster.addresses.values() for word in ("-node", address)]
@@ -200,7 +206,7 @@ def test_compressed_records_of_several_partitions_are_read_without_nats(
         assert await reader.end() == 0, reader.complaint
         for index, subject in enumerate(("packed", "packed.1")):
             found = values([record for record in reader.printed if record["partition"] == index])
-            assert set(found.values()) == {f"{subject} {number} {padding}" for number in range(500)}
+            assert found == acks[subject]
 
     with_cluster(tmp_path, 3, story, refined=False)
 
@@ -256,6 +262,8 @@ def test_V6_U1_whatever_is_wrong_is_one_clear_line(programs: Path, tmp_path: Pat
             (reader, ["-from", "yesterday", "orders"], "-from yesterday is not understood; use earliest"),
             (publisher, ["-subject", "nowhere", "-timeout", "1s"], "no stream listens on this subject"),
             (publisher, ["-subject", "orders", "-keyed"], "line 1 has no key"),
+            (publisher, ["-subject", "orders", "-batch", "0"], "-batch 0 is out of range: use 1 to 1000"),
+            (publisher, ["-subject", "orders", "-batch", "9", "-keyed"], "line 1 has no key"),
         ):
             started = await Program.start(program, "-nats", url, *options)
             if program == publisher:

@@ -90,6 +90,19 @@ func TestTheHandshakeOfThePage(t *testing.T) {
 	same(t, "second call", callFrame(key, 1, 2, read.encode()))
 }
 
+func TestTheParcelOfThePage(t *testing.T) {
+	made, err := SealParcel([]ParcelRecord{{Value: []byte("a")}, {Key: []byte("k"), Value: []byte("bc")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "parcel", made)
+	for _, wrong := range [][]ParcelRecord{nil, make([]ParcelRecord, ParcelMax+1), {{}}, {{Subject: make([]byte, 1<<16), Value: []byte{}}}} {
+		if _, err := SealParcel(wrong); err == nil {
+			t.Errorf("a parcel of %d records is made that cannot be stored", len(wrong))
+		}
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for name, words := range map[string]string{
 		"refused":         "the secret or the name",

@@ -45,13 +45,15 @@ type result struct {
 type answer struct {
 	Stream                                string
 	Offset, Partition, Epoch, Incarnation *int64
+	Count                                 *int
 	Error                                 *struct{ Description string }
 	Liftlog                               struct{ Outcome string }
 }
 
-// message is a line on its way.
+// message is a line on its way, or a batch of them.
 type message struct {
-	line     int
+	line     int // the first
+	lines    int
 	out      *nats.Msg
 	attempts int
 	due      time.Time // when it is sent again
@@ -64,6 +66,7 @@ type publisher struct {
 	inbox    string
 	timeout  time.Duration
 	waiting  map[int]*message
+	lines    int // so many are under way
 	out      *bufio.Writer
 	failed   int
 	total    int
@@ -75,12 +78,16 @@ func main() {
 	subject := flag.String("subject", "", "where to publish to")
 	keyed := flag.Bool("keyed", false, "a line is KEY, a tab, VALUE")
 	window := flag.Int("window", 256, "how many lines may be under way; 1 keeps their order when some are sent again")
+	batch := flag.Int("batch", 1, "how many lines one message may carry: stored together, or not at all")
 	timeout := flag.Duration("timeout", time.Minute, "for how long one line is tried")
 	flag.Parse()
 	if *subject == "" || flag.NArg() > 0 || *window < 1 {
 		fail(errors.New("usage: publisher -subject SUBJECT [-keyed] < LINES; -window is at least 1"))
 	}
-	if err := run(*url, *subject, *keyed, *window, *timeout); err != nil {
+	if *batch < 1 || *batch > liftlog.ParcelMax {
+		fail(fmt.Errorf("-batch %d is out of range: use 1 to %d", *batch, liftlog.ParcelMax))
+	}
+	if err := run(*url, source{*subject, *keyed, *window, *batch}, *timeout); err != nil {
 		fail(err)
 	}
 }
@@ -90,7 +97,14 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-func run(url, subject string, keyed bool, window int, timeout time.Duration) error {
+// source is what is published, and how.
+type source struct {
+	subject       string
+	keyed         bool
+	window, batch int
+}
+
+func run(url string, from source, timeout time.Duration) error {
 	var mutex sync.Mutex
 	complaint := ""
 	bus, err := liftlog.ConnectNATS(url, func(err error) {
@@ -111,7 +125,7 @@ func run(url, subject string, keyed bool, window int, timeout time.Duration) err
 	if err := bus.FlushTimeout(ackTimeout); err != nil {
 		return fmt.Errorf("NATS does not answer: %w", err)
 	}
-	if err := p.publish(subject, keyed, window, answers); err != nil {
+	if err := p.publish(from, answers); err != nil {
 		return err
 	}
 	if p.failed > 0 {
@@ -120,21 +134,21 @@ func run(url, subject string, keyed bool, window int, timeout time.Duration) err
 		if complaint != "" {
 			p.firstWhy += "; " + complaint
 		}
-		return fmt.Errorf("%d of %d messages to '%s' were not acknowledged: %s", p.failed, p.total, subject, p.firstWhy)
+		return fmt.Errorf("%d of %d messages to '%s' were not acknowledged: %s", p.failed, p.total, from.subject, p.firstWhy)
 	}
 	return nil
 }
 
 // publish until every line has its result.
-func (p *publisher) publish(subject string, keyed bool, window int, answers <-chan *nats.Msg) error {
-	lines, problems := make(chan []byte), make(chan error, 1)
+func (p *publisher) publish(from source, answers <-chan *nats.Msg) error {
+	lines, problems := make(chan []byte, from.batch-1), make(chan error, 1)
 	go read(lines, problems)
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	more := lines
 	for more != nil || len(p.waiting) > 0 {
 		next := more
-		if len(p.waiting) >= window {
+		if p.lines >= from.window {
 			next = nil
 		}
 		select {
@@ -143,13 +157,14 @@ func (p *publisher) publish(subject string, keyed bool, window int, answers <-ch
 				more = nil
 				continue
 			}
-			out, err := p.message(subject, line, keyed)
+			out, count, err := p.message(from, gather(line, lines, from.batch))
 			if err != nil {
 				return err
 			}
-			p.total++
-			one := &message{line: p.total, out: out, giveUp: time.Now().Add(p.timeout)}
+			one := &message{line: p.total + 1, lines: count, out: out, giveUp: time.Now().Add(p.timeout)}
 			out.Reply = fmt.Sprintf("%s.%d", p.inbox, one.line)
+			p.total += count
+			p.lines += count
 			p.waiting[one.line] = one
 			p.send(one)
 		case reply := <-answers:
@@ -162,6 +177,23 @@ func (p *publisher) publish(subject string, keyed bool, window int, answers <-ch
 	return <-problems
 }
 
+// gather this line and those that are there already, up to a batch: nothing waits for more to come.
+func gather(first []byte, lines <-chan []byte, most int) [][]byte {
+	gathered := [][]byte{first}
+	for len(gathered) < most {
+		select {
+		case line, open := <-lines:
+			if !open {
+				return gathered
+			}
+			gathered = append(gathered, line)
+		default:
+			return gathered
+		}
+	}
+	return gathered
+}
+
 func read(lines chan<- []byte, problems chan<- error) {
 	scanner := bufio.NewScanner(os.Stdin)
 	scanner.Buffer(make([]byte, 64<<10), lineMax)
@@ -172,19 +204,33 @@ func read(lines chan<- []byte, problems chan<- error) {
 	close(lines)
 }
 
-func (p *publisher) message(subject string, line []byte, keyed bool) (*nats.Msg, error) {
-	out := nats.NewMsg(subject)
-	out.Header["Liftlog-Ack"] = []string{"full"}
-	out.Data = line
-	if keyed {
+// message of these lines. Where batches are asked for, one line is a batch as well.
+func (p *publisher) message(from source, lines [][]byte) (*nats.Msg, int, error) {
+	records := make([]liftlog.ParcelRecord, len(lines))
+	for at, line := range lines {
+		records[at].Value = line
+		if !from.keyed {
+			continue
+		}
 		key, value, found := bytes.Cut(line, []byte("\t"))
 		if !found || len(key) == 0 {
-			return nil, fmt.Errorf("line %d has no key: -keyed takes KEY, a tab, VALUE", p.total+1)
+			return nil, 0, fmt.Errorf("line %d has no key: -keyed takes KEY, a tab, VALUE", p.total+at+1)
 		}
-		out.Header["Liftlog-Key"] = []string{string(key)}
-		out.Data = value
+		records[at].Key, records[at].Value = key, value
 	}
-	return out, nil
+	out := nats.NewMsg(from.subject)
+	out.Header["Liftlog-Ack"] = []string{"full"}
+	if from.batch == 1 {
+		out.Data = records[0].Value
+		if from.keyed {
+			out.Header["Liftlog-Key"] = []string{string(records[0].Key)}
+		}
+		return out, 1, nil
+	}
+	var err error
+	out.Header[liftlog.BatchHeader] = []string{"1"}
+	out.Data, err = liftlog.SealParcel(records)
+	return out, len(records), err
 }
 
 func (p *publisher) send(one *message) {
@@ -213,7 +259,7 @@ func (p *publisher) answered(reply *nats.Msg) {
 	var said answer
 	err := json.Unmarshal(reply.Data, &said)
 	switch {
-	case err != nil, said.Error == nil && said.Offset == nil:
+	case err != nil, said.Error == nil && (said.Offset == nil || said.Count != nil && *said.Count != one.lines):
 		p.finish(one, result{Outcome: "info", Error: fmt.Sprintf("an answer that is not liftlog's: %.100q", reply.Data)})
 	case said.Error == nil:
 		done := result{Outcome: "ok", Stream: said.Stream, Offset: *said.Offset}
@@ -248,16 +294,24 @@ func (p *publisher) sendAgain(now time.Time) {
 	}
 }
 
+// finish a message: each of its lines has its result. In a batch they lie one behind the other.
 func (p *publisher) finish(one *message, done result) {
 	delete(p.waiting, one.line)
-	done.Line, done.Attempts = one.line, one.attempts
+	p.lines -= one.lines
+	done.Attempts = one.attempts
 	if done.Outcome != "ok" {
 		done.Partition, done.Offset, done.Epoch, done.Incarnation = -1, -1, -1, -1
-		p.failed++
+		p.failed += one.lines
 		if p.firstWhy == "" {
 			p.firstWhy = done.Error
 		}
 	}
-	text, _ := json.Marshal(done)
-	p.out.Write(append(text, '\n'))
+	for at := range one.lines {
+		done.Line = one.line + at
+		text, _ := json.Marshal(done)
+		p.out.Write(append(text, '\n'))
+		if done.Outcome == "ok" {
+			done.Offset++
+		}
+	}
 }
