@@ -134,6 +134,30 @@ def test_i3_the_vote_goes_last_where_there_is_no_heir() -> None:
     assert 3 in group.metadata.nodes
 
 
+def test_i3_a_spare_votes_in_the_place_of_a_node_that_has_no_heir() -> None:
+    group = Group()
+    group.cluster.apply(SetVoter(group.cluster.request(), 4, False, group.metadata.voters_at))
+    group.retire(3)
+    group.settle()
+    assert group.metadata.is_removed(3)
+    votes = [node for node, record in group.metadata.nodes.items() if record.is_to_vote([1, 2, 3])]
+    assert votes == [1, 2, 5], "an operator has said of node 4 that it shall not"
+
+
+def test_i3_without_a_spare_that_is_here_the_group_becomes_smaller() -> None:
+    group = Group(copies=0)
+    group.cluster.expire(4)
+    group.cluster.expire(5)
+    group.retire(3)
+    wish, voters = group.metadata.nodes[3].retires_at, group.metadata.voters_at
+    to_absent = PassVote(group.cluster.request(), 3, 5, wish, voters)
+    assert group.cluster.apply(to_absent).code == "stale", "it went away meanwhile"
+    assert group.metadata.counts["I3.taken-back"] == 1
+    group.settle()
+    assert group.metadata.is_removed(3)
+    assert not any(group.metadata.nodes[node].is_to_vote([1, 2, 3]) for node in (4, 5))
+
+
 def test_i3_a_wish_that_was_taken_back_removes_nobody_and_passes_no_vote() -> None:
     group = Group()
     group.retire(5)

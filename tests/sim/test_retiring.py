@@ -19,6 +19,7 @@ from liftlog.core.metadata.commands import (
     RemoveNode,
     RequestId,
     RetireNode,
+    SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.messages import AddNodeRequest, CreateStreamRequest, RemoveNodeRequest, RetireNodeRequest
@@ -91,6 +92,20 @@ def test_what_somebody_has_asked_for_is_meant() -> None:
     group.authors.asks(RemoveNodeRequest(5))
     assert group.commit(group.removal(5)) == ""
     assert group.metadata.is_removed(5)
+
+
+def pass_vote(group: Group, node: int, to: int) -> str:
+    wish = group.metadata.nodes[node].retires_at
+    return group.commit(PassVote(group.request(), node, to, wish, group.metadata.voters_at))
+
+
+def test_a_vote_without_an_heir_goes_to_whom_nobody_has_told_not_to_vote() -> None:
+    group = Group()
+    assert group.retire(3) == "" and pass_vote(group, 3, 4) == ""
+    group = Group()
+    assert group.commit(SetVoter(group.request(), 4, False, group.metadata.voters_at)).startswith("Command")
+    group.authors.violation = None
+    assert group.retire(3) == "" and pass_vote(group, 3, 4).startswith("CommandAsMeant")
 
 
 @pytest.mark.parametrize(

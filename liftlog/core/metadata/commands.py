@@ -336,8 +336,8 @@ class RetireNode(Struct):
 
 
 class PassVote(Struct):
-    """M2: a node that retires is to vote no more, and `heir` is, if there is one. `wish`: the index of the
-    command that it retires by. `version`: as of `SetVoter`.
+    """M2: a node that retires is to vote no more, and `heir` is, or for want of one a spare, if there is one.
+    `wish`: the index of the command that it retires by. `version`: as of `SetVoter`.
     """
 
     request: RequestId

@@ -97,11 +97,16 @@ class NodeState(msgspec.Struct, frozen=True):
         return self.voter == VOTES or (self.voter == CONFIGURED and self.node in founders)
 
     def is_spare(self, founders: Collection[int]) -> bool:
-        """Whether it may take the place of a voter that is gone for long: it is here, its disk has forgotten
-        nothing, it does not retire, and no operator has said that it shall not vote.
+        """Whether it may take the place of a voter that is gone for long, or that retires without an heir: it
+        could have a vote, and no operator has said that it shall have none.
         """
         idle = self.voter == SPARE or (self.voter == CONFIGURED and self.node not in founders)
-        return idle and self.state == LIVE and not self.forgot and not self.retires
+        return idle and self.can_get_a_vote
+
+    @property
+    def can_get_a_vote(self) -> bool:
+        """M2: it is here, its disk has forgotten nothing, and it does not retire."""
+        return self.state == LIVE and not self.forgot and not self.retires
 
 
 class Admission(msgspec.Struct, frozen=True):

@@ -114,7 +114,8 @@ class RetireCommands:
         node, heir = records.nodes.get(command.node), records.nodes.get(command.heir)
         if node is None or (command.heir and heir is None):
             return STALE
-        wished = node.retires and (node.retires_at, node.heir) == (command.wish, command.heir)
+        to_spare = node.heir == 0 and (heir is None or heir.can_get_a_vote)
+        wished = node.retires and node.retires_at == command.wish and (to_spare or command.heir == node.heir)
         known = command.version == records.voters_at
         if not self._decides(("M2.stale-wish", known), ("I3.taken-back", wished)):
             return STALE

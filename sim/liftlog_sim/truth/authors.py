@@ -347,10 +347,12 @@ class Authors:
         return True
 
     def _passed(self, index: int, command: PassVote, before: MetadataPicture) -> None:
-        """I3: a vote passes from a node that retires to its heir."""
+        """I3: a vote passes from a node that retires to its heir, or if it has none to whom nobody has told
+        not to vote."""
         self._checks["CommandAsMeant"] += 1
         said = before.wishes[command.node]
-        if said[1:] != (True, command.heir):
+        to_spare = said[2] == 0 and before.nodes[command.heir][2] != DOES_NOT_VOTE if command.heir else False
+        if said[1:] != (True, command.heir) and not (said[1] and to_spare):
             raise Violation(
                 "CommandAsMeant",
                 f"index {index} gives the vote of node {command.node} to {command.heir}; the last word about "
