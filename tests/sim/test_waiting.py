@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from liftlog.messages import Fetch, LogRead, RangeFetch, ReadLog
-from liftlog.types import NodeConfig, PartitionId
+from liftlog.messages import (
+    LAST_OF_SUBJECT,
+    AskSubjects,
+    Fetch,
+    LogRead,
+    RangeFetch,
+    ReadLog,
+    SubjectsFolded,
+    SubjectsTold,
+)
+from liftlog.types import NO_OFFSET, NodeConfig, PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
 from liftlog_sim.watching.waiting import WaitingReads
 
@@ -25,6 +34,10 @@ def machine(reads: dict[int, tuple[int, Any]]) -> Any:
 
 def read(request: int) -> ReadLog:
     return ReadLog(LOG, request, 0, 10, 1000)
+
+
+def question(request: int) -> AskSubjects:
+    return AskSubjects(LOG, request, 0, LAST_OF_SUBJECT, "orders", 0, 1)
 
 
 def test_a_follower_has_one_read_of_what_comes_next_and_one_of_a_damaged_range() -> None:
@@ -44,3 +57,20 @@ def test_the_next_read_may_follow_an_answer_or_a_restart() -> None:
     waiting.asked(leader, read(2))
     waiting.began(leader)
     waiting.asked(leader, read(3))
+
+
+def test_questions_about_subjects_are_reads_of_clients() -> None:
+    leader, waiting = machine({}), WaitingReads(Checks())
+    most = leader.node.config.log_reads_max + 2 * 2 + 1
+    for request in range(1, most + 1):
+        waiting.asked(leader, question(request))
+    waiting.answered(leader, SubjectsFolded(LOG, 3, False))
+    with pytest.raises(Violation, match=f"{most + 1} of 7/0"):
+        waiting.asked(leader, question(most + 1))
+    waiting.answered(leader, SubjectsFolded(LOG, 3, False, request=1))
+    told = SubjectsTold(
+        log=LOG, request=2, folded=3, first=0, offset=0, subjects=[], messages=0, place=NO_OFFSET, index=1
+    )
+    waiting.answered(leader, told)
+    waiting.answered(leader, SubjectsFolded(LOG, 3, False, request=most + 1))
+    waiting.asked(leader, question(most + 2))

@@ -20,6 +20,7 @@ from liftlog.messages import (
     TIMER_TICK,
     AckPublishes,
     AppendLog,
+    AskSubjects,
     Compacted,
     CompactLog,
     Durable,
@@ -41,6 +42,8 @@ from liftlog.messages import (
     RetainLog,
     Scrubbed,
     Send,
+    SubjectsFolded,
+    SubjectsTold,
     Subscribe,
     TimeFound,
     TimerFired,
@@ -145,7 +148,7 @@ class Observer:
             Compacted: self._compacted,
             LogRepaired: self._repaired,
             LogRead: self._read,
-            TimeFound: self._reads.answered,
+            **dict.fromkeys((TimeFound, SubjectsTold, SubjectsFolded), self._reads.answered),
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
@@ -169,7 +172,7 @@ class Observer:
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
-            **dict.fromkeys((ReadLog, LookupTime), self._reads.asked),
+            **dict.fromkeys((ReadLog, LookupTime, AskSubjects), self._reads.asked),
         }
 
     # -- the life of a process -----------------------------------------------------------------------------

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from liftlog.messages import LogRead, LookupTime, RangeFetch, ReadLog, TimeFound
+from liftlog.messages import (
+    AskSubjects,
+    LogRead,
+    LookupTime,
+    RangeFetch,
+    ReadLog,
+    SubjectsFolded,
+    SubjectsTold,
+    TimeFound,
+)
 from liftlog.types import PartitionId
 from liftlog_sim.truth.invariants import Checks, Violation
 
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
+_Asked = ReadLog | LookupTime | AskSubjects
+_Answered = LogRead | TimeFound | SubjectsTold | SubjectsFolded
 _Follower = tuple[PartitionId, int, bool]
 """Whose read of which log; of a damaged range, or of what comes next."""
 FOLLOWER_READS = 2
@@ -41,7 +52,7 @@ class WaitingReads:
         for log in self._reads.pop(machine.number, {}).values():
             self._of_log.pop((machine.number, log), None)
 
-    def asked(self, machine: Machine, job: ReadLog | LookupTime) -> None:
+    def asked(self, machine: Machine, job: _Asked) -> None:
         """One more. Raises Violation if that is one too many."""
         assert machine.node is not None
         config = machine.node.config
@@ -57,9 +68,7 @@ class WaitingReads:
             raise Violation("ReadsBounded", f"{text}; {config.disk_reads_max} and {most} are allowed")
         self._for_follower(machine, job, reads)
 
-    def _for_follower(
-        self, machine: Machine, job: ReadLog | LookupTime, reads: dict[int, PartitionId]
-    ) -> None:
+    def _for_follower(self, machine: Machine, job: _Asked, reads: dict[int, PartitionId]) -> None:
         replica = machine.node.replicas.get(job.log) if machine.node is not None else None
         roles = replica.roles if replica is not None else None
         found = roles.serving.reads.get(job.request) if roles is not None else None
@@ -72,7 +81,7 @@ class WaitingReads:
             raise Violation("ReadsBounded", text)
         of_node[follower] = job.request
 
-    def answered(self, machine: Machine, event: LogRead | TimeFound) -> None:
+    def answered(self, machine: Machine, event: _Answered) -> None:
         log = self._reads.get(machine.number, {}).pop(event.request, None)
         if log is not None:
             self._of_log[machine.number, log] -= 1
