@@ -62,9 +62,17 @@ def module(release: Release, path: str, name: str) -> ModuleType:
     return made
 
 
+def unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """All of an archive of our own. Debian 12 has Python 3.11.2, without filters; later ones want one."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+    else:
+        archive.extractall(folder)
+
+
 def check_out(release: Release, folder: Path) -> dict[str, str]:
     """The release's packages in `folder`; the environment in which Python imports those."""
     with tarfile.open(fileobj=BytesIO(git("archive", "--format=tar", release.commit, *PACKAGES))) as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
     roots = [folder, *(folder / package.split("/")[0] for package in PACKAGES[1:])]
     return {"PYTHONPATH": ":".join(map(str, roots)), "PYTHONSAFEPATH": "1"}

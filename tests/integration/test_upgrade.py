@@ -20,7 +20,7 @@ from liftlog.types import FEATURE_LEVEL, StreamConfig
 from liftlog.version import VERSION
 from tests.golden_contents import contents
 from tests.integration.cluster import Harness, Writer, liftlog, until, with_cluster
-from tests.releases import ROOT, check_out, releases
+from tests.releases import ROOT, check_out, releases, unpack
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -145,6 +145,6 @@ def test_u3_everything_that_a_release_has_stored_is_there_and_goes_on(version: s
         assert found[: len(left["plain"])] == left["plain"] and len(found) >= len(left["plain"]) + 20
 
     with tarfile.open(golden / "data.tar.xz") as archive:
-        archive.extractall(tmp_path / "node-1", filter="data")
+        unpack(archive, tmp_path / "node-1")
     with LocalCluster(tmp_path, 1) as cluster:
         asyncio.run(look(cluster))

@@ -13,7 +13,7 @@ from liftlog.core.node import Node
 from liftlog.real.disk import RealDisk
 from liftlog.storage.engine import StorageEngine
 from liftlog.types import NodeConfig
-from tests.releases import ROOT, releases
+from tests.releases import ROOT, releases, unpack
 
 RELEASES = [release.version for release in releases()]
 
@@ -21,7 +21,7 @@ RELEASES = [release.version for release in releases()]
 def folder_of(version: str, where: Path) -> Path:
     """A copy of the data folder that a node of a release has left."""
     with tarfile.open(ROOT / "tests" / "golden" / f"release-{version}" / "data.tar.xz") as archive:
-        archive.extractall(where, filter="data")
+        unpack(archive, where)
     return where / "data"
 
 
