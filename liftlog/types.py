@@ -446,6 +446,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     no ids."""
     dedupe_ids_max: Number | UnsetType = UNSET
     """L7: so many ids a partition remembers at most; unset: `DEDUPE_IDS_MAX`."""
+    messages_max: Number | UnsetType = UNSET
+    """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
 
     @property
     def remembers_ms(self) -> int:
@@ -456,6 +458,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def remembers_max(self) -> int:
         """L7: how many ids a partition remembers at most."""
         return DEDUPE_IDS_MAX if self.dedupe_ids_max is UNSET else self.dedupe_ids_max
+
+    @property
+    def holds_most(self) -> int:
+        """C6: how many messages a partition holds at most; 0 = any number."""
+        return 0 if self.messages_max is UNSET else self.messages_max
 
     @property
     def log_options(self) -> LogOptions:

@@ -28,7 +28,7 @@ EXPECTED = (
     *(f"N{n}" for n in range(1, 10)),
     *(f"M{n}" for n in range(1, 6)),
     *(f"D{n}" for n in range(1, 6)),
-    *(f"C{n}" for n in range(1, 6)),
+    *(f"C{n}" for n in range(1, 7)),
     *(f"L{n}" for n in range(1, 9)),
     *(f"V{n}" for n in range(1, 9)),
     *(f"U{n}" for n in range(1, 4)),

@@ -71,7 +71,7 @@ PROTOCOL = "Liftlog-Protocol"
 """Header of a request: which version of the protocol the asker reads."""
 SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
     PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
-    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3},
+    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3},
 }
 """With which version fields came that answers did not have before."""
 _UNKNOWN: Mapping[int, Without] = {

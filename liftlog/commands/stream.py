@@ -125,6 +125,7 @@ LOG_OPTIONS = (
     "tombstone_retention_ms",
     "dedupe_window_ms",
     "dedupe_ids_max",
+    "messages_max",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -154,6 +155,7 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted (default 50)")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable (default 1d)")
+    _add_messages_max(create)
     _add_dedupe(create)
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
@@ -166,6 +168,17 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
         choices=("sync", "os"),
         default="sync",
         help="when a record counts as stored: synced to disk (default), or handed to the operating system",
+    )
+
+
+def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
+    """How many messages a partition holds (C6)."""
+    parser.add_argument(
+        "--messages-max",
+        type=natural,
+        default=UNSET,
+        metavar="N",
+        help=f"refuse new messages while a partition holds so many, rather than drop old ones{none}",
     )
 
 
@@ -207,6 +220,7 @@ def _add_alterable(alter: argparse.ArgumentParser) -> None:
     option("min-compaction-lag-ms", duration_ms, "MS", "leave younger records alone")
     option("dirty-ratio-percent", int, "N", "compact when so much was never compacted")
     option("tombstone-retention-ms", duration_ms, "MS", "how long deletions stay readable")
+    _add_messages_max(alter, "; 0 = any number")
     _add_dedupe(alter, ", 0 = none", ", 0 = the default")
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file, from the next one on")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment; 0 = any")

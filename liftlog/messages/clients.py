@@ -146,6 +146,7 @@ class StreamChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     paused: bool | UnsetType = UNSET
     dedupe_window_ms: Number | UnsetType = UNSET
     dedupe_ids_max: Number | UnsetType = UNSET
+    messages_max: Number | UnsetType = UNSET
 
     @property
     def named(self) -> dict[str, int | str | bool]:
@@ -442,6 +443,8 @@ ERR_SOURCE_HEADER = "source-header"
 """The last twelve: what a message's headers or its envelope ask for is not done here (L1, L4)."""
 ERR_READ_ONLY = "read-only"
 """R19: the stream takes no messages until an operator lets it."""
+ERR_FULL = "full"
+"""C6: the partition holds as many messages as it may."""
 ERR_NATS_REFUSES = "nats-refuses"
 """N1: NATS lets no replica subscribe."""
 ERR_COMPACTED = "compacted-past-start"

@@ -42,6 +42,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_TIMEOUT: (503, 10008),
     messages.ERR_OVERLOAD: (503, 10023),
     messages.ERR_FAILED: (503, 10077),
+    messages.ERR_FULL: (503, 10077),
     messages.ERR_DAMAGED: (500, 10077),
     messages.ERR_HEADER: (400, 10003),
     messages.ERR_ENVELOPE: (400, 10003),

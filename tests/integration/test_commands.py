@@ -107,6 +107,23 @@ def test_r19_a_stream_is_altered_while_it_is_used(environment: dict[str, str]) -
     ask(environment, "stream", "rm", "ledger")
 
 
+def test_c6_a_full_partition_refuses_until_there_is_room(environment: dict[str, str]) -> None:
+    ask(environment, "cluster", "level", "--raise")
+    ask(environment, "stream", "create", "jobs", "jobs.>", "--messages-max", "2")
+    ask(environment, "pub", "jobs.a", "one")
+    ask(environment, "pub", "jobs.a", "two")
+    code, output, error = liftlog("pub", "jobs.a", "three", "--timeout", "2", environment=environment)
+    assert code != 0 and "this partition holds 2 of 2" in output + error
+    assert "--messages-max N" in output + error and "stream purge jobs" in output + error
+    assert "messages_max 2" in ask(environment, "stream", "info", "jobs")
+    ask(environment, "stream", "purge", "jobs", "--before", "1")
+    ask(environment, "pub", "jobs.a", "three")
+    told = ask(environment, "stream", "alter", "jobs", "--messages-max", "0")
+    assert told == "stream 'jobs': messages_max 2 -> none\n"
+    ask(environment, "pub", "jobs.a", "four")
+    assert ask(environment, "sub", "jobs", "--from", "earliest", "--raw") == "two\nthree\nfour\n"
+
+
 def test_a_file_is_one_message_byte_for_byte(environment: dict[str, str], tmp_path: Path) -> None:
     content = bytes(range(256)) * 10
     path = tmp_path / "bytes"

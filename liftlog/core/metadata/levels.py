@@ -59,11 +59,12 @@ ALTERABLE_SINCE: dict[str, int] = {
     "paused": 2,
     "dedupe_window_ms": 2,
     "dedupe_ids_max": 2,
+    "messages_max": 2,
 }
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
 
-_LATER = ("paused", "dedupe_window_ms", "dedupe_ids_max")
+_LATER = ("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max")
 """Fields of a new stream's configuration that release 0.1.0 cannot read, and that may be left out."""
 
 

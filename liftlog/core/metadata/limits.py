@@ -32,6 +32,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "segment_records": (0, UNLIMITED),
     "dedupe_window_ms": (100, 7 * DAY_MS),
     "dedupe_ids_max": (1, 10_000_000),
+    "messages_max": (1, UNLIMITED),
 }
 """Accepted range of every number that is set, both ends included; for limits 0 means none."""
 
@@ -62,6 +63,16 @@ def limits_problem(config: StreamConfig) -> str:
         return (
             "compact and dedupe_window_ms exclude each other: compaction takes records whose message ids are "
             "still needed; leave one of them out"
+        )
+    if config.holds_most and config.compact:
+        return (
+            "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
+            "which messages are counted, and would stay full; leave one of them out"
+        )
+    if config.holds_most and config.retention_messages:
+        return (
+            "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
+            "one refuses new ones; leave one of them out"
         )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

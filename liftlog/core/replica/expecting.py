@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.core.context import Context
+from liftlog.core.replica.holding import NotNow, full, has_room
 from liftlog.core.replica.state import LogState
 from liftlog.messages import RefusePublishes
 from liftlog.options.wishes import Wishes
@@ -40,15 +41,19 @@ def fits(ctx: Context, wish: Wishes, place: int) -> bool:
     return wish.expected is None or ctx.decides(("L6.expected-offset", wish.expected == place))
 
 
-def unfit(ctx: Context, log: LogState, wishes: Sequence[Wishes]) -> Iterator[Unfit]:
-    """Which of these messages, to be stored one after the other, expect another place than theirs."""
+def unfit(ctx: Context, log: LogState, wishes: Sequence[Wishes]) -> Iterator[Unfit | NotNow]:
+    """Which of these messages, to be stored one after the other, expect another place than theirs, or find
+    the partition full (C6).
+    """
     place = log.hw if ctx.mutants.expected_by_committed else log.leo
     for number, wish in enumerate(wishes):
-        if fits(ctx, wish, place):
-            place += 1 if ctx.mutants.parcel_counts_once else wish.span
-        else:
+        if not fits(ctx, wish, place):
             yield Unfit(number, place)
             place += ctx.mutants.expected_by_arrival
+        elif not has_room(ctx, log, place, wish):
+            yield full(log, number, place)
+        else:
+            place += 1 if ctx.mutants.parcel_counts_once else wish.span
 
 
 class Refusals:

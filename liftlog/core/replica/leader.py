@@ -13,7 +13,8 @@ from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resi
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import Refusals, Unfit, WaitingRefusal, unfit
-from liftlog.core.replica.message_ids import Again, NotNow, RememberedIds
+from liftlog.core.replica.holding import NotNow, is_bounded
+from liftlog.core.replica.message_ids import Again, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
@@ -22,6 +23,7 @@ from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     ERR_ENVELOPE_DAMAGED,
     ERR_EXPECTED_OFFSET,
+    ERR_FULL,
     ERR_OVERLOAD,
     ERR_READ_ONLY,
     ERR_TOO_FEW_INSYNC,
@@ -33,7 +35,7 @@ from liftlog.messages import (
     Unsubscribe,
 )
 from liftlog.options.reading import read
-from liftlog.options.wishes import Refusal, Wishes
+from liftlog.options.wishes import NO_WISHES, Refusal, Wishes
 from liftlog.types import Batch, Message
 
 RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
@@ -72,6 +74,10 @@ class Inflight:
     def silence(self) -> None:
         """Nobody is to be answered."""
         self.asked = None
+
+
+_DROPPED = {Unfit: "L6.dropped", Again: "L7.dropped", NotNow: "L7.dropped"}
+"""What is counted for a message that is not stored, and whose publisher asked for no answer."""
 
 
 class Leader:
@@ -297,6 +303,8 @@ class Leader:
             for _ in dropped:
                 ctx.mark("N6.dropped")
             return False
+        if wishes is None and is_bounded(log):
+            wishes = [NO_WISHES] * len(messages)
         if wishes is not None:
             wishes = opened(ctx, config, log.id.index, messages, wishes)
             messages, wishes = self._heed(received_ms, messages, wishes)
@@ -395,11 +403,11 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """L6, L7: what expects another offset than it would get, or has an id that is there already, is not
-        stored; returns the rest.
+        """L6, L7, C6: what expects another offset than it would get, has an id that is there already, or
+        finds the partition full, is not stored; returns the rest.
         """
         by_id = any(wish.id is not None for wish in wishes)
-        if not by_id and all(wish.expected is None for wish in wishes):
+        if not by_id and not is_bounded(self.log) and all(wish.expected is None for wish in wishes):
             return messages, wishes
         gone = set()
         for one in self.ids.sort_out(wishes) if by_id else unfit(self.ctx, self.log, wishes):
@@ -410,7 +418,8 @@ class Leader:
             if any(wanted.replies):
                 self.inflight_bytes += self._not_stored(one, wanted, size)
             else:
-                self.ctx.mark("L6.dropped" if isinstance(one, Unfit) else "L7.dropped")
+                full = isinstance(one, NotNow) and one.code == ERR_FULL
+                self.ctx.mark("C6.dropped" if full else _DROPPED[type(one)])
         rest = [number not in gone for number in range(len(messages))]
         return list(compress(messages, rest)), list(compress(wishes, rest))
 

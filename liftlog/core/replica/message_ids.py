@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from liftlog.core.replica.expecting import Unfit, fits
+from liftlog.core.replica.holding import NotNow, full, has_room
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -42,14 +43,6 @@ class Again(NamedTuple):
 
     number: int
     offset: int
-
-
-class NotNow(NamedTuple):
-    """The `number`-th of them has an id, and cannot be taken at present: one of the ERR_* codes, and why."""
-
-    number: int
-    code: str
-    text: str
 
 
 class RememberedIds:
@@ -154,6 +147,8 @@ class RememberedIds:
                 yield Unfit(number, place)
             elif id is not None and not self._has_room():
                 yield NotNow(number, ERR_OVERLOAD, self._full())
+            elif not has_room(ctx, self._log, place, wish):
+                yield full(self._log, number, place)
             else:
                 if id is not None:
                     table.add(id, place, now_ms)

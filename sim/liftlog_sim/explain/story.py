@@ -47,6 +47,7 @@ _EMPHASIS = {
     "TimesInOrder": "stores",
     "AnsweredWithFirst": "acknowledges",
     "ParcelWhole": "stores",
+    "HoldsNoMore": "stores",
     "SubjectAnswersTrue": "client",
     "HeadersHeeded": "stores",
     "OneAnswer": "acknowledges",

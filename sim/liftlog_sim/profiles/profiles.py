@@ -25,6 +25,7 @@ from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_
 from liftlog_sim.profiles.settings import (
     answers_of,
     base_knobs,
+    bounded,
     draw_streams,
     expecting_of,
     index_decay_us,
@@ -124,6 +125,8 @@ def draw_knobs(
             changes["parcels"] = parcels_of(seed)
             streams_drawn = changes.get("streams", knobs.streams)
             assert isinstance(streams_drawn, tuple)
+            if not changes["mixed_releases"]:
+                changes["streams"] = streams_drawn = bounded(seed, streams_drawn)
             changes.update(questions_of(seed, streams_drawn))
         if Draws(seed, "slices").random() < SMALL_STEPS:
             changes["step_partitions"] = 1

@@ -116,6 +116,28 @@ def remembering(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[Stream
     )
 
 
+def bounded(seed: int, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
+    """In one world of three, streams that lose their front lose it by time, and refuse messages while they
+    are full (C6). Drawn apart, as above.
+    """
+    draws = Draws(seed, "bounds")
+    if draws.random() * 3 >= 1:
+        return streams
+    most = draws.choice((10, 40, 100))
+    return tuple(
+        stream
+        if stream.compact or stream.retention.unlimited
+        else msgspec.structs.replace(
+            stream,
+            retention_ms=stream.retention_ms or 4000,
+            retention_bytes=0,
+            retention_messages=0,
+            messages_max=most,
+        )
+        for stream in streams
+    )
+
+
 def parcels_of(seed: int) -> float:
     """In one world of four publishers send several records in one message (L8). Drawn apart, as above."""
     draws = Draws(seed, "parcels")

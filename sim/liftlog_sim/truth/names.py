@@ -47,6 +47,7 @@
     LevelForAll          the feature level rises when every node can follow, see `watching/levels.py` (U2)
     TimePasses           nothing goes on for ever at one moment (L5); the kernel tells
     PausedTakesNothing   no leader of a stream that it has seen paused takes more than was on its way (N1)
+    HoldsNoMore          no leader stores more messages than its partition may hold (C6)
     ReadOnlyRefused      no leader stores messages of a stream that it has seen made read-only (R19)
     ElectionSafety       a Raft term has one leader (M1)
     RaftLogMatching      Raft entries of equal index and term are equal, with everything before them (M1)
@@ -108,6 +109,7 @@ STEP_INVARIANTS = (
     "LevelForAll",
     "TimePasses",
     "PausedTakesNothing",
+    "HoldsNoMore",
     "ReadOnlyRefused",
     "ElectionSafety",
     "RaftLogMatching",

@@ -20,7 +20,6 @@ from liftlog.messages import (
     TIMER_TICK,
     AckPublishes,
     AppendLog,
-    AskSubjects,
     Compacted,
     CompactLog,
     Durable,
@@ -30,11 +29,9 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
-    LookupTime,
     MoveLogStart,
     Outcome,
     PeerLost,
-    ReadLog,
     RebuildLog,
     Received,
     RefusePublishes,
@@ -42,10 +39,7 @@ from liftlog.messages import (
     RetainLog,
     Scrubbed,
     Send,
-    SubjectsFolded,
-    SubjectsTold,
     Subscribe,
-    TimeFound,
     TimerFired,
     TruncateLog,
 )
@@ -76,7 +70,7 @@ from liftlog_sim.watching.sessions import WholeSessions
 from liftlog_sim.watching.silence import HEARS_CONTACT, SAYS_CONTACT, Contacts, ProcessContact
 from liftlog_sim.watching.snapshots import SnapshotWatch
 from liftlog_sim.watching.step_watcher import StepWatcher
-from liftlog_sim.watching.waiting import WaitingReads
+from liftlog_sim.watching.waiting import ANSWERS, READS, WaitingReads
 from liftlog_sim.watching.writing import Pauses, may_be_written
 
 DurableLog = tuple[Sequence[EpochStart], int, int]
@@ -148,7 +142,7 @@ class Observer:
             Compacted: self._compacted,
             LogRepaired: self._repaired,
             LogRead: self._read,
-            **dict.fromkeys((TimeFound, SubjectsTold, SubjectsFolded), self._reads.answered),
+            **dict.fromkeys(ANSWERS, self._reads.answered),
             Scrubbed: self._scrubbed,
             LogStartMoved: self._log_start_moved,
             LogOpened: self._opened,
@@ -172,7 +166,7 @@ class Observer:
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
-            **dict.fromkeys((ReadLog, LookupTime, AskSubjects), self._reads.asked),
+            **dict.fromkeys(READS, self._reads.asked),
         }
 
     # -- the life of a process -----------------------------------------------------------------------------
@@ -615,7 +609,7 @@ class Observer:
             return
         truth = self.truth(log)
         self._contacts.appends(machine, log)
-        may_be_written(self.checks, machine, log)
+        may_be_written(self.checks, machine, log, effect.batches[-1].end_offset)
         for batch in effect.batches:
             truth.appended(machine.number, batch)
         self.count("appends")

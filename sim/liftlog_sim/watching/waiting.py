@@ -25,6 +25,10 @@ from liftlog_sim.truth.invariants import Checks, Violation
 if TYPE_CHECKING:
     from liftlog_sim.devices.machine import Machine
 
+READS = (ReadLog, LookupTime, AskSubjects)
+ANSWERS = (TimeFound, SubjectsTold, SubjectsFolded)
+"""To questions that are no reads of records; `LogRead` answers those."""
+
 _Asked = ReadLog | LookupTime | AskSubjects
 _Answered = LogRead | TimeFound | SubjectsTold | SubjectsFolded
 _Follower = tuple[PartitionId, int, bool]

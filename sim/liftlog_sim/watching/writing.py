@@ -12,8 +12,10 @@ from liftlog_sim.kernel import Kernel
 from liftlog_sim.truth.invariants import Checks, Violation
 
 
-def may_be_written(checks: Checks, machine: Machine, log: PartitionId) -> None:
-    """A leader stores. Raises Violation if it knows that it must not."""
+def may_be_written(checks: Checks, machine: Machine, log: PartitionId, end: int) -> None:
+    """A leader stores what ends there. Raises Violation if it knows that it must not, or if its partition
+    comes to hold more messages than it may (C6).
+    """
     node = machine.node
     replica = node.replicas.get(log) if node is not None else None
     config = replica.log.config if replica is not None else None
@@ -22,6 +24,12 @@ def may_be_written(checks: Checks, machine: Machine, log: PartitionId) -> None:
     checks.counts["ReadOnlyRefused"] += 1
     checks.counts["PausedTakesNothing"] += 1
     known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
+    if config.holds_most:
+        checks.counts["HoldsNoMore"] += 1
+        if end - replica.log.log_start > config.holds_most:
+            held = f"from {replica.log.log_start} to {end}"
+            text = f"node {machine.number} leads {log} and stores messages until it holds those {held}"
+            raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
     if config.read_only:
         raise Violation("ReadOnlyRefused", f"{known} read-only")
     if config.paused and not replica.roles.leader.draining:
