@@ -13,7 +13,8 @@ from liftlog.messages import ERR_NOT_READY, LastsTold, RefusePublishes
 from liftlog.mutants import Mutants
 from liftlog.options.envelope import Envelope, seal
 from liftlog.options.reading import wishes_of
-from liftlog.parcel import ParcelRecord, seal_parcel
+from liftlog.options.wishes import Wishes
+from liftlog.parcel import HEAD_BYTES, Parcel, ParcelRecord, addressed, seal_parcel
 from liftlog.real import nats_wire
 from liftlog.types import NO_OFFSET, Message, OffsetRange, PartitionId
 from tests.core.node_harness import World
@@ -213,6 +214,22 @@ def test_L9_a_parcel_is_compared_as_one_and_each_of_its_records_counts() -> None
     assert world.run_until(lambda: bool(acks_for(world, b"_INBOX.c")))
     assert refused(world) == [(b"_INBOX.b", 5)]
     assert stored(world, partition) == [b"a", b"b", b"c", b"e"]
+
+
+@pytest.mark.parametrize("unnoted", [False, True])
+def test_L9_the_records_of_a_parcel_are_noted_under_their_own_subjects(unnoted: bool) -> None:
+    world, partition = ready(mutants=Mutants(last_of_parcel_unnoted=unnoted))
+    publish(world, partition, behind(NO_OFFSET, b"_INBOX.z", b"z", "orders"))
+    assert world.run_until(lambda: bool(world.refusals))
+    payload = seal_parcel([ParcelRecord(b"a", subject=b"orders"), ParcelRecord(b"b")])
+    world.replica(world.leader(partition), partition).roles.leader.lasts.appended(  # type: ignore[union-attr]
+        [plain(b"", "orders.p")],
+        [Wishes(parcel=Parcel(2, addressed(payload[HEAD_BYTES:], 2, b"orders.q")))],
+        3,
+    )
+    found = leader_of(world, partition).lasts
+    noted = [found.last_of(subject) for subject in (b"orders", b"orders.q", b"orders.p")]
+    assert noted == ([None, None, 4] if unnoted else [3, 4, None])
 
 
 def test_L9_records_below_the_log_start_are_none() -> None:

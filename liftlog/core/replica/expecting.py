@@ -49,7 +49,7 @@ class _WaitingRefusal(NamedTuple):
     size: int
 
 
-class Places:
+class ExpectedPlaces:
     """Where messages come to lie that are stored one after the other, and whether they expect that."""
 
     __slots__ = ("_ctx", "_lasts", "_messages", "_taken", "place")
@@ -92,7 +92,7 @@ class Places:
         self.place += self._ctx.mutants.expected_by_arrival
 
 
-def unfit(places: Places, wishes: Sequence[Wishes]) -> Iterator[Unfit | Unknown]:
+def unfit(places: ExpectedPlaces, wishes: Sequence[Wishes]) -> Iterator[Unfit | Unknown]:
     """Which of these messages expect another place than theirs, or another record before them."""
     for number, wish in enumerate(wishes):
         misfit = places.misfit(number, wish)

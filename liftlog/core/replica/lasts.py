@@ -43,7 +43,7 @@ class AwaitingLast(NamedTuple):
     size: int
 
 
-class Known(NamedTuple):
+class JudgeNow(NamedTuple):
     """These messages wait no more. `late`: they are to be refused, for this reason; "": the last records of
     their subjects are known, for this one step.
     """
@@ -53,7 +53,7 @@ class Known(NamedTuple):
     late: str = ""
 
 
-NOBODY = Known([], 0)
+NOBODY = JudgeNow([], 0)
 
 
 class LastRecords:
@@ -150,7 +150,7 @@ class LastRecords:
         subjects = list(dict.fromkeys(one.subject for one in self._waiting))[:ASKED_MAX]
         self._ctx.effects.append(AskLasts(log.id, request, least, subjects))
 
-    def told(self, event: LastsTold) -> Known:
+    def told(self, event: LastsTold) -> JudgeNow:
         """Storage's answer to what was asked: whom to judge now. `judged` is to follow at once."""
         if event.request != self.request:
             return NOBODY
@@ -163,7 +163,7 @@ class LastRecords:
         self._answers = dict(zip(event.subjects, event.offsets, strict=True))
         known = [one for one in self._waiting if one.subject in self._answers]
         self._waiting = [one for one in self._waiting if one.subject not in self._answers]
-        return Known([one.message for one in known], sum(one.size for one in known))
+        return JudgeNow([one.message for one in known], sum(one.size for one in known))
 
     def judged(self) -> None:
         """What the index has said is no longer to be gone by."""
@@ -179,14 +179,14 @@ class LastRecords:
         self._log.index.reached(event.folded, event.ready)
         self.ask()
 
-    def folded(self, event: SubjectsFolded) -> Known:
+    def folded(self, event: SubjectsFolded) -> JudgeNow:
         """Storage has gone on with the index, or says why it cannot."""
         if event.error:
             return self._give_up(event.error)
         self.ask()
         return NOBODY
 
-    def tick(self) -> Known:
+    def tick(self) -> JudgeNow:
         """Whom to refuse, since they have waited for too long, or too much had to be noted."""
         if not self.noting:
             return NOBODY
@@ -200,7 +200,7 @@ class LastRecords:
         if late:
             self._waiting = [one for one in self._waiting if one.until > self._ctx.ticks]
             text = f"the subject index has come to offset {max(self._log.index.folded, 0)} of {self._begin}"
-            return Known([one.message for one in late], sum(one.size for one in late), text)
+            return JudgeNow([one.message for one in late], sum(one.size for one in late), text)
         if not self._waiting and not self._log.index.kept_ticks:
             self._begin = NOT_NOTING
             self._older, self._newer = {}, {}
@@ -216,10 +216,10 @@ class LastRecords:
         self.request = 0
         return size
 
-    def _give_up(self, why: str) -> Known:
+    def _give_up(self, why: str) -> JudgeNow:
         """Nobody waits any more; what storage still says to a question comes to nobody."""
         waiting, self._waiting, self.request = self._waiting, [], 0
-        return Known([one.message for one in waiting], sum(one.size for one in waiting), why)
+        return JudgeNow([one.message for one in waiting], sum(one.size for one in waiting), why)
 
 
 def subjects_of(

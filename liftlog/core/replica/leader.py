@@ -12,8 +12,8 @@ from itertools import compress
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import foreign_to, partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
-from liftlog.core.replica.expecting import Places, Refusals, Unfit, Unknown, unfit
-from liftlog.core.replica.lasts import NOBODY, Known, LastRecords
+from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, unfit
+from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.message_ids import Again, NotNow, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
@@ -413,7 +413,7 @@ class Leader:
         if not by_id and all(wish.expected is None and wish.expected_last is None for wish in wishes):
             return messages, wishes
         gone = set()
-        places = Places(self.log, self.lasts, messages)
+        places = ExpectedPlaces(self.log, self.lasts, messages)
         for one in self.ids.sort_out(places, wishes) if by_id else unfit(places, wishes):
             gone.add(one.number)
             message, wish = messages[one.number], wishes[one.number]
@@ -463,7 +463,7 @@ class Leader:
             seen.append(wish)
         return seen
 
-    def wait_no_more(self, known: Known) -> bool:
+    def wait_no_more(self, known: JudgeNow) -> bool:
         """L9: these have waited for the last records of their subjects. Whether any was stored."""
         if known is NOBODY:
             return False

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from liftlog.core.replica.expecting import Places, Unfit, Unknown
+from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -137,7 +137,7 @@ class RememberedIds:
         return clock_ms
 
     def sort_out(
-        self, places: Places, wishes: Sequence[Wishes]
+        self, places: ExpectedPlaces, wishes: Sequence[Wishes]
     ) -> Iterator[Unfit | Unknown | Again | NotNow]:
         """Which of these messages, to be stored one after the other with the stamp that was given last, are
         not stored; the others' ids are in the table then. Known ids come before what is expected (L6, L9), as
