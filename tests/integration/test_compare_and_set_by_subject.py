@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from itertools import count
 from pathlib import Path
 
 import nats.js.errors
 import pytest
 
+from liftlog.cli import main
 from liftlog.client import BatchRecord
 from liftlog.types import NO_OFFSET, StreamConfig
+from liftlog_jepsen.registers import LogRecord, SubjectSend, registers_of, write_registers
 from tests.integration.cluster import Harness, until, with_cluster
 
 pytestmark = pytest.mark.real
@@ -24,6 +27,7 @@ class SubjectSetter:
 
     def __init__(self, cluster: Harness, name: str) -> None:
         self.cluster, self.name = cluster, name
+        self.sends: list[SubjectSend] = []
         self.stored: dict[int, str] = {}
         self.refused = 0
         self.told: set[tuple[str, int]] = set()
@@ -36,9 +40,21 @@ class SubjectSetter:
                 return
             subject = SUBJECTS[number % len(SUBJECTS)]
             value = f"{self.name}.{number}/{expected[subject]}"
+            begun_ns = time.monotonic_ns()
             result = await self.cluster.client.publish(
                 subject, value.encode(), timeout_ms=2000, expected_last_subject_offset=expected[subject]
             )
+            send = SubjectSend(
+                value,
+                subject,
+                begun_ns,
+                time.monotonic_ns(),
+                "ok" if result.outcome == "ok" else "info",
+                expected[subject],
+                result.last_offset,
+            )
+            if result.outcome != "fail":
+                self.sends.append(send)
             if result.outcome == "ok":
                 self.stored[result.offset] = value
                 expected[subject] = result.offset
@@ -71,7 +87,10 @@ async def read_all(cluster: Harness) -> list[tuple[int, str, str]]:
     return there
 
 
+@pytest.mark.usefixtures("shared_session")
 def test_L9_each_subject_is_a_register_also_when_leaders_die(tmp_path: Path) -> None:
+    files: list[Path] = []
+
     async def story(cluster: Harness) -> None:
         config = StreamConfig("registers", "registers.*", replication_factor=3, min_insync_replicas=2)
         await cluster.client.create_stream(config)
@@ -97,8 +116,13 @@ def test_L9_each_subject_is_a_register_also_when_leaders_die(tmp_path: Path) -> 
         for setter in setters:
             assert setter.stored.items() <= values.items()
             assert setter.refused and setter.told <= {*places, *((one, NO_OFFSET) for one in SUBJECTS)}
+        sends = [send for setter in setters for send in setter.sends]
+        in_log = {offset: LogRecord(subject, value) for offset, subject, value in there}
+        files.extend(write_registers(tmp_path / "registers", registers_of(sends, in_log)))
 
     with_cluster(tmp_path, 3, story)
+    words = ["jepsen", "check", "--model", "cas-register", "--format", "edn-lines", "--initial", "nil"]
+    assert len(files) == len(SUBJECTS) and main([*words, *map(str, files)]) == 0
 
 
 def test_L9_jetstreams_client_a_batch_and_the_command_line(tmp_path: Path) -> None:

@@ -131,6 +131,12 @@ class Clientele:
         """By value, at which offset a message is to lie, if anywhere (L6)."""
         self.lasts: dict[bytes, ExpectedLast] = {}
         """By value, what a message expects to be the last record of a subject (L9)."""
+        self.last_known: dict[tuple[PartitionId, bytes], int] = {}
+        """By subject, the last record of which any client was told."""
+        self.sent_on: dict[bytes, bytes] = {}
+        """By value, the subject of a message, where somebody expects such things."""
+        self.last_told: dict[bytes, int] = {}
+        """By value, where the last record lies, for who was refused for it."""
         self.ids = MessageIdsInUse()
         """L7: which messages have which ids."""
         self.stopping = False

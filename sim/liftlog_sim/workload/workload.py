@@ -57,7 +57,7 @@ class Workload:
         self.operations = shared.operations
         self.strange = shared.strange
         self.expectations = shared.expectations
-        self.lasts = shared.lasts
+        self.lasts, self.last_told, self.sent_on = shared.lasts, shared.last_told, shared.sent_on
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
         """By offset, what was acknowledged as committed."""
         self._answered_by: dict[bytes, PartitionId] = {}
