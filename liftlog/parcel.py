@@ -214,6 +214,18 @@ def _why(head: tuple[int, ...]) -> str:
     return f"does not fill its {length} bytes"
 
 
+def record_subjects(plain: bytes, count: int) -> list[bytes]:
+    """The subject of each record of a parcel that `walk` found good."""
+    subjects: list[bytes] = []
+    position = 0
+    for _ in range(count):
+        length, _delta, subject_bytes, *_ = RECORD_HEAD.unpack_from(plain, position)
+        start = position + RECORD_HEAD_BYTES
+        subjects.append(plain[start : start + subject_bytes])
+        position += LENGTH_FIELD_BYTES + length
+    return subjects
+
+
 def addressed(plain: bytes, count: int, subject: bytes) -> bytes:
     """The records of a parcel that `walk` found good, with this subject where they name none."""
     parts: list[bytes] = []

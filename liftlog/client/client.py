@@ -36,7 +36,7 @@ from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
-from liftlog.client.publisher import Publisher, PublishResult, expecting, identified
+from liftlog.client.publisher import Publisher, PublishResult, expecting, expecting_last, identified
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.client.reading import BUFFER_BYTES, Gap, StreamReading
 from liftlog.client.registry import MAX_AGE_MS, AckRegistry, AckView, differences
@@ -391,14 +391,18 @@ class Client(AsksSubjects):
         *,
         ack: str = "all",
         expected_offset: int | None = None,
+        expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
     ) -> PublishResult:
         """Publish one message and wait for what becomes of it; look at the result's `outcome`. `ack`: as of
         `publisher`. `expected_offset`: store it there, or not at all; who is refused is told `next_offset`.
+        `expected_last_subject_offset`: of the last message of its subject, -1: it has none; who is refused is
+        told `last_offset`.
         `message_id`: store it once, however often it is sent; the result of a repetition has the first one's
         offset and `duplicate`.
         """
-        headers = {**expecting(expected_offset), **identified(message_id)}
+        expected = {**expecting(expected_offset), **expecting_last(expected_last_subject_offset)}
+        headers = {**expected, **identified(message_id)}
         return await self._send((subject, value, headers), timeout_ms, ack)
 
     async def _send(self, what: tuple[str, bytes, dict[str, str]], time_ms: int, ack: str) -> PublishResult:
@@ -415,10 +419,12 @@ class Client(AsksSubjects):
         *,
         ack: str = "all",
         expected_offset: int | None = None,
+        expected_last_subject_offset: int | None = None,
         codec: str = "none",
     ) -> PublishResult:
         """As `publish`, of several records that are stored together or not at all: see `batch_message`."""
-        message = batch_message(records, expecting(expected_offset), codec)
+        expected = {**expecting(expected_offset), **expecting_last(expected_last_subject_offset)}
+        message = batch_message(records, expected, codec)
         return await self._send((subject, *message), timeout_ms, ack)
 
     def publisher(

@@ -368,6 +368,7 @@ class TrioClient:
         *,
         ack: str = "all",
         expected_offset: int | None = None,
+        expected_last_subject_offset: int | None = None,
         message_id: str | None = None,
     ) -> PublishResult:
         return await self.call(
@@ -377,6 +378,7 @@ class TrioClient:
                 timeout_ms,
                 ack=ack,
                 expected_offset=expected_offset,
+                expected_last_subject_offset=expected_last_subject_offset,
                 message_id=message_id,
             )
         )
@@ -389,11 +391,18 @@ class TrioClient:
         *,
         ack: str = "all",
         expected_offset: int | None = None,
+        expected_last_subject_offset: int | None = None,
         codec: str = "none",
     ) -> PublishResult:
         return await self.call(
             lambda client: client.publish_batch(
-                subject, records, timeout_ms, ack=ack, expected_offset=expected_offset, codec=codec
+                subject,
+                records,
+                timeout_ms,
+                ack=ack,
+                expected_offset=expected_offset,
+                expected_last_subject_offset=expected_last_subject_offset,
+                codec=codec,
             )
         )
 

@@ -28,7 +28,7 @@ from nats.aio.subscription import Subscription
 from liftlog.client.batches import BatchRecord, batch_message
 from liftlog.client.errors import Unreachable, forbids
 from liftlog.subjects.grammar import publish_problem
-from liftlog.types import ID_BYTES_MAX, NUMBER_MAX, LiftlogError
+from liftlog.types import ID_BYTES_MAX, NO_OFFSET, NUMBER_MAX, LiftlogError
 
 OK, FAIL, INFO = "ok", "fail", "info"
 LEADER, SENT = "leader", "sent"
@@ -42,6 +42,7 @@ FULL_ACK = {"Liftlog-Ack": "full"}
 """Header of a message whose answer shall say offset, partition, epoch and incarnation."""
 POLICY_HEADER = "Liftlog-Ack-Policy"
 EXPECTED_HEADER = "Liftlog-Expected-Offset"
+EXPECTED_LAST_HEADER = "Liftlog-Expected-Last-Subject-Offset"
 ID_HEADER = "Nats-Msg-Id"
 
 
@@ -62,6 +63,9 @@ class PublishResult(NamedTuple):
     error: str = ""
     next_offset: int = -1
     """Of a message that expected an offset, and was refused: where it would have come to lie (L6)."""
+    last_offset: int | None = None
+    """Of a message that expected another last message of its subject, and was refused: that one's offset, -1
+    if there is none (L9); None: it was not refused for that."""
     duplicate: bool = False
     """It was not stored, since the first one with its id is, at `offset` (L7). `epoch` and `incarnation` are
     of the leader that says so."""
@@ -277,6 +281,19 @@ def expecting(offset: int | None) -> dict[str, str]:
     return {EXPECTED_HEADER: str(offset)}
 
 
+def expecting_last(offset: int | None) -> dict[str, str]:
+    """The header of a message that is to be stored if this is the offset of the last one of its subject, -1:
+    if that has none (L9). Raises LiftlogError.
+    """
+    if offset is None:
+        return {}
+    if not NO_OFFSET <= offset <= NUMBER_MAX:
+        raise LiftlogError(
+            f"expected last offset {offset}: use the offset of a message, up to {NUMBER_MAX}, or -1 for none"
+        )
+    return {EXPECTED_LAST_HEADER: "none" if offset == NO_OFFSET else str(offset)}
+
+
 def identified(message_id: str | None) -> dict[str, str]:
     """The header of a message that is to be stored once (L7). Raises LiftlogError."""
     if message_id is None:
@@ -300,13 +317,15 @@ def result_of(tag: int, message: Msg) -> PublishResult:
         if "error" in body:
             ours = body.get("liftlog", {})
             next_offset = ours.get("next_offset", -1)
-            if type(next_offset) is not int:
-                raise TypeError(next_offset)
+            last_offset = ours.get("last_offset")
+            if type(next_offset) is not int or type(last_offset) not in (int, type(None)):
+                raise TypeError(next_offset, last_offset)
             return PublishResult(
                 tag,
                 ours.get("outcome", INFO),
                 error=str(body["error"]["description"]),
                 next_offset=next_offset,
+                last_offset=last_offset,
             )
         numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])
         records = body.get("count", 0)

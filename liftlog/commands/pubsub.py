@@ -27,7 +27,17 @@ from liftlog.client import (
     StreamReading,
     Unreachable,
 )
-from liftlog.client.publisher import INFO, LEADER, NOBODY, OK, POLICIES, SENT, expecting, identified
+from liftlog.client.publisher import (
+    INFO,
+    LEADER,
+    NOBODY,
+    OK,
+    POLICIES,
+    SENT,
+    expecting,
+    expecting_last,
+    identified,
+)
 from liftlog.client.streams import key_headers
 from liftlog.commands.asking import look_at
 from liftlog.commands.common import (
@@ -45,7 +55,7 @@ from liftlog.core.metadata.subjects import partition_subject
 from liftlog.parcel import RECORDS_MAX
 from liftlog.subjects.grammar import matches
 from liftlog.terminal import printable
-from liftlog.types import LiftlogError, Record
+from liftlog.types import NO_OFFSET, LiftlogError, Record
 
 WINDOW = 5000
 LOOK_TIMEOUT_MS = 3000
@@ -76,6 +86,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="store the first message at this offset of its partition or not at all, and each that follows "
         "behind the one before",
+    )
+    publish.add_argument(
+        "--expect-last-of-subject",
+        type=_last_offset,
+        metavar="N",
+        help="store the only message, or batch, if the last one of the subject has this offset, or, for "
+        "none, if there is none",
     )
     publish.add_argument(
         "--message-id",
@@ -142,6 +159,9 @@ async def _publish(args: argparse.Namespace) -> int:
         raise LiftlogError("--stdin: standard input is closed; leave it out, or give a file with < FILE")
     if args.message_id is not None and (args.stdin or len(args.messages) > 1):
         raise LiftlogError("--message-id is the id of one message; publish each with its own")
+    several = args.stdin or len(args.messages) > (args.batch or 1)
+    if args.expect_last_of_subject is not None and several:
+        raise LiftlogError("--expect-last-of-subject is of one message or batch; publish each with its own")
     if args.batch and args.batch > RECORDS_MAX:
         raise LiftlogError(f"--batch {args.batch}: a batch has {RECORDS_MAX} messages at most")
     if args.batch and args.message_id is not None:
@@ -158,17 +178,23 @@ async def _publish(args: argparse.Namespace) -> int:
             while (group := await asyncio.to_thread(next, values, None)) is not None:
                 for some in _parts(group, args.batch or 1):
                     place = None if args.expected_offset is None else args.expected_offset + tag
+                    expected = {**expecting(place), **expecting_last(args.expect_last_of_subject)}
                     results.sizes[tag] = len(some)
                     if args.batch:
                         records = _records_of(args, some)
-                        await publisher.send_batch(tag, args.subject, records, expecting(place))
+                        await publisher.send_batch(tag, args.subject, records, expected)
                     else:
-                        options = {**expecting(place), **identified(args.message_id)}
+                        options = {**expected, **identified(args.message_id)}
                         wanted = {**(headers or {}), **options} or None
                         await publisher.send(tag, args.subject, some[0], wanted)
                     tag += len(some)
         why = await why_not_stored(client, args.subject) if results.unexplained else ""
     return results.finish(args.subject, why)
+
+
+def _last_offset(text: str) -> int:
+    """Of a subject's last message; none: it has none."""
+    return NO_OFFSET if text == "none" else natural(text)
 
 
 def _parts(group: list[bytes], size: int) -> Iterator[list[bytes]]:
@@ -257,9 +283,10 @@ class ResultPrinter:
     @property
     def unexplained(self) -> bool:
         """Whether the first failure says nothing of its cause, so that the cluster's state has to."""
-        if self._first is None or self._first.next_offset >= 0:
+        first = self._first
+        if first is None or first.next_offset >= 0 or first.last_offset is not None:
             return False
-        return self._first.outcome == INFO or self._first.error == NOBODY
+        return first.outcome == INFO or first.error == NOBODY
 
     def finish(self, subject: str, why: str) -> int:
         """The exit code. Raises LiftlogError if something was not acknowledged; `why`: what explains it."""
@@ -268,6 +295,9 @@ class ResultPrinter:
             error = "" if self._first.error == NOBODY and why else self._first.error
             if self._first.next_offset >= 0:
                 why = f"read up to there, decide anew, and say --expected-offset {self._first.next_offset}"
+            if (last := self._first.last_offset) is not None:
+                shown = "none" if last == NO_OFFSET else last
+                why = f"look at that, decide anew, and say --expect-last-of-subject {shown}"
             what = f"{self._failed} of {total} messages to '{subject}' were not acknowledged"
             if total > 1:
                 what += f", the first is number {self._first.tag + 1}"

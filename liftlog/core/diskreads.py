@@ -3,8 +3,9 @@
 A read counts from when storage is asked until storage has answered, whoever still waits for that. Clients'
 reads and lookups have `log_reads_max` places a log, and together half of the node's `disk_reads_max`; the
 other half is kept for followers, each of which has one read of a log under way, and one of a damaged range.
-Who finds no place is told so at once and may ask again. Leaders that read which message ids their logs have
-(L7) do so from the followers' half, `FOLDS_MAX` of them at once, and try again at the next tick.
+Who finds no place is told so at once and may ask again. Leaders that read which message ids their logs
+have (L7), or ask for the last records of subjects (L9), do so from the followers' half, `FOLDS_MAX` of them
+at once, and try again at the next tick.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class DiskReads:
         self._followers[follower] = request
         return True
 
-    def begin_fold(self, log: PartitionId, request: int) -> bool:
-        """A leader's read of its own log begins; False if it has to wait."""
-        begins = self._folds < FOLDS_MAX and self.begin_for((log, ITSELF, False), request)
+    def begin_fold(self, log: PartitionId, request: int, lasts: bool = False) -> bool:
+        """A leader's read of its own log begins, or of its subject index; False if it has to wait."""
+        begins = self._folds < FOLDS_MAX and self.begin_for((log, ITSELF, lasts), request)
         self._folds += begins
         return begins
 

@@ -188,6 +188,8 @@ GUARDS: dict[str, str] = {
     "L8.count": "a batch holds more than its count says, and nobody can read it",
     "L8.subject": "a record lies in a stream that its subject does not belong to",
     "L8.options": "a record of a parcel is stored as if its header had been honoured",
+    "L9.not-known": "a leader that does not know the last record of a subject takes it to have none",
+    "L9.expected-last": "a message is stored behind another record of its subject than it expects",
 }
 """By name, in the order of the rules: what happens without it."""
 
@@ -267,6 +269,8 @@ REMOVABLE: tuple[str, ...] = (
     "L8.count",
     "L8.subject",
     "L8.options",
+    "L9.not-known",
+    "L9.expected-last",
 )
 """Guards that a node can be made to lack (`Mutants.without`): those that are asked by `decides`."""
 

@@ -26,6 +26,7 @@ from liftlog.messages import (
     Fetch,
     FetchProgress,
     FetchReply,
+    LastsTold,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -118,6 +119,7 @@ class ReplicaEvents:
             TimeFound: self.on_time_found,
             SubjectsTold: self.on_subjects_told,
             SubjectsFolded: self.on_subjects_folded,
+            LastsTold: self.on_lasts_told,
             **dict.fromkeys((LogStartMoved, Compacted, Scrubbed, LogRepaired), self.on_upkeep),
         }
 
@@ -143,6 +145,12 @@ class ReplicaEvents:
         replica = self._replicas.get(event.log)
         if replica is not None:
             replica.on_subjects(event)
+
+    def on_lasts_told(self, event: LastsTold) -> None:
+        self._ctx.reads.done(event.request)
+        replica = self._replicas.get(event.log)
+        if replica is not None:
+            replica.on_lasts(event)
 
     def on_subjects_folded(self, event: SubjectsFolded) -> None:
         self._ctx.reads.done(event.request)

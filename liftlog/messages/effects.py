@@ -281,6 +281,17 @@ class AskSubjects(StorageJob):
     limit: int
 
 
+class AskLasts(StorageJob):
+    """L9: the last record of each of these subjects, if the log's index has everything below `least` ->
+    `LastsTold`, or `SubjectsFolded` with the request's number if not.
+    """
+
+    log: PartitionId
+    request: int
+    least: int
+    subjects: list[bytes]
+
+
 STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     OpenLog,
     AppendLog,
@@ -304,6 +315,7 @@ STORAGE_JOBS: tuple[type[StorageJob], ...] = (
     RepairLog,
     FoldSubjects,
     AskSubjects,
+    AskLasts,
 )
 """What a driver hands to its `StorageRunner`."""
 
@@ -392,6 +404,9 @@ class RefusePublishes(Effect):
     enveloped: list[EnvelopeAnswer | None] | None = None
     next_offset: int = -1
     """L6: where the message would have come to lie, for who expected another place; -1: not said."""
+    last_offset: int | None = None
+    """L9: where the last record of its subject lies, for who expected another one; NO_OFFSET: there is none;
+    None: not said."""
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

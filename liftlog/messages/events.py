@@ -152,6 +152,19 @@ class SubjectsTold(Event):
     error: str = ""
 
 
+class LastsTold(Event):
+    """L9: the last records of these subjects among all below `folded`; NO_OFFSET for one that has none. With
+    an `error` there is no answer.
+    """
+
+    log: PartitionId
+    request: int
+    folded: int
+    subjects: list[bytes]
+    offsets: list[int]
+    error: str = ""
+
+
 class LogStartMoved(Event):
     """The log start is durable (C3). Also the answer when there was nothing to move."""
 

@@ -9,6 +9,13 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Nats-Expected-Stream: orders      do not store it in any other stream
     Liftlog-Expected-Offset: 17       store it at this offset or not at all (L6)
     Nats-Expected-Last-Sequence: 17   the same: sequences are offsets plus one, and this is the last one's
+    Liftlog-Expected-Last-Subject-Offset: 17
+                                      store it if the last record of its subject has this offset, or, for
+                                      `none`, if there is none (L9)
+    Nats-Expected-Last-Subject-Sequence: 18
+                                      the same, by sequence; 0 for none
+    Nats-Expected-Last-Subject-Sequence-Subject: orders.17
+                                      the subject that either is about, if not the message's own
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
     Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
                                       stored together or not at all (L8)
@@ -46,7 +53,7 @@ from liftlog.messages import (
     ERR_WRONG_STREAM,
 )
 from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
-from liftlog.types import ID_BYTES_MAX
+from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
 KEY, TOMBSTONE, ACK = b"liftlog-key", b"liftlog-tombstone", b"liftlog-ack"
 POLICY = b"liftlog-ack-policy"
@@ -55,6 +62,10 @@ THEIRS = b"Nats-"
 EXPECTED_STREAM = b"Nats-Expected-Stream"
 EXPECTED_OFFSET = b"liftlog-expected-offset"
 LAST_SEQUENCE = b"Nats-Expected-Last-Sequence"
+EXPECTED_LAST = b"liftlog-expected-last-subject-offset"
+NO_LAST = b"none"
+LAST_OF_SUBJECT = b"Nats-Expected-Last-Subject-Sequence"
+COMPARED_SUBJECT = b"Nats-Expected-Last-Subject-Sequence-Subject"
 BATCH = b"liftlog-batch"
 BATCH_VERSION = b"1"
 OFFSET_DIGITS_MAX = 18
@@ -67,7 +78,7 @@ BLOCK_START = b"NATS/1.0"
 BLOCK_END = b"\r\n\r\n"
 
 NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
-    (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and its last sequence, and no more"),
+    (b"Nats-Expected-", ERR_HEADER, "compared are the stream's name and last sequences, no more"),
     (b"Nats-Rollup", ERR_ROLLUP_DISABLED, "rollup is not supported"),
     (b"Nats-TTL", ERR_TTL_DISABLED, "per-message TTL is not supported"),
     (b"Nats-Incr", ERR_COUNTER_DISABLED, "message counters are not supported"),
@@ -81,9 +92,12 @@ NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
 in "-", code, why.
 """
 
-OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, BATCH))
-OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE))
+OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH))
+OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
+
+READ_HERE = frozenset((LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT, MESSAGE_ID))
+"""JetStream's headers that are honoured, beside the stream's name."""
 
 _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 
@@ -115,6 +129,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         or (_refusal_of_id(id, stream, remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
         or _refusal_of_offsets(expected)
+        or _refusal_of_last(theirs, ours)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
     key = ours.get(KEY) if well_formed else None
@@ -126,6 +141,8 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         refusal,
         policy,
         expected=int(expected[0]) if expected and refusal is None else None,
+        expected_last=_expected_last(theirs, ours) if refusal is None else None,
+        compared=theirs.get(COMPARED_SUBJECT, b"") if refusal is None else b"",
         in_parcel=BATCH in ours and well_formed,
         id=id if id and refusal is None else None,
     )
@@ -156,7 +173,7 @@ def names_ours(headers: bytes) -> bool:
 
 def _refusal_of_theirs(found: dict[bytes, bytes], stream: str) -> Refusal | None:
     for name, value in found.items():
-        if not value or name in (LAST_SEQUENCE, MESSAGE_ID):
+        if not value or name in READ_HERE:
             continue
         if name == EXPECTED_STREAM:
             if value != stream.encode():
@@ -194,10 +211,10 @@ def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | 
             return Refusal(ERR_HEADER, "header Liftlog-Tombstone deletes a key: name it in Liftlog-Key")
         if name == BATCH and value != BATCH_VERSION:
             return Refusal(ERR_HEADER, f"header Liftlog-Batch: {_shown(value)}: the only value is '1'")
-        if name not in (KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, BATCH):
+        if name not in (KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH):
             known = (
                 "Liftlog-Key, Liftlog-Tombstone, Liftlog-Ack, Liftlog-Ack-Policy, Liftlog-Expected-Offset, "
-                "Liftlog-Batch"
+                "Liftlog-Expected-Last-Subject-Offset, Liftlog-Batch"
             )
             return Refusal(ERR_HEADER, f"header {_shown(name)} is none of {known}")
     return None
@@ -220,6 +237,30 @@ def _refusal_of_offsets(expected: Sequence[bytes]) -> Refusal | None:
             return Refusal(ERR_HEADER, text)
     if len({int(value) for value in expected}) > 1:
         text = "its headers expect two offsets: the last sequence is the offset that comes next"
+        return Refusal(ERR_HEADER, text)
+    return None
+
+
+def _expected_last(theirs: dict[bytes, bytes], ours: dict[bytes, bytes]) -> int | None:
+    """L9: which offset the last record of the subject has to have, by headers that were found good."""
+    if sequence := theirs.get(LAST_OF_SUBJECT):
+        return int(sequence) - 1
+    offset = ours.get(EXPECTED_LAST)
+    return None if not offset else NO_OFFSET if offset == NO_LAST else int(offset)
+
+
+def _refusal_of_last(theirs: dict[bytes, bytes], ours: dict[bytes, bytes]) -> Refusal | None:
+    """L9: why what is expected of the last record of a subject cannot be compared."""
+    sequence, offset = theirs.get(LAST_OF_SUBJECT), ours.get(EXPECTED_LAST)
+    for value in filter(None, (sequence, b"" if offset == NO_LAST else offset)):
+        if not value.isdigit() or len(value) > OFFSET_DIGITS_MAX:
+            text = f"the offset or sequence of a subject's last record is a number, not {_shown(value)}"
+            return Refusal(ERR_HEADER, text)
+    if sequence and offset and int(sequence) - 1 != (NO_OFFSET if offset == NO_LAST else int(offset)):
+        return Refusal(ERR_HEADER, "its headers expect two last records: a sequence is the offset plus one")
+    compared = theirs.get(COMPARED_SUBJECT)
+    if compared and not (sequence or offset):
+        text = f"header {_shown(COMPARED_SUBJECT)} is about {_shown(LAST_OF_SUBJECT)}, which is not there"
         return Refusal(ERR_HEADER, text)
     return None
 

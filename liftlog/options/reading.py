@@ -107,6 +107,8 @@ def _of_envelope(message: Message, envelope: Envelope, stream: str, index: int, 
         envelope=envelope,
         headers=stored,
         expected=expected,
+        expected_last=known.expected_last,
+        compared=known.compared,
         id=known.id,
     )
 

@@ -35,6 +35,11 @@ class Wishes(NamedTuple):
     """The header block to be stored in place of the message's own; None: that one."""
     expected: int | None = None
     """The offset at which it is to be stored, or not at all (L6); None: wherever it comes to lie."""
+    expected_last: int | None = None
+    """The offset that the last record of its subject has to have, NO_OFFSET: there is to be none (L9); None:
+    whichever."""
+    compared: bytes = b""
+    """The subject that this is about, if it is not the message's own."""
     id: bytes | None = None
     """Of a message that is to be stored once (L7); None: it has none."""
 

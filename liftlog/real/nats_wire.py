@@ -48,6 +48,7 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_ENVELOPE: (400, 10003),
     messages.ERR_ENVELOPE_DAMAGED: (400, 10003),
     messages.ERR_EXPECTED_OFFSET: (400, 10071),
+    messages.ERR_EXPECTED_LAST: (400, 10071),
     messages.ERR_WRONG_STREAM: (400, 10060),
     messages.ERR_PARCEL: (400, 10003),
     messages.ERR_PARCEL_HERE: (503, 10008),
@@ -71,6 +72,7 @@ HEADER_CODES = frozenset(code for _, code, _ in headers.NOT_HONOURED) | {
 _ENVELOPE_ERRORS = {
     messages.ERR_TOO_LARGE: TOO_LARGE,
     messages.ERR_EXPECTED_OFFSET: INCORRECT_OFFSET,
+    messages.ERR_EXPECTED_LAST: INCORRECT_OFFSET,
 }
 """Liftbridge's, in an envelope's answer."""
 
@@ -269,6 +271,8 @@ def refusals(refusal: messages.RefusePublishes) -> bytes:
     }
     if refusal.next_offset >= 0:
         ours["next_offset"] = refusal.next_offset
+    if refusal.last_offset is not None:
+        ours["last_offset"] = refusal.last_offset
     whole = plain | {
         "partition": refusal.partition.index,
         "epoch": refusal.epoch,

@@ -34,6 +34,7 @@ import trio
 
 from liftlog.messages import (
     AppendLog,
+    AskLasts,
     AskSubjects,
     CheckpointHw,
     CompactLog,
@@ -56,7 +57,10 @@ from liftlog.types import PartitionId
 
 CLOSE_TIMEOUT_S = 15.0
 BackgroundJob = CompactLog | ScrubLog | RetainLog | RepairLog | FoldSubjects
-OVERTAKING = (AppendLog, ReadLog, LookupTime, AskSubjects, CheckpointHw, SaveHardState, SaveIdentity)
+OVERTAKING = (
+    *(AppendLog, ReadLog, LookupTime, AskSubjects, AskLasts),
+    *(CheckpointHw, SaveHardState, SaveIdentity),
+)
 """Jobs that may be carried out before background jobs of the same log that were submitted earlier."""
 SLICE_EVERY_GROUPS = 8
 """Under load a background job runs after so many groups, so that it is delayed but not starved."""

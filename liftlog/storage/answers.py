@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 from liftlog.format import CorruptBatch
 from liftlog.messages import (
+    AskLasts,
     AskSubjects,
     FoldSubjects,
+    LastsTold,
     LogRead,
     LookupTime,
     ReadLog,
@@ -106,6 +108,19 @@ class LogAnswers:
             place=answer.place,
             index=answer.number,
         )
+
+
+    def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:
+        log = self._log(job.log)
+        if isinstance(log, Failure):
+            return LastsTold(job.log, job.request, 0, [], [], log.error)
+        try:
+            answer = self._subjects.lasts(log, job)
+        except LiftlogError as error:
+            return LastsTold(job.log, job.request, 0, [], [], str(error))
+        if isinstance(answer, IndexProgress):
+            return SubjectsFolded(job.log, *answer, request=job.request)
+        return answer
 
 
 def _not_folded(

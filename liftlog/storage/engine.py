@@ -26,6 +26,7 @@ import msgspec
 
 from liftlog.messages import (
     AppendLog,
+    AskLasts,
     AskSubjects,
     CheckpointHw,
     CompactLog,
@@ -148,6 +149,7 @@ class StorageEngine:
             LookupTime: self._questions.lookup_time,
             FoldSubjects: self._questions.fold,
             AskSubjects: self._questions.ask,
+            AskLasts: self._questions.lasts,
             ConfigureLog: self._configure,
             ResetLog: self._reset,
             MoveLogStart: self._move_start,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, AskSubjects, FoldSubjects
+from liftlog.messages import LAST_OF_SUBJECT, NEXT_MATCH, AskLasts, AskSubjects, FoldSubjects, LastsTold
 from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.storage.log import Log
 from liftlog.storage.subjectruns import gaps_between, subject_runs
@@ -190,18 +190,32 @@ class SubjectIndexes:
 
     def ask(self, log: Log, job: AskSubjects) -> SubjectAnswer | IndexProgress:
         """The answer, or how far the index is if that is not far enough."""
+        held = self._ready(log, job.least)
+        return held if isinstance(held, IndexProgress) else self._answer(held, job)
+
+    def lasts(self, log: Log, job: AskLasts) -> LastsTold | IndexProgress:
+        """The last records of some subjects (L9), or how far the index is if that is not far enough."""
+        held = self._ready(log, job.least)
+        if isinstance(held, IndexProgress):
+            return held
+        found = [held.index.last(subject) for subject in job.subjects]
+        offsets = [NO_OFFSET if offset is None else offset for offset in found]
+        return LastsTold(log.id, job.request, held.index.next, job.subjects, offsets)
+
+    # -- small parts -------------------------------------------------------------------------------
+
+    def _ready(self, log: Log, least: int) -> HeldIndex | IndexProgress:
+        """The index, if it has everything below `least` and nothing of it is to be looked at again."""
         held = self._held.get(log.id)
         if held is None or held.log is not log:
             return NO_INDEX
         self._follow_start(held)
         progress = self._progress(held)
-        if progress.folded < job.least or not progress.ready:
+        if progress.folded < least or not progress.ready:
             return progress
         self._asked += 1
         held.asked = self._asked
-        return self._answer(held, job)
-
-    # -- small parts -------------------------------------------------------------------------------
+        return held
 
     def _begins_right(self, held: HeldIndex) -> bool:
         return held.has_start or self._mutants.subjects_start_ignored

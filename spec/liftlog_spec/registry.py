@@ -291,7 +291,7 @@ MODELS: dict[str, ModelEntry] = {
             "expectations",
             "liftlog_spec.models.expectations",
             "Expectations",
-            "a design: compare-and-set by the last record of a subject",
+            "compare-and-set by the last record of a subject",
             {
                 "nodes": "Replicas",
                 "records": "Records",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from liftlog.format import decode_records, encode_sparse, last_timestamp_ms, slice_batch
 from liftlog.messages import (
+    AskLasts,
     AskSubjects,
     Compacted,
     CompactLog,
     FoldSubjects,
+    LastsTold,
     LogRead,
     LogRepaired,
     LogStartMoved,
@@ -29,7 +31,16 @@ from liftlog.messages import (
 )
 from liftlog.subjects.index.interface import Page
 from liftlog.subjects.index.plain import PlainIndex
-from liftlog.types import Batch, EpochStart, LogSummary, OffsetRange, PartitionId, Record, TailState
+from liftlog.types import (
+    NO_OFFSET,
+    Batch,
+    EpochStart,
+    LogSummary,
+    OffsetRange,
+    PartitionId,
+    Record,
+    TailState,
+)
 
 
 class Log:
@@ -183,6 +194,18 @@ class Log:
             place=place,
             index=7,
         )
+
+    def lasts(self, job: AskLasts) -> LastsTold | SubjectsFolded:
+        if self.folded < job.least:
+            return SubjectsFolded(job.log, max(self.folded, 0), self.folded >= 0, request=job.request)
+        found = {
+            record.subject: record.offset
+            for batch in self.batches
+            for record in decode_records(batch)
+            if self.log_start <= record.offset < self.folded
+        }
+        offsets = [found.get(subject, NO_OFFSET) for subject in job.subjects]
+        return LastsTold(job.log, job.request, self.folded, job.subjects, offsets)
 
     def scrub(self, job: ScrubLog) -> Scrubbed:
         for batch in self.batches:

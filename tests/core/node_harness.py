@@ -26,6 +26,7 @@ from liftlog.format import decode_records, decode_values
 from liftlog.messages import (
     AckPublishes,
     AppendLog,
+    AskLasts,
     AskSubjects,
     BusUp,
     CheckpointHw,
@@ -312,6 +313,8 @@ class World:
                 self.post(node, logs[job.log].fold(job), SYNC_S)
             case AskSubjects():
                 self.post(node, logs[job.log].ask(job), NETWORK_S)
+            case AskLasts():
+                self.post(node, logs[job.log].lasts(job), NETWORK_S)
             case LookupTime():
                 self.post(node, logs[job.log].find_time(job), NETWORK_S)
             case ConfigureLog():

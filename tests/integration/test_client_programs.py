@@ -54,6 +54,7 @@ def test_every_example_does_what_the_page_says(tmp_path: Path) -> None:
         second = await program("follow.py", state, "3000")
         assert len({*first, *second}) == 5000
         assert await program("last_value.py") == ["ada 2", "eve 1"]
+        assert await program("accounts.py") == ["ada 100", "bob 100"]
         assert await program("in_trio.py") == ["stored 1000", "read 1000"]
         assert ran == {path.name for path in EXAMPLES.glob("*.py")}
 

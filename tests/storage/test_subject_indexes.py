@@ -10,10 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from liftlog.format import compress, decode_records, encode_records
 from liftlog.messages import (
     AppendLog,
+    AskLasts,
     AskSubjects,
     CompactLog,
     Event,
     FoldSubjects,
+    LastsTold,
     LogOpened,
     LogRead,
     MoveLogStart,
@@ -123,6 +125,10 @@ class Owner:
     def check(self, below: int) -> None:
         """All questions, against a scan."""
         plain = self.scan(below)
+        (lasts,) = self.do(AskLasts(LOG, 6, below, list(SUBJECTS)))
+        found = [plain.last(subject) for subject in SUBJECTS]
+        offsets = [NO_OFFSET if offset is None else offset for offset in found]
+        assert lasts == LastsTold(LOG, 6, below, list(SUBJECTS), offsets)
         for subject in SUBJECTS:
             if subject != b"\xff":
                 told = self.told("last", subject.decode(), least=below)
@@ -250,6 +256,7 @@ def test_S1_a_question_is_not_answered_before_the_index_has_all_that_it_needs() 
     assert isinstance(slice_, SubjectsFolded) and 0 < slice_.folded < 10
     assert owner.ask("last", "a", least=10) == SubjectsFolded(LOG, slice_.folded, True, request=5)
     owner.fold(7)
+    assert owner.do(AskLasts(LOG, 5, 8, [b"a"])) == [SubjectsFolded(LOG, 7, True, request=5)]
     told = owner.told("last", "a", least=7)
     assert (told.offset, told.folded) == (4, 7), "nothing that is not committed is in it"
 

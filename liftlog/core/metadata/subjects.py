@@ -12,7 +12,14 @@ from msgspec import UNSET
 
 from liftlog.core.metadata.limits import limits_problem
 from liftlog.messages import intake
-from liftlog.subjects.grammar import REST, overlap, subject_problem
+from liftlog.subjects.grammar import (
+    REST,
+    is_literal,
+    matches,
+    overlap,
+    pattern_tokens,
+    subject_problem,
+)
 from liftlog.subjects.trie import Trie
 from liftlog.types import StreamConfig
 
@@ -23,6 +30,20 @@ RESERVED = ("_INBOX.>", "$SYS.>", "$JS.>", f"{API_PREFIX}.>")
 def partition_subject(subject: str, index: int) -> str:
     """The subject that partition `index` listens on."""
     return subject if index == 0 else f"{subject}.{index}"
+
+
+def foreign_to(pattern: str, subject: bytes) -> str:
+    """Why a record of this subject does not belong where this pattern listens; empty if it does."""
+    try:
+        text = subject.decode()
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    problem = subject_problem(text)
+    if problem:
+        return problem
+    if not is_literal(pattern_tokens(text)):
+        return "it has a wildcard"
+    return "" if matches(pattern, text) else f"{text!r} is not within {pattern!r}"
 
 
 def config_problem(config: StreamConfig) -> str:

@@ -1,83 +1,146 @@
-"""Messages that are stored where their publisher expects it, or not at all (L6).
+"""Messages that are stored where their publisher expects it, or behind which record, or not at all (L6, L9).
 
-The leader compares with all that is before the message in its own log, committed or not. What is stored
-then rests on its own log's prefix alone, and no fail-over can keep the message and lose its premise. A
-refusal is a read: it is told when what it rests on is committed, or never. What is not committed may be cut,
-and then nobody has ever seen what the publisher was told of. The model is `expectations`.
+The leader compares with all that is before the message in its own log, committed or not: where that ends, or
+which record is the last of a subject (`lasts.py`). What is stored then rests on its own log's prefix alone,
+and no fail-over can keep the message and lose its premise. A refusal is a read: it is told when what it rests
+on is committed, or never. What is not committed may be cut, and then nobody has ever seen what the publisher
+was told of. The model is `expectations`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from liftlog.core.context import Context
 from liftlog.core.replica.holding import NotNow, full, has_room
+from liftlog.core.replica.lasts import LastRecords, subjects_of
 from liftlog.core.replica.state import LogState
 from liftlog.messages import RefusePublishes
 from liftlog.options.wishes import Wishes
+from liftlog.types import NO_OFFSET, Message
 
 
 class Unfit(NamedTuple):
     """A message that is not stored: the `number`-th of those that came, which would have come to lie at
-    `place`.
+    `place`. `last`: of its subject, if that is why; None: `place` is.
     """
 
     number: int
     place: int
+    last: int | None = None
 
 
-class WaitingRefusal(NamedTuple):
-    """A refusal that rests on everything below an offset. `size`: of its message, in bytes."""
+class Unknown(NamedTuple):
+    """The `number`-th of them waits: the last record of this subject is not known yet."""
+
+    number: int
+    subject: bytes
+
+
+class _WaitingRefusal(NamedTuple):
+    """A refusal that rests on everything below an offset. `number`: in the order of arrival. `size`: of its
+    message, in bytes.
+    """
 
     rests_on: int
+    number: int
     refusal: RefusePublishes
     size: int
 
 
-def fits(ctx: Context, wish: Wishes, place: int) -> bool:
-    """Whether a message that would come to lie there expects no other offset."""
-    return wish.expected is None or ctx.decides(("L6.expected-offset", wish.expected == place))
+class ExpectedPlaces:
+    """Where messages come to lie that are stored one after the other, and whether they expect that."""
+
+    __slots__ = ("_ctx", "_lasts", "_log", "_messages", "_taken", "place")
+
+    def __init__(self, log: LogState, lasts: LastRecords, messages: Sequence[Message]) -> None:
+        self._ctx = log.ctx
+        self._log = log
+        self._lasts = lasts
+        self._messages = messages
+        self.place = log.hw if self._ctx.mutants.expected_by_committed else log.leo
+        self._taken: dict[bytes, int] = {}
+        """The last of each subject among those that are to be stored; what follows may ask for it."""
+
+    def misfit(self, number: int, wish: Wishes) -> Unfit | Unknown | NotNow | None:
+        """Why the message of this number is not to be stored here and now; None if it is."""
+        unexpected = self._unexpected(number, wish)
+        if unexpected is None and not has_room(self._ctx, self._log, self.place, wish):
+            return full(self._log, number, self.place)
+        return unexpected
+
+    def _unexpected(self, number: int, wish: Wishes) -> Unfit | Unknown | None:
+        """Why this message is not where it is expected, or not behind what is."""
+        if wish.expected is not None and not self._ctx.decides(
+            ("L6.expected-offset", wish.expected == self.place)
+        ):
+            return Unfit(number, self.place)
+        if wish.expected_last is None:
+            return None
+        subject = wish.compared or self._messages[number].subject
+        last = self._taken.get(subject, self._lasts.last_of(subject))
+        if not self._ctx.decides(("L9.not-known", last is not None)):
+            return Unknown(number, subject)
+        last = NO_OFFSET if last is None else last
+        if self._ctx.decides(("L9.expected-last", wish.expected_last == last)):
+            return None
+        return Unfit(number, self.place, last)
+
+    def take(self, number: int, wish: Wishes) -> None:
+        """This one is to be stored here."""
+        mutants = self._ctx.mutants
+        if self._lasts.noting and not mutants.last_of_those_before:
+            for offset, subject in enumerate(subjects_of([self._messages[number]], [wish]), self.place):
+                self._taken[subject] = offset
+        self.place += 1 if mutants.parcel_counts_once else wish.span
+
+    def leave(self) -> None:
+        """This one is not to be stored."""
+        self.place += self._ctx.mutants.expected_by_arrival
 
 
-def unfit(ctx: Context, log: LogState, wishes: Sequence[Wishes]) -> Iterator[Unfit | NotNow]:
-    """Which of these messages, to be stored one after the other, expect another place than theirs, or find
-    the partition full (C6).
+def unfit(places: ExpectedPlaces, wishes: Sequence[Wishes]) -> Iterator[Unfit | Unknown | NotNow]:
+    """Which of these messages expect another place than theirs, or another record before them, or find the
+    partition full (C6).
     """
-    place = log.hw if ctx.mutants.expected_by_committed else log.leo
     for number, wish in enumerate(wishes):
-        if not fits(ctx, wish, place):
-            yield Unfit(number, place)
-            place += ctx.mutants.expected_by_arrival
-        elif not has_room(ctx, log, place, wish):
-            yield full(log, number, place)
+        misfit = places.misfit(number, wish)
+        if misfit is None:
+            places.take(number, wish)
         else:
-            place += 1 if ctx.mutants.parcel_counts_once else wish.span
+            yield misfit
+            places.leave()
 
 
 class Refusals:
     """Of one leader, in the order of what they rest on."""
 
-    __slots__ = ("_ctx", "_waiting")
+    __slots__ = ("_ctx", "_number", "_waiting")
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        self._waiting: deque[WaitingRefusal] = deque()
+        self._number = 0
+        self._waiting: list[_WaitingRefusal] = []
 
-    def add(self, waiting: WaitingRefusal, hw: int) -> int:
-        """Tell it now, or when it may be told. What it takes up until then, in bytes."""
-        if self._ctx.decides(("L6.uncommitted", waiting.rests_on <= hw)):
+    def add(self, rests_on: int, refusal: RefusePublishes, size: int, hw: int) -> int:
+        """Tell it now, or when everything below `rests_on` is committed. What it takes up until then, in
+        bytes.
+        """
+        self._number += 1
+        waiting = _WaitingRefusal(rests_on, self._number, refusal, size)
+        if self._ctx.decides(("L6.uncommitted", rests_on <= hw)):
             self._tell(waiting)
             return 0
-        self._waiting.append(waiting)
-        return waiting.size
+        heappush(self._waiting, waiting)
+        return size
 
     def committed(self, hw: int) -> int:
         """Tell those that rest on what is committed. What they took up."""
         told = 0
         while self._waiting and self._waiting[0].rests_on <= hw:
-            waiting = self._waiting.popleft()
+            waiting = heappop(self._waiting)
             self._tell(waiting)
             told += waiting.size
         return told
@@ -95,6 +158,7 @@ class Refusals:
         self._waiting.clear()
         return size
 
-    def _tell(self, waiting: WaitingRefusal) -> None:
-        self._ctx.mark("L6.refused")
+    def _tell(self, waiting: _WaitingRefusal) -> None:
+        about_last = waiting.refusal.last_offset is not None
+        self._ctx.mark("L9.refused" if about_last else "L6.refused")
         self._ctx.effects.append(waiting.refusal)

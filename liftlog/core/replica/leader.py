@@ -10,10 +10,11 @@ from collections import deque
 from itertools import compress
 
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.subjects import foreign_to, partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
-from liftlog.core.replica.expecting import Refusals, Unfit, WaitingRefusal, unfit
+from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, unfit
 from liftlog.core.replica.holding import NotNow, is_bounded
+from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
 from liftlog.core.replica.message_ids import Again, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
@@ -22,8 +23,11 @@ from liftlog.core.replica.sequencer import sequence
 from liftlog.core.replica.state import LogState
 from liftlog.messages import (
     ERR_ENVELOPE_DAMAGED,
+    ERR_EXPECTED_LAST,
     ERR_EXPECTED_OFFSET,
     ERR_FULL,
+    ERR_HEADER,
+    ERR_NOT_READY,
     ERR_OVERLOAD,
     ERR_READ_ONLY,
     ERR_TOO_FEW_INSYNC,
@@ -92,6 +96,7 @@ class Leader:
         "ids",
         "inflight",
         "inflight_bytes",
+        "lasts",
         "leading",
         "log",
         "refusal",
@@ -114,6 +119,8 @@ class Leader:
         """R4: those whose publishers want the leader's word, until it has them durably."""
         self.refusing = Refusals(self.ctx)
         """L6: who is to be refused for what is not committed yet."""
+        self.lasts = LastRecords(log)
+        """L9: which record is the last of a subject."""
         self.ids = RememberedIds(log, leading)
         self.repeats = Repeats(log)
         """L7: who is to be told of the first message with his id, which is not committed yet."""
@@ -142,6 +149,7 @@ class Leader:
         self.syncing.clear()
         self.refusing.silence()
         self.repeats.silence()
+        self.lasts.silence()
 
     def subscribe(self) -> None:
         """N1, N2: only a leader that has contact to the controller takes messages."""
@@ -216,7 +224,7 @@ class Leader:
     @property
     def settled(self) -> bool:
         """Nothing more comes, and everything that came has been answered."""
-        waiting = self.inflight or self.repeats.waiting or self.refusing.waiting
+        waiting = self.inflight or self.repeats.waiting or self.refusing.waiting or self.lasts.waiting
         return not self.subscribed and not waiting
 
     def fence(self) -> None:
@@ -229,7 +237,7 @@ class Leader:
             if not self.ctx.mutants.fenced_leader_answers:
                 inflight.silence()
         if not self.ctx.mutants.fenced_leader_answers:
-            self.inflight_bytes -= self.refusing.silence() + self.repeats.silence()
+            self.inflight_bytes -= self.refusing.silence() + self.repeats.silence() + self.lasts.silence()
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = self.draining = False
@@ -277,13 +285,15 @@ class Leader:
 
     def publish(self, event: Published) -> bool:
         """Give messages their offsets and hand them to storage. Whether there were any to be stored."""
-        ctx, log = self.ctx, self.log
-        record = self.leading.record
-        if ctx.fenced or not self.subscribed:
-            if ctx.fenced:
-                ctx.mark("N2.fenced-publish")
+        if self.ctx.fenced or not self.subscribed:
+            if self.ctx.fenced:
+                self.ctx.mark("N2.fenced-publish")
             return False
-        messages, received_ms, config = event.messages, event.timestamp_ms, log.config
+        return self._take(event.messages, event.timestamp_ms)
+
+    def _take(self, messages: list[Message], received_ms: int) -> bool:
+        ctx, log = self.ctx, self.log
+        record, config = self.leading.record, log.config
         remembers = self.ids.on
         if remembers:
             received_ms = self.ids.stamp(received_ms)
@@ -307,7 +317,7 @@ class Leader:
             wishes = [NO_WISHES] * len(messages)
         if wishes is not None:
             wishes = opened(ctx, config, log.id.index, messages, wishes)
-            messages, wishes = self._heed(received_ms, messages, wishes)
+            messages, wishes = self._heed(received_ms, messages, self._about_us(wishes))
             messages, wishes = self._compare(received_ms, messages, wishes)
         if not messages:
             return False
@@ -315,6 +325,7 @@ class Leader:
         for some, wished in runs(messages, wishes):
             end = batches[-1].end_offset if batches else log.leo
             batches += self._sequence(end, received_ms, some, wished)
+        self.lasts.appended(messages, wishes, log.leo)
         log.append(batches)
         if remembers:
             self.ids.appended(received_ms)
@@ -403,23 +414,30 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """L6, L7, C6: what expects another offset than it would get, has an id that is there already, or
-        finds the partition full, is not stored; returns the rest.
+        """C6, L6, L7, L9: what expects another offset than it would get, or another record before it, is not
+        stored, nor what has an id that is there already, or finds the partition full; returns the rest.
         """
         by_id = any(wish.id is not None for wish in wishes)
-        if not by_id and not is_bounded(self.log) and all(wish.expected is None for wish in wishes):
+        expecting = any(wish.expected is not None or wish.expected_last is not None for wish in wishes)
+        if not by_id and not expecting and not is_bounded(self.log):
             return messages, wishes
         gone = set()
-        for one in self.ids.sort_out(wishes) if by_id else unfit(self.ctx, self.log, wishes):
+        places = ExpectedPlaces(self.log, self.lasts, messages)
+        for one in self.ids.sort_out(places, wishes) if by_id else unfit(places, wishes):
             gone.add(one.number)
             message, wish = messages[one.number], wishes[one.number]
-            wanted = self._answers(received_ms, [message], [wish])
             size = len(message.value) + len(message.headers) + len(message.reply)
+            if isinstance(one, Unknown):
+                self.inflight_bytes += size
+                self.lasts.await_last(message, one.subject, size)
+                continue
+            wanted = self._answers(received_ms, [message], [wish])
             if any(wanted.replies):
                 self.inflight_bytes += self._not_stored(one, wanted, size)
             else:
                 full = isinstance(one, NotNow) and one.code == ERR_FULL
                 self.ctx.mark("C6.dropped" if full else _DROPPED[type(one)])
+        self.lasts.ask()
         rest = [number not in gone for number in range(len(messages))]
         return list(compress(messages, rest)), list(compress(wishes, rest))
 
@@ -431,14 +449,56 @@ class Leader:
         if isinstance(one, NotNow):
             self._tell_refused(wanted, one.code, one.text)
             return 0
-        text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"
-        refusal = self._refusal(wanted, ERR_EXPECTED_OFFSET, text, one.place)
-        return self.refusing.add(WaitingRefusal(one.place, refusal, size), self.log.hw)
+        last = one.last
+        if last is None:
+            text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"
+            refusal = self._refusal(wanted, ERR_EXPECTED_OFFSET, text, one.place)
+            return self.refusing.add(one.place, refusal, size, self.log.hw)
+        where = f"the last message of its subject has offset {last}" if last >= 0 else "its subject has none"
+        text = f"wrong last sequence: {last + 1}; {where}"
+        refusal = self._refusal(wanted, ERR_EXPECTED_LAST, text, last_offset=last)
+        return self.refusing.add(last + 1, refusal, size, self.log.hw)
+
+    def _about_us(self, wishes: list[Wishes]) -> list[Wishes]:
+        """L9: refused is who asks about a subject that is not this partition's."""
+        config = self.log.config
+        if config is None or not any(wish.compared for wish in wishes):
+            return wishes
+        pattern, seen = partition_subject(config.subject, self.log.id.index), []
+        for wish in wishes:
+            problem = foreign_to(pattern, wish.compared) if wish.compared else ""
+            if problem and wish.refusal is None:
+                text = f"the subject whose last message is expected is not this partition's: {problem}"
+                wish = wish._replace(refusal=Refusal(ERR_HEADER, text))
+            seen.append(wish)
+        return seen
+
+    def wait_no_more(self, known: JudgeNow) -> bool:
+        """L9: these have waited for the last records of their subjects. Whether any was stored."""
+        if known is NOBODY:
+            return False
+        self.inflight_bytes -= known.size
+        if known.late:
+            self.ctx.mark("L9.late")
+            wishes = read(known.messages, self._name(), self.log.id.index, self.ids.on)
+            text = f"the last message of its subject is not known yet: {known.late}; send it again"
+            self._refuse(self.ctx.wall_ms, known.messages, wishes, ERR_NOT_READY, text)
+            return False
+        stored = bool(known.messages) and self._take(known.messages, self.ctx.wall_ms)
+        self.lasts.judged()
+        return stored
 
     def _tell_refused(self, wanted: WantedAnswers, code: str, text: str) -> None:
         self.ctx.effects.append(self._refusal(wanted, code, text))
 
-    def _refusal(self, wanted: WantedAnswers, code: str, text: str, next_offset: int = -1) -> RefusePublishes:
+    def _refusal(
+        self,
+        wanted: WantedAnswers,
+        code: str,
+        text: str,
+        next_offset: int = -1,
+        last_offset: int | None = None,
+    ) -> RefusePublishes:
         return RefusePublishes(
             partition=self.log.id,
             stream=self._name(),
@@ -449,6 +509,7 @@ class Leader:
             full=wanted.full,
             enveloped=wanted.enveloped,
             next_offset=next_offset,
+            last_offset=last_offset,
         )
 
     def _await(self, base: int, end: int, wanted: WantedAnswers, size: int, records: int = 0) -> None:
@@ -506,6 +567,7 @@ class Leader:
             self._acknowledge(done)
         self.inflight_bytes -= self.refusing.committed(hw) + self.repeats.settled()
         self.ids.committed()
+        self.lasts.ask()
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -514,6 +576,7 @@ class Leader:
         self.retry_ticks = max(0, self.retry_ticks - 1)
         self.subscribe()
         self.ids.tick()
+        self.wait_no_more(self.lasts.tick())
         self._tell_ready()
 
     def _watch_bus(self) -> None:

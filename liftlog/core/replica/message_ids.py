@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from liftlog.core.replica.expecting import Unfit, fits
-from liftlog.core.replica.holding import NotNow, full, has_room
+from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
+from liftlog.core.replica.holding import NotNow
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
@@ -129,12 +129,14 @@ class RememberedIds:
         self._now_ms = clock_ms
         return clock_ms
 
-    def sort_out(self, wishes: Sequence[Wishes]) -> Iterator[Unfit | Again | NotNow]:
+    def sort_out(
+        self, places: ExpectedPlaces, wishes: Sequence[Wishes]
+    ) -> Iterator[Unfit | Unknown | Again | NotNow]:
         """Which of these messages, to be stored one after the other with the stamp that was given last, are
-        not stored; the others' ids are in the table then. Known ids come before expected offsets (L6), as in
-        JetStream.
+        not stored; the others' ids are in the table then. Known ids come before what is expected (L6, L9), as
+        in JetStream.
         """
-        ctx, table, place, now_ms = self._ctx, self._table, self._log.leo, self._now_ms
+        ctx, table, now_ms = self._ctx, self._table, self._now_ms
         table.pass_to(now_ms)
         for number, wish in enumerate(wishes):
             id = wish.id
@@ -142,17 +144,15 @@ class RememberedIds:
             if id is not None and not ctx.decides(("L7.unread", self.whole)):
                 yield self._not_read(number)
             elif not ctx.decides(("L7.known", found == UNKNOWN)):
-                yield Again(number, place if ctx.mutants.repeat_gets_own_place else found)
-            elif not fits(ctx, wish, place):
-                yield Unfit(number, place)
+                yield Again(number, places.place if ctx.mutants.repeat_gets_own_place else found)
+            elif (misfit := places.misfit(number, wish)) is not None:
+                yield misfit
             elif id is not None and not self._has_room():
                 yield NotNow(number, ERR_OVERLOAD, self._full())
-            elif not has_room(ctx, self._log, place, wish):
-                yield full(self._log, number, place)
             else:
                 if id is not None:
-                    table.add(id, place, now_ms)
-                place += 1 if ctx.mutants.parcel_counts_once else wish.span
+                    table.add(id, places.place, now_ms)
+                places.take(number, wish)
 
     def _has_room(self) -> bool:
         table, most = self._table, self._most

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from liftlog.codec import MissingCodec, number_of
 from liftlog.core.context import Context
-from liftlog.core.metadata.subjects import partition_subject
+from liftlog.core.metadata.subjects import foreign_to, partition_subject
 from liftlog.core.replica.sequencer import compressed
 from liftlog.format import HEADER_BYTES, build_batch, slice_batch
 from liftlog.messages import ERR_PARCEL, ERR_PARCEL_HERE, ERR_TOO_LARGE
@@ -34,7 +34,6 @@ from liftlog.parcel import (
     read_parcel_head,
     walk,
 )
-from liftlog.subjects.grammar import is_literal, matches, pattern_tokens, subject_problem
 from liftlog.types import Batch, Message, PartitionId, StreamConfig
 
 
@@ -102,7 +101,7 @@ def open_parcel(
 def _check(decides: Decides, pattern: str, contents: ParcelContents, own: bytes) -> None:
     """Raises BadParcel for what a record may not be."""
     for subject, number in contents.subjects.items():
-        problem = "" if subject in (own, b"") else _not_of(pattern, subject)
+        problem = "" if subject in (own, b"") else foreign_to(pattern, subject)
         if not decides(("L8.subject", not problem)):
             raise BadParcel(f"record {number} has a subject that is not this partition's: {problem}")
     for block, number in contents.headers.items():
@@ -112,20 +111,6 @@ def _check(decides: Decides, pattern: str, contents: ParcelContents, own: bytes)
         if not decides(("L8.options", not option)):
             shown = repr(option[:64].decode("ascii", "backslashreplace"))
             raise BadParcel(f"record {number} has header {shown}, which is not done within a batch")
-
-
-def _not_of(pattern: str, subject: bytes) -> str:
-    """Why a record of this subject does not belong where this pattern listens; empty if it does."""
-    try:
-        text = subject.decode()
-    except UnicodeDecodeError:
-        return "it is not UTF-8"
-    problem = subject_problem(text)
-    if problem:
-        return problem
-    if not is_literal(pattern_tokens(text)):
-        return "it has a wildcard"
-    return "" if matches(pattern, text) else f"{text!r} is not within {pattern!r}"
 
 
 # -- storing ----------------------------------------------------------------------------------------------

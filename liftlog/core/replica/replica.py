@@ -44,12 +44,14 @@ from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
+    AskLasts,
     AskSubjects,
     Compacted,
     Effect,
     Fetch,
     FetchProgress,
     FetchReply,
+    LastsTold,
     LogRead,
     LogRepaired,
     LogStartMoved,
@@ -251,7 +253,7 @@ class Replica:
         for effect in ctx.take_effects(begun):
             if not _asked_by(effect, log.id):
                 ctx.effects.append(effect)
-            elif isinstance(effect, ReadLog | LookupTime | AskSubjects):
+            elif isinstance(effect, ReadLog | LookupTime | AskSubjects | AskLasts):
                 ctx.reads.done(effect.request)
         self.roles = None
         self.follower = None
@@ -460,6 +462,16 @@ class Replica:
                 self.questions.told(event)
             else:
                 self.questions.behind(event)
+        elif self.roles is not None and isinstance(event, SubjectsFolded):
+            self.roles.leader.lasts.behind(event)
+        self._settle()
+
+    @entry
+    def on_lasts(self, event: LastsTold) -> None:
+        """What storage says of the last records of subjects (L9)."""
+        roles = self.roles
+        if roles is not None and roles.leader.wait_no_more(roles.leader.lasts.told(event)):
+            roles.serving.leo_moved()
         self._settle()
 
     @entry
@@ -481,6 +493,8 @@ class Replica:
                 if self.upkeep.folded(event):
                     self.repairs.note(event.damage)
                     self.questions.folded(event)
+                    if self.roles is not None:
+                        self.roles.leader.wait_no_more(self.roles.leader.lasts.folded(event))
         self._settle()
         self.upkeep.next()
         self._settle()

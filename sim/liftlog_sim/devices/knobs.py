@@ -88,6 +88,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     with_reply: float = 0.85
     expecting: float = 0.0
     """Share of the bursts whose messages each expect the offset behind the one before (L6)."""
+    expecting_lasts: float = 0.0
+    """Share of the bursts that expect which record is the last of a subject (L9)."""
     parcels: float = 0.0
     """Share of the bursts of which parts are sent together, in parcels (L8)."""
     policies: float = 0.0

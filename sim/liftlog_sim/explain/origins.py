@@ -12,6 +12,7 @@ import msgspec
 
 from liftlog.messages import (
     AckPublishes,
+    AskLasts,
     AskSubjects,
     Compacted,
     CompactLog,
@@ -21,6 +22,7 @@ from liftlog.messages import (
     Effect,
     Event,
     FoldSubjects,
+    LastsTold,
     LogOpened,
     LogRead,
     LogRepaired,
@@ -105,7 +107,7 @@ def _asks(node: int, effect: Effect) -> Key | None:
         return node, "send", effect.to, _encode(effect.message)
     if isinstance(effect, SetTimer):
         return node, "timer", effect.kind
-    if isinstance(effect, (ReadLog, LookupTime, AskSubjects)):
+    if isinstance(effect, (ReadLog, LookupTime, AskSubjects, AskLasts)):
         return node, "read", effect.log, effect.request
     if isinstance(effect, (Subscribe, Drain)):
         return node, "bus", effect.partition
@@ -123,7 +125,7 @@ def _cause(node: int, event: Event) -> Key:
         return node, "ticket", event.ticket
     if isinstance(event, TimerFired):
         return node, "timer", event.kind
-    if isinstance(event, (LogRead, TimeFound, SubjectsTold)) or (
+    if isinstance(event, (LogRead, TimeFound, SubjectsTold, LastsTold)) or (
         isinstance(event, SubjectsFolded) and event.request
     ):
         return node, "read", event.log, event.request

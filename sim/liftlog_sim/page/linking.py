@@ -18,6 +18,7 @@ ANSWERS = {
     "LogRead": "ReadLog",
     "TimeFound": "LookupTime",
     "SubjectsTold": "AskSubjects",
+    "LastsTold": "AskLasts",
     "SubjectsFolded": "FoldSubjects",
     "LogOpened": "OpenLog",
     "Subscribed": "Subscribe",

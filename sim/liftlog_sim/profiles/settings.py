@@ -159,6 +159,7 @@ def questions_of(seed: int, streams: tuple[StreamConfig, ...]) -> dict[str, obje
         "streams": several,
         "ask_subjects_us": draws.choice((200, 500, 1500)) * MILLISECOND,
         "fold_bytes": draws.choice((0, 300, 1000)),
+        "expecting_lasts": draws.choice((0.0, 0.5, 0.95)),
     }
 
 

@@ -17,6 +17,7 @@ from liftlog.messages import LogRead, ReadLog
 from liftlog.types import Batch, PartitionId, Record
 from liftlog_sim.truth.contents import fold
 from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.lasts import LastsJudge
 from liftlog_sim.workload.workload import INBOX
 from liftlog_sim.world import World
 
@@ -43,6 +44,7 @@ def compare_copies(world: World) -> None:
             _compare_records(state, copies)
         _check_strange(world, partition)
         _check_expected(world, partition)
+        _check_lasts(world, partition)
         lost = world.observer.truth(partition).acked_in_the_end()
         if lost:
             world.account.count("records lost that had a leader's word alone", lost)
@@ -83,6 +85,24 @@ def _check_expected(world: World, partition: PartitionId) -> None:
                     f"partition {partition}: {value.decode()} lies at offset {offset}, "
                     f"and it expected {expectations[value]}",
                 )
+
+
+def _check_lasts(world: World, partition: PartitionId) -> None:
+    """What expected a last record of a subject lies behind that, in streams that answer nobody as well (L9).
+    StoredAsExpected.
+    """
+    truth = world.observer.truth(partition)
+    newest = world.newest_metadata()
+    stream = newest.by_id.get(partition.stream) if newest is not None else None
+    lasts = world.workload.lasts
+    if not lasts or stream is None or truth.purge_asked or not stream.config.retention.unlimited:
+        return
+    judge = LastsJudge(truth.contents, 0, stream.config.compact)
+    for offset, record in enumerate(truth.contents.committed):
+        expected = lasts.get((record.value or b"").rstrip(b".")) if record is not None else None
+        problem = judge.stored(expected, offset) if expected is not None else ""
+        if problem:
+            raise Violation("StoredAsExpected", f"partition {partition}: offset {offset} was stored{problem}")
 
 
 def read_copy(world: World, number: int, partition: PartitionId) -> list[Batch]:

@@ -7,9 +7,11 @@
     NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
     ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
-    StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6)
+    StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6); nor is
+                         there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
-                         while he waited the log did not end where he expected (L6)
+                         while he waited the log did not end where he expected (L6), or that one was the last
+                         of its subject (L9)
     StoredOnce           no message id is committed twice within a window, by the times in the log (L7)
     TimesInOrder         where ids are remembered, the times of what is committed never go back (L7)
     AnsweredWithFirst    who sends a message again is told of a committed record with its id (L7)

@@ -17,6 +17,7 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.authors import Author, Authors
+from liftlog_sim.truth.lasts import ExpectedLast
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.repeating import MessageIdsInUse
 from liftlog_sim.workload.targets import Target
@@ -128,6 +129,14 @@ class Clientele:
         """Values of messages that ask for what does not exist here: never acknowledged, never read (L4)."""
         self.expectations: dict[bytes, int] = {}
         """By value, at which offset a message is to lie, if anywhere (L6)."""
+        self.lasts: dict[bytes, ExpectedLast] = {}
+        """By value, what a message expects to be the last record of a subject (L9)."""
+        self.last_known: dict[tuple[PartitionId, bytes], int] = {}
+        """By subject, the last record of which any client was told."""
+        self.sent_on: dict[bytes, bytes] = {}
+        """By value, the subject of a message, where somebody expects such things."""
+        self.last_told: dict[bytes, int] = {}
+        """By value, where the last record lies, for who was refused for it."""
         self.ids = MessageIdsInUse()
         """L7: which messages have which ids."""
         self.stopping = False

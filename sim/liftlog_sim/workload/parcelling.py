@@ -36,11 +36,21 @@ def groups(total: int, draws: Draws) -> list[int]:
 
 
 def parcel(
-    values: Sequence[bytes], keys: Sequence[bytes | None], subject: bytes, wrong: bool, draws: Draws
+    values: Sequence[bytes],
+    keys: Sequence[bytes | None],
+    subject: bytes,
+    wrong: bool,
+    draws: Draws,
+    others: Sequence[bytes] = (),
 ) -> bytes:
-    """The payload of these values. `wrong`: one that is to be refused."""
+    """The payload of these values. `wrong`: one that is to be refused. `others`: subjects that some of its
+    records may have.
+    """
     block, own = (BLOCK, subject) if draws.random() < 0.5 else (b"", b"")
     records = [ParcelRecord(value, key, block, own) for value, key in zip(values, keys, strict=True)]
+    if others:
+        chosen = draws.part("others")
+        records = [record._replace(subject=chosen.choice((own, *others))) for record in records]
     codec = draws.choice(CODECS)
     if not wrong:
         return seal_parcel(records, codec)

@@ -38,6 +38,7 @@ from liftlog_sim.workload.mover import Mover
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.reader import Reader
 from liftlog_sim.workload.repeating import TOO_LONG
+from liftlog_sim.workload.rivalling import Rivalry
 from liftlog_sim.workload.subjects import SubjectAsker
 from liftlog_sim.workload.targets import WORDS, Target
 
@@ -56,6 +57,7 @@ class Workload:
         self.operations = shared.operations
         self.strange = shared.strange
         self.expectations = shared.expectations
+        self.lasts, self.last_told, self.sent_on = shared.lasts, shared.last_told, shared.sent_on
         self.acked: dict[PartitionId, dict[int, bytes]] = {}
         """By offset, what was acknowledged as committed."""
         self._answered_by: dict[bytes, PartitionId] = {}
@@ -202,7 +204,7 @@ STRANGE_SHARE = 0.02
 STRANGE = (
     b"Nats-Msg-Id: 1",
     b"Nats-Expected-Stream: another",
-    b"Nats-Expected-Last-Subject-Sequence: 0",
+    b"Nats-Expected-Last-Subject-Sequence: first",
     b"Nats-Rollup: sub",
     b"Nats-TTL: 1",
     b"Nats-Batch-Id: a",
@@ -223,6 +225,7 @@ class Publisher:
         "_cluster",
         "_deadlines",
         "_next",
+        "_rivalry",
         "_shared",
         "_since",
         "_turns",
@@ -242,6 +245,7 @@ class Publisher:
         """What messages asked for that did not ask for JetStream's ack, or the full one."""
         self._since: dict[bytes, int] = {}
         """How much was committed when such a message was sent."""
+        self._rivalry = Rivalry(shared)
         self._next: dict[PartitionId, int] = {}
         """L6: where the next message comes to lie, as far as this publisher has heard."""
         self._waiting: dict[bytes, ClientOperation] = {}
@@ -307,6 +311,8 @@ class Publisher:
                 wish = wish._replace(expected=expected + place)
                 self._shared.expectations[value] = expected + place
                 self._since[value] = self._account.truth(target.partition).hw
+            if strange and not wish.enveloped:
+                lines += self._rivalry.lines(target, subject, value, place, draws.part("rivalry"))
             if wish != PLAIN:
                 self._asked[value] = wish
             messages.append(
@@ -335,6 +341,7 @@ class Publisher:
             wish = wish._replace(enveloped=False, expected=wanted)
             lines = [b"Liftlog-Ack: full"] if self._asks_full else []
             lines += asking.header_lines(wish)
+            lines += self._rivalry.lines(target, target.subject, values[0], place, draws.part("rivalry"))
             wrong = size > 0 and own.part("wrong").random() < STRANGE_SHARE * parcelling.WRONG_FACTOR
             payload = values[0] + filler
             if size:
@@ -342,7 +349,8 @@ class Publisher:
                 keys = [self._key(own.part("key", nth)) for nth in range(size)]
                 keys = keys if target.config.compact else [None] * size
                 sent = [value + filler for value in values]
-                payload = parcelling.parcel(sent, keys, target.subject, wrong, own.part("parcel"))
+                others = self._rivalry.others(target)
+                payload = parcelling.parcel(sent, keys, target.subject, wrong, own.part("parcel"), others)
                 lines.append(parcelling.BATCH_LINE)
             if wrong:
                 shared.strange.update(values)
@@ -447,6 +455,8 @@ class Publisher:
         self._next[acks.partition] = max(offset + 1, self._next.get(acks.partition, 0))
         if acks.duplicate:
             self._repeated(value, acks, offset)
+        else:
+            self._rivalry.acked(value, acks.partition, offset)
         expected = offset if acks.duplicate else self._shared.expectations.get(value, offset)
         account.checks.counts["StoredAsExpected"] += 1
         if expected != offset:
@@ -496,6 +506,8 @@ class Publisher:
             self._account.fail(Violation("HeadersHeeded", what + problem))
         if refusal.next_offset >= 0:
             self._not_there(value, refusal.partition, refusal.next_offset)
+        if refusal.last_offset is not None:
+            self._rivalry.refused(value, refusal, refusal.last_offset)
         self.ended(value, code)
 
     def ended(self, value: bytes, code: str) -> None:

@@ -9,11 +9,13 @@ partition were a register for each subject. So what a leader compares with, and 
   at all: the record may be cut, and then nobody has ever seen what the publisher was told of.
 - A refusal is given by a leader in office (N2). One that has been replaced, and has not heard of it, would
   tell of a past that may have been over before the message was sent.
-- The table of last records, by subject, is of the log, and is cut with it.
+- Of what is committed each copy has an *index* of last records by subject, which follows behind. A leader
+  notes what it appends itself from some moment on, and compares when the index has come to that moment: both
+  together are its log. Before, nobody is answered. What may be cut never gets into the index.
 
-What is modelled. Publishers that ask once each; copies with truncation, several leaders at once, and their
-tables. Expecting nothing of a subject is expecting that it has no message: 0. The last offset of the whole
-log is the same with one subject.
+What is modelled. Publishers that ask once each; copies with truncation, several leaders at once, their
+indexes and what they note. Expecting nothing of a subject is expecting that it has no message: 0. The last
+offset of the whole log is the same with one subject, and needs no index.
 
 What is abstracted. *Replication* as in `partition_log`: who leads and is in sync is decided in one step. *The
 fence* of N2: a refusal is given while its leader is the newest. A message is answered by the leader that took
@@ -22,8 +24,8 @@ it, or never. *Removals*, which change what is the last of a subject: the model 
     compared-with-committed   the leader looks at what it knows to be committed, and not at its own log
     refused-at-once           a refusal does not wait for what it rests on
     refused-by-deposed        a leader that was replaced refuses by what it still has
-    table-not-cut             what was cut is still in the table
-    table-of-own-only         a new leader's table has what it appended itself, and not what it copied
+    index-of-uncommitted      the index takes in what is not committed, and keeps what is cut
+    index-behind              a leader compares before the index has come to where its notes begin
 """
 
 # mypy: ignore-errors
@@ -41,8 +43,8 @@ class Expectations(PartitionLog):
         "compared-with-committed",
         "refused-at-once",
         "refused-by-deposed",
-        "table-not-cut",
-        "table-of-own-only",
+        "index-of-uncommitted",
+        "index-behind",
     )
     Records = Constant(2)
     Subjects = Constant(1)
@@ -63,10 +65,14 @@ class Expectations(PartitionLog):
     """What is expected to be the last record of the subject; how much was committed when it was asked for."""
     Judgement = Record(stored=Range(0, 1), by=Replica, epoch=Epoch, rests=Offset)
     """`rests`: on which record it rests; the message's own if it is stored."""
+    Notes = Record(epoch=Epoch, begin=Offset)
+    """A leader of this epoch notes what it appends from there on."""
 
-    # Each copy, and the last record of each subject in it.
+    # Each copy, the last record of each subject among the first ones of it, and how many these are.
     log = Var(Fn(Replica, Log))
-    table = Var(Fn(Replica, Subject, Offset))
+    index = Var(Fn(Replica, Subject, Offset))
+    folded = Var(Fn(Replica, Offset))
+    notes = Var(Fn(Replica, Option(Notes)))
 
     # Publishers, and what was ever committed. An answer says how much that was when it was given.
     wish = Var(Fn(Publisher, Option(Wish)))
@@ -76,11 +82,12 @@ class Expectations(PartitionLog):
 
     # -- words ---------------------------------------------------------------------------------------------
 
-    def last(s, log, end, subject):
-        """The last record of a subject among the first `end` of a log."""
+    def last(s, log, end, subject, begin=0):
+        """The last record of a subject among the first `end` of a log, but for those below `begin`."""
 
         def here(i):
-            return If(And(i < size(log), i < end), If(log[i].subject == subject, i + 1, 0), 0)
+            within = And(i < size(log), And(i < end, i >= begin))
+            return If(within, If(log[i].subject == subject, i + 1, 0), 0)
 
         return greatest(s.Place, here)
 
@@ -92,17 +99,34 @@ class Expectations(PartitionLog):
         s.wish[p] = record(s.Wish, subject=subject, expected=expected, since=size(s.committed))
 
     @action
+    def Note(s, lead: Replica):
+        """From now on: the first message of this epoch has come that asks for it."""
+        notes = s.notes[lead]
+        when(s.Leads(lead), Or(is_none(notes), get(notes).epoch < s.epoch[lead]))
+        s.notes[lead] = record(s.Notes, epoch=s.epoch[lead], begin=size(s.log[lead]))
+
+    @action
+    def Fold(s, r: Replica):
+        """The index takes in one more record."""
+        place = s.folded[r]
+        when(place < (size(s.log[r]) if s.variant == "index-of-uncommitted" else s.hw[r]))
+        s.index[r][s.log[r][place].subject] = place + 1
+        s.folded[r] = place + 1
+
+    @action
     def Judge(s, p: Publisher, lead: Replica):
         """The message is there, and is the next in its leader's queue."""
         when(is_some(s.wish[p]), is_none(s.judged[p]), s.Leads(lead), size(s.log[lead]) < s.Records)
-        wish, end = get(s.wish[p]), size(s.log[lead])
-        last = s.table[lead][wish.subject]
-        if s.variant == "compared-with-committed":
-            last = s.last(s.log[lead], s.hw[lead], wish.subject)
+        wish, end, notes = get(s.wish[p]), size(s.log[lead]), s.notes[lead]
+        when(is_some(notes), get(notes).epoch == s.epoch[lead])
+        if s.variant != "index-behind":
+            when(get(notes).begin <= s.folded[lead])
+        last = s.index[lead][wish.subject]
+        if s.variant != "compared-with-committed":
+            last = maximum(last, s.last(s.log[lead], end, wish.subject, get(notes).begin))
         fits = last == wish.expected
         entry = record(s.Entry, epoch=s.epoch[lead], subject=wish.subject, publisher=p)
         s.log[lead] = If(fits, append(s.log[lead], entry), s.log[lead])
-        s.table[lead][wish.subject] = If(fits, end + 1, s.table[lead][wish.subject])
         s.judged[p] = record(
             s.Judgement,
             stored=If(fits, 1, 0),
@@ -129,18 +153,11 @@ class Expectations(PartitionLog):
 
     @action
     def Fetch(s, f: Replica, lead: Replica):
-        copies, entry, end = s.fetch(f, lead)
-        if s.variant != "table-of-own-only":
-            known = s.table[f]
-            s.table[f] = function(
-                s.Subject, lambda x: If(copies, If(x == entry.subject, end + 1, known[x]), known[x])
-            )
+        s.fetch(f, lead)
 
     @action
     def Truncate(s, f: Replica, lead: Replica):
-        end = s.truncate(f, lead)
-        if s.variant != "table-not-cut":
-            s.table[f] = function(s.Subject, lambda subject: s.last(s.log[f], end, subject))
+        s.truncate(f, lead)
 
     # -- properties ----------------------------------------------------------------------------------------
 

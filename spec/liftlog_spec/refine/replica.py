@@ -54,8 +54,10 @@ OK, DIVERGED, BELOW_START = 0, 1, 5
 Question = tuple[int, int, int]
 """Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
 which epoch, its number."""
-PUBLISHED = "Published"
-"""The event in which a leader writes; the model lets it write at any moment."""
+WRITES = ("Published", "LastsTold")
+"""The events in which a leader writes, some of it only when it knows the last record of a subject (L9). The
+model lets it write at any moment.
+"""
 
 
 class ReplicaPart:
@@ -241,7 +243,7 @@ class ReplicaPart:
         leads = after.role == "leader"
         if leads:
             written = after.leo - len(a.state[LOG][r])
-            if written > 0 and event != PUBLISHED:
+            if written > 0 and event not in WRITES:
                 text = f"node {a.members[r]} writes up to {after.leo} although nothing was published to it"
                 raise Disagreement("Write", text)
             for _ in range(written):

@@ -1,0 +1,63 @@
+"""What a message expected to be the last record of a subject, and whether it was so (L9).
+
+A record that expected one lies behind it: between the two is none of that subject. Who is refused is told of
+a record that is committed, and at some moment while he waited it was the last one. In both, records do not
+count that may be gone: below the log start of some copy, or taken by compaction. StoredAsExpected,
+RefusedTruly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from liftlog.types import NO_OFFSET
+from liftlog_sim.truth.contents import Contents
+
+
+class ExpectedLast(NamedTuple):
+    """`last`: NO_OFFSET for none. `since`: how much was committed when it was sent."""
+
+    last: int
+    subject: bytes
+    since: int
+
+
+class LastsJudge(NamedTuple):
+    """Of one partition. `start`: where the copy begins that does so last. `compact`: whether a copy may lack
+    what compaction takes.
+    """
+
+    contents: Contents
+    start: int
+    compact: bool
+
+    def stored(self, expected: ExpectedLast, offset: int) -> str:
+        """What is wrong with a record that lies there; empty if nothing is."""
+        problem = self._problem(expected.last, expected.subject, offset)
+        return f", and expected {_named(expected)} to be the last: {problem}" if problem else ""
+
+    def refused(self, expected: ExpectedLast, told: int, hw: int) -> str:
+        """What is wrong with the refusal of a message of which nobody says that it is stored."""
+        what = f", which expected {_named(expected)} to be the last, for {told}"
+        if told >= hw:
+            return f"{what}; committed is no more than {hw}"
+        if told == expected.last:
+            return f"{what}, the very same"
+        problem = self._problem(told, expected.subject, max(expected.since, told + 1))
+        return f"{what}: {problem}" if problem else ""
+
+    def _problem(self, last: int, subject: bytes, below: int) -> str:
+        """Why that cannot be the last of a subject among the committed records below an offset."""
+        for offset in range(below - 1, -1, -1):
+            record = self.contents.committed[offset]
+            if record is None or record.subject != subject:
+                continue
+            if offset == last:
+                return ""
+            if offset >= self.start and not (self.compact and self.contents.may_be_missing(offset)):
+                return f"{subject.decode()} has a record at {offset}"
+        return "" if last == NO_OFFSET else f"{subject.decode()} has no record there"
+
+
+def _named(expected: ExpectedLast) -> str:
+    return "none" if expected.last == NO_OFFSET else f"offset {expected.last}"

@@ -1,0 +1,95 @@
+"""Publishers that compare and set by subject: by what they were told, or others, and some lag (L9)."""
+
+from __future__ import annotations
+
+from liftlog.messages import RefusePublishes
+from liftlog.types import NO_OFFSET, PartitionId
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.truth.invariants import Violation
+from liftlog_sim.truth.lasts import ExpectedLast, LastsJudge
+from liftlog_sim.workload.clients import Clientele
+from liftlog_sim.workload.targets import WORDS, Target
+
+OF_ANOTHER = 0.2
+"""How often another subject is meant than the message's own."""
+ASKS_OTHERS = 0.7
+"""How often a publisher goes by what any of them was told, and not by what it was told itself."""
+TOO = 0.9
+"""How often the later messages of a burst expect what its first one does; mostly they are refused."""
+
+
+class Rivalry:
+    """What one publisher knows of the last records of subjects, and what it expects."""
+
+    __slots__ = ("_account", "_known", "_shared")
+
+    def __init__(self, shared: Clientele) -> None:
+        self._shared = shared
+        self._account = shared.account
+        self._known: dict[tuple[PartitionId, bytes], int] = {}
+
+    def lines(self, target: Target, subject: bytes, value: bytes, place: int, draws: Draws) -> list[bytes]:
+        """The headers of the burst's message at this place that say so; and it is noted."""
+        share = self._shared.cluster.knobs.expecting_lasts
+        if not share:
+            return []
+        self._shared.sent_on[value] = subject
+        if draws.part("burst").random() >= share or (place and draws.part("too", place).random() >= TOO):
+            return []
+        another = draws.part("another").random() < OF_ANOTHER
+        compared = target.subject_with(draws.part("word").choice(WORDS)) if another else subject
+        known = self._shared.last_known if draws.part("asks").random() < ASKS_OTHERS else self._known
+        last = known.get((target.partition, compared), NO_OFFSET)
+        last = max(NO_OFFSET, last + draws.part("wrong").choice((0, 0, 0, 0, 0, 0, 0, -1, 1)))
+        hw = self._account.truth(target.partition).hw
+        self._shared.lasts[value] = ExpectedLast(last, compared, hw)
+        lines = [b"Nats-Expected-Last-Subject-Sequence: %d" % (last + 1)]
+        if not another and draws.part("ours").random() < 0.5:
+            shown = b"none" if last == NO_OFFSET else b"%d" % last
+            lines = [b"Liftlog-Expected-Last-Subject-Offset: " + shown]
+        return [*lines, b"Nats-Expected-Last-Subject-Sequence-Subject: " + compared] if another else lines
+
+    def others(self, target: Target) -> tuple[bytes, ...]:
+        """Which subjects the records of a parcel may have beside its message's."""
+        if not self._shared.cluster.knobs.expecting_lasts:
+            return ()
+        return tuple(target.subject_with(word) for word in WORDS)
+
+    def acked(self, value: bytes, partition: PartitionId, offset: int) -> None:
+        """It is stored there. StoredAsExpected."""
+        if (subject := self._shared.sent_on.get(value)) is not None:
+            last = max(offset, self._shared.last_known.get((partition, subject), NO_OFFSET))
+            self._told(partition, subject, last)
+        expected = self._shared.lasts.get(value)
+        truth = self._account.truth(partition)
+        if expected is None or offset >= truth.hw:
+            return
+        self._account.checks.counts["StoredAsExpected"] += 1
+        problem = self._judge(partition).stored(expected, offset)
+        if problem:
+            text = f"partition {partition} acknowledged {value.decode()} at {offset}{problem}"
+            self._account.fail(Violation("StoredAsExpected", text))
+
+    def refused(self, value: bytes, refusal: RefusePublishes, last: int) -> None:
+        """It is not, since another record is the last. RefusedTruly."""
+        expected = self._shared.lasts.get(value)
+        partition = refusal.partition
+        if expected is None:
+            # Of a parcel the first value alone is known to have said so.
+            return
+        self._told(partition, expected.subject, last)
+        self._shared.last_told.setdefault(value, last)
+        self._account.checks.counts["RefusedTruly"] += 1
+        problem = self._judge(partition).refused(expected, last, self._account.truth(partition).hw)
+        if problem:
+            text = f"partition {partition} refused {value.decode()}{problem}"
+            self._account.fail(Violation("RefusedTruly", text))
+
+    def _told(self, partition: PartitionId, subject: bytes, last: int) -> None:
+        self._known[partition, subject] = self._shared.last_known[partition, subject] = last
+
+    def _judge(self, partition: PartitionId) -> LastsJudge:
+        account = self._account
+        starts = [start for (_, log), start in account.log_starts.items() if log == partition]
+        target = next(target for target in self._shared.targets if target.partition == partition)
+        return LastsJudge(account.truth(partition).contents, max(starts, default=0), target.config.compact)

@@ -1,0 +1,83 @@
+"""Expectations by subject in the simulator: what is wrong with an answer; planted bugs are seen (L9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from liftlog.types import NO_OFFSET, EpochStart, Record
+from liftlog_sim.runs.runner import run_seed
+from liftlog_sim.runs.runs import RunOptions
+from liftlog_sim.truth.contents import Contents
+from liftlog_sim.truth.lasts import ExpectedLast, LastsJudge
+
+SUBJECTS = (b"s.a", b"s.b", b"s.a", b"s.a", b"s.b")
+KEYS = (b"k", b"k", b"l", b"k", None)
+
+
+def judge(start: int = 0, compact: bool = False) -> LastsJudge:
+    """Of five committed records, of which three have one key."""
+    contents = Contents()
+    records = [
+        Record(offset, 1, subject, b"", b"", key, b"v")
+        for offset, (subject, key) in enumerate(zip(SUBJECTS, KEYS, strict=True))
+    ]
+    contents.appended(1, 0, 5, 9, records)
+    contents.commit([EpochStart(1, 0)], 5)
+    return LastsJudge(contents, start, compact)
+
+
+@pytest.mark.parametrize(
+    ("last", "subject", "offset", "start", "compact", "problem"),
+    [
+        (2, b"s.a", 3, 0, False, ""),
+        (NO_OFFSET, b"s.a", 0, 0, False, ""),
+        (NO_OFFSET, b"s.c", 4, 0, False, ""),
+        (0, b"s.a", 3, 0, False, "s.a has a record at 2"),
+        (NO_OFFSET, b"s.b", 4, 0, False, "s.b has a record at 1"),
+        (NO_OFFSET, b"s.b", 4, 2, False, ""),
+        (0, b"s.b", 1, 0, False, "s.b has no record there"),
+        (NO_OFFSET, b"s.b", 3, 0, True, ""),
+        (0, b"s.a", 3, 0, True, "s.a has a record at 2"),
+    ],
+)
+def test_what_is_stored_follows_on_what_it_expected(
+    last: int, subject: bytes, offset: int, start: int, compact: bool, problem: str
+) -> None:
+    found = judge(start, compact).stored(ExpectedLast(last, subject, 0), offset)
+    assert problem in found and bool(found) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("last", "since", "told", "problem"),
+    [
+        (0, 0, 3, ""),
+        (0, 5, 3, ""),
+        (3, 3, 2, ""),
+        (3, 4, 2, "s.a has a record at 3"),
+        (3, 0, 3, "the very same"),
+        (3, 0, 5, "committed is no more than 5"),
+        (3, 0, NO_OFFSET, ""),
+        (3, 1, NO_OFFSET, "s.a has a record at 0"),
+        (3, 0, 1, "s.a has a record at 0"),
+    ],
+)
+def test_a_refusal_names_what_was_the_last_while_it_waited(
+    last: int, since: int, told: int, problem: str
+) -> None:
+    found = judge().refused(ExpectedLast(last, b"s.a", since), told, 5)
+    assert (problem in found.partition("the last, for ")[2] if problem else not found), found
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed", "invariant"),
+    [
+        ("last_of_index_alone", 43, "StoredAsExpected"),
+        ("last_of_index_behind", 43, "RefusedTruly"),
+        ("last_of_those_before", 43, "StoredAsExpected"),
+        ("last_of_parcel_unnoted", 119, "RefusedTruly"),
+        ("L9.not-known", 43, "StoredAsExpected"),
+        ("L9.expected-last", 43, "StoredAsExpected"),
+    ],
+)
+def test_L9_planted_bugs_are_seen(mutant: str, seed: int, invariant: str) -> None:
+    assert run_seed(RunOptions(seed=seed, mutant=mutant)).invariant == invariant
