@@ -507,6 +507,7 @@ class Client(AsksSubjects):
         replica: Literal["leader", "any"] | int = "leader",
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        filter: str | None = None,
         timeout_ms: int = 0,
     ) -> StreamReading:
         """The committed records of a stream within bounds, as an async iterator of (partition, record): of
@@ -519,7 +520,8 @@ class Client(AsksSubjects):
 
         At most `buffer_bytes` of records wait for who reads, and one batch of each partition; who is slow
         makes servers wait. `on_gap` is called with what retention has removed before it was read; without
-        it that raises RecordsGone. `timeout_ms`: for how long a partition may not answer.
+        it that raises RecordsGone. `filter`: a pattern of subjects; only what matches is handed out.
+        `timeout_ms`: for how long a partition may not answer.
         Raises LiftlogError, RequestFailed, Unreachable.
         """
         info = stream if isinstance(stream, StreamInfo) else await self.stream(stream)
@@ -539,6 +541,7 @@ class Client(AsksSubjects):
             partition=partition,
             buffer_bytes=buffer_bytes,
             on_gap=on_gap,
+            filter=filter,
         )
 
     async def read_all(

@@ -512,6 +512,7 @@ class TrioClient:
         replica: Literal["leader", "any"] | int = "leader",
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        filter: str | None = None,
         timeout_ms: int = 0,
     ) -> AsyncIterator[TrioReading]:
         """As `Client.read`; a context. `on_gap` is called in the loop's thread."""
@@ -524,6 +525,7 @@ class TrioClient:
                 replica=replica,
                 buffer_bytes=buffer_bytes,
                 on_gap=on_gap,
+                filter=filter,
                 timeout_ms=timeout_ms,
             )
         )

@@ -114,6 +114,10 @@ class Reader:
             raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
         return reply
 
+    def has_seen(self, epoch: int, hw: int) -> None:
+        """R3: another answer of this partition has told these."""
+        self.seen_epoch, self.seen_hw = max(self.seen_epoch, epoch), max(self.seen_hw, hw)
+
     def mind_deletions(self) -> None:
         """From here on this reader keeps what it sees, so it must miss no deletion.
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from liftlog.client.bounds import END, FOREVER, TIME_SLACK_MS, At, Start, Until, check_bounds, place_in
 from liftlog.client.errors import RequestFailed, Unreachable
+from liftlog.client.filtering import BEHIND_JUMP_BYTES, SubjectFilter
 from liftlog.client.reader import EARLIEST, NEW, RETRY_PAUSE_S, TIME, Reader
 from liftlog.client.transport import Transport
 from liftlog.messages import ERR_OFFSET_RANGE, StreamInfo
@@ -116,6 +117,7 @@ class StreamReading:
         partition: int | None = None,
         buffer_bytes: int = BUFFER_BYTES,
         on_gap: Callable[[Gap], object] | None = None,
+        filter: str | None = None,
         look_s: float = LOOK_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -133,6 +135,8 @@ class StreamReading:
         self._start = start
         self._until = until
         self._on_gap = on_gap
+        self._filter = filter
+        self.filter_of()
         self._look_s = look_s
         self._clock = clock
         self._known = len(stream.partitions)
@@ -336,6 +340,12 @@ class StreamReading:
         """How much a partition may ask for at once: all together half of what may be held."""
         return max(4096, min(FETCH_BYTES_MAX, self._buffer_bytes // 2 // max(1, len(self._chosen))))
 
+    def filter_of(self) -> SubjectFilter | None:
+        """A new one, for a partition; None: all records are wanted. Raises PatternRefused."""
+        if self._filter is None:
+            return None
+        return SubjectFilter(self._filter, may_skip=not self._stream.config.compact)
+
     @property
     def until_ms(self) -> int | None:
         return self._until.timestamp_ms if isinstance(self._until, At) else None
@@ -373,6 +383,7 @@ class PartitionReading:
         self._start = place_in(start, self._index)
         self._not_before_ms = start.timestamp_ms if isinstance(start, At) else None
         """A replica that is behind may place a time too early; what lies before it is passed over."""
+        self._filter = owner.filter_of()
         self._has_come = False
         """A server has answered: from here on nothing may be missed."""
 
@@ -383,9 +394,15 @@ class PartitionReading:
 
     async def _read(self) -> bool:
         """Whether the end is reached."""
-        owner, reader = self._owner, self._reader
+        owner, reader, chosen = self._owner, self._reader, self._filter
+        size = owner.fetch_bytes
+        if chosen is not None:
+            self._offset = await chosen.place_behind(reader, self._offset)
+            size = min(size, BEHIND_JUMP_BYTES) if chosen.jumped else size
+            if self._end is not None and self._offset >= self._end:
+                return True
         try:
-            records = await reader.fetch(self._offset, max_bytes=owner.fetch_bytes)
+            records = await reader.fetch(self._offset, max_bytes=size)
         except RequestFailed as error:
             if error.code != ERR_OFFSET_RANGE:
                 raise
@@ -395,6 +412,7 @@ class PartitionReading:
         found, over = self._within(records)
         last = found[-1].offset + 1 if over and found else reader.position
         self._offset = reader.position
+        found = found if chosen is None else chosen.pick(found)
         if found:
             await owner.hand_over(self._index, found, last)
         until_ms = owner.until_ms

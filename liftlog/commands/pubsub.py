@@ -13,6 +13,7 @@ from typing import Literal
 
 from liftlog.client import (
     EARLIEST,
+    END,
     FOREVER,
     LATEST,
     NEW,
@@ -121,6 +122,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     read.add_argument("--follow", action="store_true", help="go on with what comes later")
     read.add_argument(
         "--replica", type=node_number, default=0, metavar="NODE", help="read from this node only"
+    )
+    read.add_argument(
+        "--filter", metavar="PATTERN", help="only what is on subjects such as 'orders.*.paid' or 'orders.>'"
     )
     read.add_argument("--raw", action="store_true", help="print values only, one per line, as they are")
     add_client_options(read)
@@ -326,10 +330,18 @@ async def _subscribe(args: argparse.Namespace) -> int:
         readers = [client.reader(stream, index, node=args.replica) for index in indexes]
         if what == "offset":
             readers = await _not_past_the_end(readers, number, args.stream)
-        if args.follow and args.partition is None:
+        if args.filter is not None or (args.follow and args.partition is None):
             start: Start = At(number) if what == TIME else number if what == "offset" else what
             replica: Literal["leader"] | int = args.replica or "leader"
-            await _follow(args, await client.read(stream, start=start, until=FOREVER, replica=replica))
+            reading = await client.read(
+                stream,
+                args.partition,
+                start=start,
+                until=FOREVER if args.follow else END,
+                replica=replica,
+                filter=args.filter,
+            )
+            await _follow(args, reading)
             return 0
         for reader in readers:
             async for record in _records(client, reader, what, number, args.follow):

@@ -19,10 +19,10 @@ from liftlog_jepsen.registers import (
     registers_of,
     write_registers,
 )
-from liftlog_sim.runs.registers import registers_in
 from liftlog_sim.runs.runner import run_seed
 from liftlog_sim.runs.runs import RunOptions
 from liftlog_sim.world import World
+from tests.sim.registers import registers_in
 
 FORMAT = "edn-lines"
 

@@ -164,6 +164,7 @@ AUDITED_MARKS = (
     "L9.late",
     "L9.refused",
     "L9.silenced",
+    "L9.too-many",
     "L9.waits",
     "S1.answered",
     "S1.behind",

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from liftlog.messages import (
+    AskLasts,
     AskSubjects,
     CheckpointHw,
     CompactLog,
@@ -37,7 +38,7 @@ PostAll = Callable[[list[Event]], None]
 
 UNSYNCED = frozenset(
     (
-        *(ReadLog, LookupTime, FoldSubjects, AskSubjects),
+        *(ReadLog, LookupTime, FoldSubjects, AskSubjects, AskLasts),
         *(CheckpointHw, TrashLog, ScrubLog, CompactLog, ConfigureLog),
     )
 )

@@ -59,7 +59,7 @@ RULES: dict[str, tuple[str, str]] = {
     ),
     "HeadersHeeded": (
         "L4",
-        "A message whose headers ask for what is not done here (deduplication where no ids are remembered, a comparison with a subject's last message, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501
+        "A message whose headers ask for what is not done here (deduplication where no ids are remembered, a comparison with the id of the last message, TTL, rollup, batches, schedules, counters, a `Liftlog-` header that does not exist) is refused, finally, with JetStream's error where one fits, and is not stored, with a reply subject or without.",  # noqa: E501
     ),
     "OneAnswer": (
         "N9",
