@@ -62,6 +62,7 @@ class Mutants(msgspec.Struct, frozen=True):
     overlap_answered: bool = False  # N9
     expected_by_committed: bool = False  # L6
     expected_by_arrival: bool = False  # L6
+    parcel_not_marked: bool = False  # L2
     ids_of_own_epoch: bool = False  # L7
     ids_read_to_hw: bool = False  # L7
     ids_by_arrival: bool = False  # L7

@@ -10,6 +10,9 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Liftlog-Expected-Offset: 17       store it at this offset or not at all (L6)
     Nats-Expected-Last-Sequence: 17   the same: sequences are offsets plus one, and this is the last one's
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
+    Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
+    Liftlog-Run: 17                   that precede it, or not at all (L2)
+    Liftlog-Sequence: 0
     Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
                                       stored together or not at all (L8)
 
@@ -26,8 +29,8 @@ empty value is as good as none. Ours count whatever their case. White space arou
 block that is not formed like this is stored as it came, unless something in it looks like one of these
 headers.
 
-Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, and where it is to lie: its own
-are stored nowhere, and those of its records are in it.
+Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, where it is to lie, and which
+one of its producer it is: its own are stored nowhere, and those of its records are in it.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from liftlog.messages import (
     ERR_TTL_DISABLED,
     ERR_WRONG_STREAM,
 )
+from liftlog.options import numbered
 from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
 from liftlog.types import ID_BYTES_MAX
 
@@ -81,7 +85,8 @@ NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
 in "-", code, why.
 """
 
-OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, BATCH))
+OURS_KNOWN = frozenset((KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, BATCH)) | numbered.NAMES
+OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, BATCH)) | numbered.NAMES
 OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
@@ -91,7 +96,7 @@ _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 @lru_cache(maxsize=256)
 def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
     """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
-    of message ids (L7).
+    of message ids and producers (L7, L2).
     """
     if THEIRS not in headers and OURS not in headers.lower():
         return NO_WISHES
@@ -114,6 +119,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         _refusal_of_theirs(theirs, stream)
         or (_refusal_of_id(id, stream, remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
+        or _refusal_of_numbers(ours, bool(id), stream, remembers)
         or _refusal_of_offsets(expected)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
     )
@@ -128,6 +134,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         expected=int(expected[0]) if expected and refusal is None else None,
         in_parcel=BATCH in ours and well_formed,
         id=id if id and refusal is None else None,
+        numbered=numbered.numbered_in(ours) if refusal is None else None,
     )
 
 
@@ -181,6 +188,26 @@ def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
     return None
 
 
+def _refusal_of_numbers(
+    found: dict[bytes, bytes], has_id: bool, stream: str, remembers: bool
+) -> Refusal | None:
+    if not numbered.NAMES & found.keys():
+        return None
+    problem = numbered.numbers_problem(found)
+    if problem:
+        return Refusal(ERR_HEADER, problem)
+    if has_id:
+        text = "a message has a number of its producer or an id (Nats-Msg-Id), not both: leave one out"
+        return Refusal(ERR_HEADER, text)
+    if not remembers:
+        text = (
+            f"header Liftlog-Producer: stream {stream!r} remembers no producers; let it, with 'liftlog "
+            f"stream alter {stream} --dedupe-window 2m', or publish without it"
+        )
+        return Refusal(ERR_HEADER, text)
+    return None
+
+
 def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | None:
     if found and not well_formed:
         return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
@@ -194,10 +221,10 @@ def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | 
             return Refusal(ERR_HEADER, "header Liftlog-Tombstone deletes a key: name it in Liftlog-Key")
         if name == BATCH and value != BATCH_VERSION:
             return Refusal(ERR_HEADER, f"header Liftlog-Batch: {_shown(value)}: the only value is '1'")
-        if name not in (KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, BATCH):
+        if name not in OURS_KNOWN:
             known = (
                 "Liftlog-Key, Liftlog-Tombstone, Liftlog-Ack, Liftlog-Ack-Policy, Liftlog-Expected-Offset, "
-                "Liftlog-Batch"
+                "Liftlog-Producer, Liftlog-Run, Liftlog-Sequence, Liftlog-Batch"
             )
             return Refusal(ERR_HEADER, f"header {_shown(name)} is none of {known}")
     return None

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 from itertools import compress
 
+from msgspec.structs import replace
+
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import Refusals, Unfit, WaitingRefusal, unfit
-from liftlog.core.replica.message_ids import Again, NotNow, RememberedIds
+from liftlog.core.replica.message_ids import Again, NotNext, NotNow, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
@@ -395,10 +397,10 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """L6, L7: what expects another offset than it would get, or has an id that is there already, is not
-        stored; returns the rest.
+        """L2, L6, L7: what expects another offset than it would get, is there already by its id or its
+        number, or is not due, is not stored; returns the rest.
         """
-        by_id = any(wish.id is not None for wish in wishes)
+        by_id = any(wish.id is not None or wish.numbered is not None for wish in wishes)
         if not by_id and all(wish.expected is None for wish in wishes):
             return messages, wishes
         gone = set()
@@ -410,20 +412,28 @@ class Leader:
             if any(wanted.replies):
                 self.inflight_bytes += self._not_stored(one, wanted, size)
             else:
-                self.ctx.mark("L6.dropped" if isinstance(one, Unfit) else "L7.dropped")
+                numbered = wish.numbered is not None and not isinstance(one, Unfit)
+                self.ctx.mark(
+                    "L6.dropped" if isinstance(one, Unfit) else "L2.dropped" if numbered else "L7.dropped"
+                )
         rest = [number not in gone for number in range(len(messages))]
         return list(compress(messages, rest)), list(compress(wishes, rest))
 
-    def _not_stored(self, one: Unfit | Again | NotNow, wanted: WantedAnswers, size: int) -> int:
+    def _not_stored(self, one: Unfit | Again | NotNow | NotNext, wanted: WantedAnswers, size: int) -> int:
         """Tell who sent it, now or when it may be told. What that takes up until then, in bytes."""
         if isinstance(one, Again):
             by_leader = wanted.by_leader is not None
-            return self.repeats.add(self._ack(one.offset, wanted, by_leader, duplicate=True), size)
+            ack = self._ack(one.offset, wanted, by_leader, duplicate=True, records=one.records)
+            return self.repeats.add(ack, size)
         if isinstance(one, NotNow):
             self._tell_refused(wanted, one.code, one.text)
             return 0
-        text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"
-        refusal = self._refusal(wanted, ERR_EXPECTED_OFFSET, text, one.place)
+        if isinstance(one, NotNext):
+            refusal = self._refusal(wanted, one.code, one.text)
+            refusal = replace(refusal, next_sequence=one.next_sequence, newest_run=one.newest_run)
+        else:
+            text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"
+            refusal = self._refusal(wanted, ERR_EXPECTED_OFFSET, text, one.place)
         return self.refusing.add(WaitingRefusal(one.place, refusal, size), self.log.hw)
 
     def _tell_refused(self, wanted: WantedAnswers, code: str, text: str) -> None:

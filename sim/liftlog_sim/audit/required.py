@@ -148,6 +148,7 @@ AUDITED_MARKS = (
     "L3.folds",
     "L3.proposals-full",
     "L4.dropped",
+    "L2.dropped",
     "L6.dropped",
     "L6.refused",
     "L6.silenced",
