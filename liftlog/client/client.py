@@ -36,6 +36,7 @@ from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
+from liftlog.client.producing import NumberedPublisher
 from liftlog.client.publisher import Publisher, PublishResult, expecting, identified
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.client.reading import BUFFER_BYTES, Gap, StreamReading
@@ -429,12 +430,29 @@ class Client(AsksSubjects):
         ack_timeout_ms: int = 5000,
         insist: bool = False,
         ack: str = "all",
+        idempotent: bool = False,
+        producer: str = "",
     ) -> Publisher:
         """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`.
 
         `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed. `ack`:
         whose word the ack is: "all" of those in sync, the "leader" alone, or "none".
+
+        `idempotent`: number the messages, and send again what has no answer until its time is over: each is
+        stored once, and on each subject in the order of `send`, by a stream that has a window
+        (`dedupe_window_ms`). `producer`: the same, under a name: a process that begins later under it
+        replaces this one. At most 1,000 messages are in flight then. See `NumberedPublisher`.
         """
+        if idempotent or producer:
+            return NumberedPublisher(
+                self.nats,
+                on_result,
+                window,
+                ack_timeout_ms,
+                complaints=self._complaints,
+                ack=ack,
+                producer=producer,
+            )
         return Publisher(
             self.nats, on_result, window, ack_timeout_ms, insist, complaints=self._complaints, ack=ack
         )

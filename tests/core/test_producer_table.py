@@ -59,7 +59,7 @@ def assert_read_anew(table: ProducerTable, log: list[tuple[Numbered, int, int, i
             for sequence in range(5):
                 verdicts = [one.verdict(Numbered(producer, run, sequence)) for one in (table, anew)]
                 if isinstance(verdicts[1], TooOld):
-                    assert isinstance(verdicts[0], Lies), "older than the window, and the first one knows more"
+                    assert isinstance(verdicts[0], Lies), "older than the window: the first one knows more"
                 else:
                     assert verdicts[0] == verdicts[1]
 

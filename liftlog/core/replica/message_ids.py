@@ -52,8 +52,8 @@ LONG_PAUSE_MS = 30_000
 
 
 class Again(NamedTuple):
-    """The `number`-th of the messages that came is there already, at `offset`. `records`: of a parcel, how many
-    it has there.
+    """The `number`-th of the messages that came is there already, at `offset`. `records`: of a parcel, how
+    many it has there.
     """
 
     number: int

@@ -28,7 +28,6 @@ from liftlog_sim.truth.contents import Contents, ContentsFinding, fold
 from liftlog_sim.truth.leader_acks import LeaderAcks
 from liftlog_sim.truth.leaders_log import LeadersLog
 from liftlog_sim.truth.message_ids import StoredIds
-from liftlog_sim.truth.producers import StoredNumbers
 from liftlog_sim.truth.names import (
     COMPACTION_INVARIANTS,
     FINAL_INVARIANTS,
@@ -38,6 +37,7 @@ from liftlog_sim.truth.names import (
     SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
 )
+from liftlog_sim.truth.producers import StoredNumbers
 
 CRC_FIELD = slice(16, 20)
 """Where a batch's checksum lies (liftlog/format.py): it stands for the content."""

@@ -17,8 +17,8 @@ from liftlog_sim.chance.draws import Draws
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.authors import Author, Authors
-from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.numbering import NumbersInUse
+from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.repeating import MessageIdsInUse
 from liftlog_sim.workload.targets import Target
 

@@ -17,8 +17,10 @@ from liftlog_sim.chance.draws import Draws
 NUMBERED_SHARE = 0.4
 """Of the bursts, where a stream remembers producers."""
 NEW_RUN_SHARE, NEW_RUN_WHEN_FENCED_SHARE, SKIPPED_SHARE, AGAIN_SHARE = 0.04, 0.25, 0.05, 0.1
+SHARED_BY = 2
+"""So many publishers have the same producers."""
 NAMES = 2
-"""So many producers share the publishers of a partition."""
+"""So many they have, for each kind of message and in each partition."""
 
 
 class NumberedRun:
@@ -56,11 +58,13 @@ class NumbersInUse:
         sent = self._sent.get(value)
         return None if sent is None else sent.numbered
 
-    def run_for(self, partition: PartitionId, publisher: int, kind: bytes, draws: Draws) -> NumberedRun | None:
-        """The run in which a publisher sends a burst; None: it numbers nothing. `kind`: parcels or others."""
+    def run_for(
+        self, partition: PartitionId, publisher: int, kind: bytes, draws: Draws
+    ) -> NumberedRun | None:
+        """The run in which a publisher sends a burst; None: it numbers nothing. `kind`: parcels or not."""
         if draws.random() >= NUMBERED_SHARE:
             return None
-        producer = b"%b-%d" % (kind, publisher % NAMES)
+        producer = b"%b-%d.%d" % (kind, publisher // SHARED_BY, draws.randrange(NAMES))
         key = (partition, producer, publisher)
         run = self._runs.get(key)
         share = NEW_RUN_SHARE if run is None or not run.fenced else NEW_RUN_WHEN_FENCED_SHARE
@@ -83,7 +87,7 @@ class NumbersInUse:
         return lines, run.sizes.setdefault(sequence, size)
 
     def doubtful(self, value: bytes) -> None:
-        """Nobody knows whether it was stored, or a leader says that it has not stored it: go on from there."""
+        """Nobody knows whether it was stored, or a leader says that it has not: go on from there."""
         sent = self._sent.get(value)
         if sent is not None:
             sent.run.next = min(sent.run.next, sent.numbered.sequence)

@@ -36,9 +36,9 @@ from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
+from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.reader import Reader
-from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
 from liftlog_sim.workload.repeating import TOO_LONG
 from liftlog_sim.workload.subjects import SubjectAsker
 from liftlog_sim.workload.targets import WORDS, Target
