@@ -437,25 +437,14 @@ class Client(AsksSubjects):
 
         `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed. `ack`:
         whose word the ack is: "all" of those in sync, the "leader" alone, or "none".
-
-        `idempotent`: number the messages, and send again what has no answer until its time is over: each is
-        stored once, and on each subject in the order of `send`, by a stream that has a window
-        (`dedupe_window_ms`). `producer`: the same, under a name: a process that begins later under it
-        replaces this one. At most 1,000 messages are in flight then. See `NumberedPublisher`.
+        `idempotent`, or `producer`, a name: store each message once, and in order: see `NumberedPublisher`.
         """
+        heard = self._complaints
         if idempotent or producer:
             return NumberedPublisher(
-                self.nats,
-                on_result,
-                window,
-                ack_timeout_ms,
-                complaints=self._complaints,
-                ack=ack,
-                producer=producer,
+                self.nats, on_result, window, ack_timeout_ms, heard, ack=ack, producer=producer
             )
-        return Publisher(
-            self.nats, on_result, window, ack_timeout_ms, insist, complaints=self._complaints, ack=ack
-        )
+        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist, complaints=heard, ack=ack)
 
     async def stream_publisher(
         self,

@@ -36,7 +36,7 @@ from liftlog.client.publisher import (
     SWEEP_S,
     Publisher,
     PublishResult,
-    Waiting,
+    Unanswered,
     result_of,
 )
 from liftlog.types import PRODUCER_BYTES_MAX, LiftlogError
@@ -68,7 +68,7 @@ class _Numbered:
 
     __slots__ = ("attempts", "refused", "sequence", "waiting")
 
-    def __init__(self, sequence: int, waiting: Waiting) -> None:
+    def __init__(self, sequence: int, waiting: Unanswered) -> None:
         self.sequence = sequence
         self.waiting = waiting
         self.attempts = 0
@@ -111,8 +111,9 @@ class _Row:
 
 
 class NumberedPublisher(Publisher):
-    """As `Publisher`, whose messages are stored once and in the order of `send` on each subject. A message is
-    sent again, until it has an answer or its time is over.
+    """As `Publisher`, whose messages are stored once, and on each subject in the order of `send`, by a stream
+    that has a window (`dedupe_window_ms`). A message is sent again until it has an answer, or its time is
+    over. At most 1,000 are in flight.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class NumberedPublisher(Publisher):
 
     # -- sending ---------------------------------------------------------------------------------------
 
-    async def _publish(self, tag: int, waiting: Waiting) -> None:
+    async def _publish(self, tag: int, waiting: Unanswered) -> None:
         """Give it the next number, and send it, if nothing before it waits to be sent again."""
         row = self._rows.get(waiting.subject)
         if row is None:

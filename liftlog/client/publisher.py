@@ -73,7 +73,7 @@ class PublishResult(NamedTuple):
     """Of a batch that was stored: how many it has, the first of which lies at `offset` (L8); 0: none."""
 
 
-class Waiting:
+class Unanswered:
     """A message in flight."""
 
     __slots__ = ("deadline_s", "headers", "refused", "sent_s", "subject", "value")
@@ -121,7 +121,7 @@ class Publisher:
         self._inbox = ""
         self._prefix_length = 0
         self._subscription: Subscription | None = None
-        self._pending: dict[int, Waiting] = {}
+        self._pending: dict[int, Unanswered] = {}
         self._again: list[int] = []
         self._moved = asyncio.Event()
         self._broken: Exception | None = None
@@ -170,7 +170,7 @@ class Publisher:
         if self._broken is not None:
             raise self._broken
         deadline_s = asyncio.get_running_loop().time() + self._ack_timeout_s
-        self._pending[tag] = Waiting(subject, value, headers, deadline_s)
+        self._pending[tag] = Unanswered(subject, value, headers, deadline_s)
         try:
             await self._publish(tag, self._pending[tag])
         except nats.errors.MaxPayloadError:
@@ -254,7 +254,7 @@ class Publisher:
             for tag in again:
                 await self._send_again(tag)
 
-    async def _publish(self, tag: int, waiting: Waiting) -> None:
+    async def _publish(self, tag: int, waiting: Unanswered) -> None:
         headers = {**self._wishes, **(waiting.headers or {})}
         reply = "" if self._ack == "none" else f"{self._inbox}{tag}"
         await self._nats.publish(waiting.subject, waiting.value, reply=reply, headers=headers)

@@ -1,4 +1,4 @@
-"""Producers that number their messages, on real nodes whose leaders die: each is stored once, in order (L2)."""
+"""Producers that number their messages, on real nodes whose leaders die: each is there once, in order."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_L2_a_later_process_replaces_an_earlier_one_and_the_command_line_says_so
         ):
             assert why in await cluster.refused("pub", "plain", "x", "--producer", "pump", *more)
         assert "the name is empty" in await cluster.refused("pub", "plain", "x", "--producer", "")
-        await cluster.run("stream", "create", "orders", "orders.>", "--dedupe-window", "2m", "--replicas", "1")
+        created = ("--dedupe-window", "2m", "--replicas", "1")
+        await cluster.run("stream", "create", "orders", "orders.>", *created)
         results: list[PublishResult] = []
         async with cluster.client.publisher(results.append, producer="pump") as publisher:
             await publisher.send(0, "orders.new", b"mine")
@@ -106,10 +107,12 @@ def test_L2_under_trio(tmp_path: Path) -> None:
 
         async def program() -> list[PublishResult]:
             found: list[PublishResult] = []
-            async with TrioClient.connect(url) as client:
-                async with client.publisher(found.append, idempotent=True) as publisher:
-                    await publisher.send_all([(tag, "orders", b"%d" % tag, None) for tag in range(300)])
-                    await publisher.send_batch(300, "orders", [b"300", b"301"])
+            async with (
+                TrioClient.connect(url) as client,
+                client.publisher(found.append, idempotent=True) as publisher,
+            ):
+                await publisher.send_all([(tag, "orders", b"%d" % tag, None) for tag in range(300)])
+                await publisher.send_batch(300, "orders", [b"300", b"301"])
             return found
 
         found = await asyncio.to_thread(trio.run, program)

@@ -16,7 +16,7 @@ from liftlog_sim.chance.draws import Draws
 
 NUMBERED_SHARE = 0.4
 """Of the bursts, where a stream remembers producers."""
-NEW_RUN_SHARE, NEW_RUN_WHEN_FENCED_SHARE, SKIPPED_SHARE, AGAIN_SHARE = 0.04, 0.25, 0.05, 0.1
+NEW_RUN_SHARE, NEW_RUN_WHEN_FENCED_SHARE, SKIPPED_SHARE, AGAIN_SHARE = 0.04, 0.25, 0.03, 0.2
 SHARED_BY = 2
 """So many publishers have the same producers."""
 NAMES = 2
@@ -73,7 +73,7 @@ class NumbersInUse:
             self._newest[producer] = number
             run = self._runs[key] = NumberedRun(producer, number)
         elif draws.random() < AGAIN_SHARE:
-            run.next = draws.randrange(run.next + 1)
+            run.next = draws.choice((0, draws.randrange(run.next + 1)))
         return run
 
     def number(self, run: NumberedRun, value: bytes, size: int, draws: Draws) -> tuple[bytes, int]:
