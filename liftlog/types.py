@@ -446,8 +446,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool | UnsetType = UNSET
     """N1: leaders have no subscription. Unset, and never False, if they have: release 0.1.0 reads it then."""
     dedupe_window_ms: Number | UnsetType = UNSET
-    """L7: for so long, by the times in the log, a message id is stored once. Unset, and never 0, if there are
-    no ids."""
+    """L7, L2: for so long, by the times in the log, a message id, or a producer's number, is stored once.
+    Unset, and never 0, if there are none."""
     dedupe_ids_max: Number | UnsetType = UNSET
     """L7: so many ids a partition remembers at most; unset: `DEDUPE_IDS_MAX`."""
 

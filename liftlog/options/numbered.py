@@ -22,6 +22,7 @@ RECORDS = b"liftlog-records"
 NAMES = frozenset((PRODUCER, RUN, SEQUENCE))
 NUMBER_DIGITS_MAX = 18
 """Of a run and of a sequence."""
+RECORDS_DIGITS_MAX = 4
 
 
 class Numbered(NamedTuple):
@@ -76,7 +77,8 @@ def stored_number(headers: bytes) -> StoredNumber | None:
     if numbered is None:
         return None
     records = found.get(RECORDS, b"1")
-    return StoredNumber(numbered, int(records) if records.isdigit() else 1)
+    counted = records.isdigit() and len(records) <= RECORDS_DIGITS_MAX
+    return StoredNumber(numbered, int(records) if counted else 1)
 
 
 def lines_of(numbered: Numbered, records: int) -> bytes:

@@ -9,7 +9,14 @@ import pytest
 
 from liftlog.core.replica.message_ids import RememberedIds
 from liftlog.format import decode_records
-from liftlog.messages import DoneReply, ErrorReply, FetchReply, PurgeRequest
+from liftlog.messages import (
+    AlterStreamRequest,
+    DoneReply,
+    ErrorReply,
+    FetchReply,
+    PurgeRequest,
+    StreamChanges,
+)
 from liftlog.options.numbered import stored_number
 from liftlog.options.reading import wishes_of
 from liftlog.parcel import ParcelRecord, seal_parcel
@@ -215,6 +222,23 @@ def test_L2_C3_what_a_new_leader_has_to_know_of_producers_is_not_purged() -> Non
     publish(world, partition, sent(2, 0), at_ms=T0 + 2 * WINDOW_MS)
     assert world.run_until(lambda: world.committed(partition, 3))
     assert isinstance(world.answer(leader, PurgeRequest(partition, 2)), DoneReply)
+
+
+def test_L2_a_longer_window_with_too_many_producers_takes_no_more_memory_than_the_stream_allows() -> None:
+    world, partition = world_with_ids(most=2)
+    began_ms = world.nodes[1].ctx.wall_ms
+    for number in range(5):
+        publish(world, partition, sent(1, 0, producer=f"p{number}"), at_ms=began_ms + number * WINDOW_MS)
+    assert world.run_until(lambda: world.committed(partition, 5))
+    reply = world.answer(
+        1, AlterStreamRequest("orders", StreamChanges(dedupe_window_ms=10 * WINDOW_MS))
+    )
+    assert isinstance(reply, DoneReply), reply
+    world.run(1.0)
+    assert marks(world, partition)["L7.too-many"] == 1 and not ids(world, partition).whole
+    publish(world, partition, sent(1, 0, b"_INBOX.0", producer="p0"), at_ms=began_ms + 5 * WINDOW_MS)
+    assert refusals(world) == {b"_INBOX.0": ("overload", -1, -1)}
+    assert "message ids or producers" in world.refusals[-1].description
 
 
 # -- who leads next ----------------------------------------------------------------------------------------
