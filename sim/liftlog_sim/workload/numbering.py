@@ -21,6 +21,8 @@ SHARED_BY = 2
 """So many publishers have the same producers."""
 NAMES = 2
 """So many they have, for each kind of message and in each partition."""
+RARE_NAMES = 8
+"""And now and then one of so many, so that a leader has more than it may remember."""
 
 
 class NumberedRun:
@@ -64,7 +66,8 @@ class NumbersInUse:
         """The run in which a publisher sends a burst; None: it numbers nothing. `kind`: parcels or not."""
         if draws.random() >= NUMBERED_SHARE:
             return None
-        producer = b"%b-%d.%d" % (kind, publisher // SHARED_BY, draws.randrange(NAMES))
+        name = draws.choice((*range(NAMES), *range(NAMES), draws.randrange(RARE_NAMES)))
+        producer = b"%b-%d.%d" % (kind, publisher // SHARED_BY, name)
         key = (partition, producer, publisher)
         run = self._runs.get(key)
         share = NEW_RUN_SHARE if run is None or not run.fenced else NEW_RUN_WHEN_FENCED_SHARE
