@@ -68,6 +68,7 @@ class Mutants(msgspec.Struct, frozen=True):
     last_of_index_behind: bool = False  # L9
     last_of_those_before: bool = False  # L9
     last_of_parcel_unnoted: bool = False  # L9
+    parcel_not_marked: bool = False  # L2
     ids_of_own_epoch: bool = False  # L7
     ids_read_to_hw: bool = False  # L7
     ids_by_arrival: bool = False  # L7

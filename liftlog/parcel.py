@@ -240,3 +240,14 @@ def addressed(plain: bytes, count: int, subject: bytes) -> bytes:
             parts.extend((subject, plain[position + RECORD_HEAD_BYTES : end]))
         position = end
     return b"".join(parts)
+
+
+def with_lines(plain: bytes, lines: bytes) -> bytes:
+    """The records of such a parcel, the first of which has these lines, each with its end, in its headers."""
+    length, delta, subject_bytes, reply_bytes, headers_bytes, *rest = RECORD_HEAD.unpack_from(plain)
+    start = RECORD_HEAD_BYTES + subject_bytes + reply_bytes
+    block = plain[start : start + headers_bytes] or b"NATS/1.0\r\n\r\n"
+    block = block[: -len(b"\r\n")] + lines + b"\r\n"
+    more = len(block) - headers_bytes
+    head = RECORD_HEAD.pack(length + more, delta, subject_bytes, reply_bytes, len(block), *rest)
+    return b"".join((head, plain[RECORD_HEAD_BYTES:start], block, plain[start + headers_bytes :]))

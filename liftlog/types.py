@@ -405,6 +405,10 @@ DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
 ID_BYTES_MAX = 256
 """L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
+PRODUCER_BYTES_MAX = 256
+"""L2: the name of a producer may have so many."""
+PRODUCERS_MAX = 10_000
+"""L2: so many producers a partition remembers, or as many as ids, if that is less."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -442,8 +446,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool | UnsetType = UNSET
     """N1: leaders have no subscription. Unset, and never False, if they have: release 0.1.0 reads it then."""
     dedupe_window_ms: Number | UnsetType = UNSET
-    """L7: for so long, by the times in the log, a message id is stored once. Unset, and never 0, if there are
-    no ids."""
+    """L7, L2: for so long, by the times in the log, a message id, or a producer's number, is stored once.
+    Unset, and never 0, if there are none."""
     dedupe_ids_max: Number | UnsetType = UNSET
     """L7: so many ids a partition remembers at most; unset: `DEDUPE_IDS_MAX`."""
     messages_max: Number | UnsetType = UNSET

@@ -36,6 +36,7 @@ from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
+from liftlog.client.producing import NumberedPublisher
 from liftlog.client.publisher import Publisher, PublishResult, expecting, expecting_last, identified
 from liftlog.client.reader import EARLIEST, Reader
 from liftlog.client.reading import BUFFER_BYTES, Gap, StreamReading
@@ -435,15 +436,21 @@ class Client(AsksSubjects):
         ack_timeout_ms: int = 5000,
         insist: bool = False,
         ack: str = "all",
+        idempotent: bool = False,
+        producer: str = "",
     ) -> Publisher:
         """A publisher that keeps up to `window` messages in flight; `on_result` gets each `PublishResult`.
 
         `insist`: a message that nobody listens for is sent again until `ack_timeout_ms` have passed. `ack`:
         whose word the ack is: "all" of those in sync, the "leader" alone, or "none".
+        `idempotent`, or `producer`, a name: store each message once, and in order: see `NumberedPublisher`.
         """
-        return Publisher(
-            self.nats, on_result, window, ack_timeout_ms, insist, complaints=self._complaints, ack=ack
-        )
+        heard = self._complaints
+        if idempotent or producer:
+            return NumberedPublisher(
+                self.nats, on_result, window, ack_timeout_ms, heard, ack=ack, producer=producer
+            )
+        return Publisher(self.nats, on_result, window, ack_timeout_ms, insist, complaints=heard, ack=ack)
 
     async def stream_publisher(
         self,

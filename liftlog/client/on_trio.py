@@ -448,11 +448,19 @@ class TrioClient:
         ack_timeout_ms: int = 5000,
         insist: bool = False,
         ack: str = "all",
+        idempotent: bool = False,
+        producer: str = "",
     ) -> AsyncIterator[TrioPublisher]:
         """As `Client.publisher`; a context, which waits for the last answers."""
         relay = ResultRelay(self._bridge, on_result)
         inner = self.client.publisher(
-            relay.add, window=window, ack_timeout_ms=ack_timeout_ms, insist=insist, ack=ack
+            relay.add,
+            window=window,
+            ack_timeout_ms=ack_timeout_ms,
+            insist=insist,
+            ack=ack,
+            idempotent=idempotent,
+            producer=producer,
         )
         async with self._entered(inner, relay):
             yield TrioPublisher(self._bridge, relay, inner)

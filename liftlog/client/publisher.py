@@ -69,20 +69,26 @@ class PublishResult(NamedTuple):
     duplicate: bool = False
     """It was not stored, since the first one with its id is, at `offset` (L7). `epoch` and `incarnation` are
     of the leader that says so."""
+    next_sequence: int = -1
+    """Of a message with a number, which was refused: which one of its run is due (L2)."""
+    newest_run: int = -1
+    """The same: its producer has this run, which is newer."""
     records: int = 0
     """Of a batch that was stored: how many it has, the first of which lies at `offset` (L8); 0: none."""
 
 
-class _Waiting:
+class Unanswered:
     """A message in flight."""
 
-    __slots__ = ("deadline_s", "headers", "refused", "subject", "value")
+    __slots__ = ("deadline_s", "headers", "refused", "sent_s", "subject", "value")
 
     def __init__(self, subject: str, value: bytes, headers: dict[str, str] | None, deadline_s: float) -> None:
         self.subject = subject
         self.value = value
         self.headers = headers
         self.deadline_s = deadline_s
+        self.sent_s = 0.0
+        """When it was sent last, where that counts."""
         self.refused: PublishResult | None = None
         """Its last attempt was certainly not stored, and the next one has not been made."""
 
@@ -119,7 +125,7 @@ class Publisher:
         self._inbox = ""
         self._prefix_length = 0
         self._subscription: Subscription | None = None
-        self._pending: dict[int, _Waiting] = {}
+        self._pending: dict[int, Unanswered] = {}
         self._again: list[int] = []
         self._moved = asyncio.Event()
         self._broken: Exception | None = None
@@ -168,7 +174,7 @@ class Publisher:
         if self._broken is not None:
             raise self._broken
         deadline_s = asyncio.get_running_loop().time() + self._ack_timeout_s
-        self._pending[tag] = _Waiting(subject, value, headers, deadline_s)
+        self._pending[tag] = Unanswered(subject, value, headers, deadline_s)
         try:
             await self._publish(tag, self._pending[tag])
         except nats.errors.MaxPayloadError:
@@ -252,7 +258,7 @@ class Publisher:
             for tag in again:
                 await self._send_again(tag)
 
-    async def _publish(self, tag: int, waiting: _Waiting) -> None:
+    async def _publish(self, tag: int, waiting: Unanswered) -> None:
         headers = {**self._wishes, **(waiting.headers or {})}
         reply = "" if self._ack == "none" else f"{self._inbox}{tag}"
         await self._nats.publish(waiting.subject, waiting.value, reply=reply, headers=headers)
@@ -316,16 +322,18 @@ def result_of(tag: int, message: Msg) -> PublishResult:
         body = json.loads(message.data)
         if "error" in body:
             ours = body.get("liftlog", {})
-            next_offset = ours.get("next_offset", -1)
+            due = {name: ours.get(name, -1) for name in ("next_offset", "next_sequence", "newest_run")}
             last_offset = ours.get("last_offset")
-            if type(next_offset) is not int or type(last_offset) not in (int, type(None)):
-                raise TypeError(next_offset, last_offset)
+            if not all(type(number) is int for number in due.values()):
+                raise TypeError(due)
+            if type(last_offset) not in (int, type(None)):
+                raise TypeError(last_offset)
             return PublishResult(
                 tag,
                 ours.get("outcome", INFO),
                 error=str(body["error"]["description"]),
-                next_offset=next_offset,
                 last_offset=last_offset,
+                **due,
             )
         numbers = (body["partition"], body["offset"], body["epoch"], body["incarnation"])
         records = body.get("count", 0)

@@ -101,6 +101,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="of the only message: store it once, however often it is sent, while the stream remembers ids",
     )
     publish.add_argument(
+        "--producer",
+        metavar="NAME",
+        help="number the messages as this producer's: each is stored once and in order, while the stream "
+        "remembers producers (--dedupe-window); who begins later under the name replaces this one",
+    )
+    publish.add_argument(
         "--batch",
         type=positive_count,
         metavar="N",
@@ -170,12 +176,19 @@ async def _publish(args: argparse.Namespace) -> int:
         raise LiftlogError(f"--batch {args.batch}: a batch has {RECORDS_MAX} messages at most")
     if args.batch and args.message_id is not None:
         raise LiftlogError("--message-id is not for a batch; leave --batch out, or the id")
+    if args.producer is not None:
+        _check_producer(args)
     results = ResultPrinter(args)
     values = _values(args)
     async with await connect(args) as client:
         timeout_ms = int(args.timeout * 1000)
         async with client.publisher(
-            results.add, window=WINDOW, ack_timeout_ms=timeout_ms, insist=True, ack=args.ack
+            results.add,
+            window=WINDOW,
+            ack_timeout_ms=timeout_ms,
+            insist=True,
+            ack=args.ack,
+            producer=args.producer or "",
         ) as publisher:
             tag = 0
             # Lines may come slowly, from a pipe: acks must arrive while we wait for the next ones.
@@ -199,6 +212,16 @@ async def _publish(args: argparse.Namespace) -> int:
 def _last_offset(text: str) -> int:
     """Of a subject's last message; none: it has none."""
     return NO_OFFSET if text == "none" else natural(text)
+
+
+def _check_producer(args: argparse.Namespace) -> None:
+    """Raises LiftlogError for what does not go together with --producer."""
+    if not args.producer:
+        raise LiftlogError("--producer: the name is empty; give one, or leave it out")
+    if args.message_id is not None:
+        raise LiftlogError("--producer numbers messages, --message-id names one; leave one of them out")
+    if args.expected_offset is not None:
+        raise LiftlogError("--producer and --expected-offset both say what comes before; leave one out")
 
 
 def _parts(group: list[bytes], size: int) -> Iterator[list[bytes]]:

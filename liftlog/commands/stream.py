@@ -183,21 +183,22 @@ def _add_messages_max(parser: argparse.ArgumentParser, none: str = "") -> None:
 
 
 def _add_dedupe(parser: argparse.ArgumentParser, none: str = "", default: str = "") -> None:
-    """How long message ids are remembered, and how many (L7)."""
+    """How long message ids and producers are remembered, and how many (L7, L2)."""
     parser.add_argument(
         "--dedupe-window",
         dest="dedupe_window_ms",
         type=duration_ms,
         default=UNSET,
         metavar="TIME",
-        help=f"store a message with the same Nats-Msg-Id once for so long, such as 2m{none}",
+        help="store a message with the same Nats-Msg-Id, or number of its producer, once for so long, as "
+        f"2m{none}",
     )
     parser.add_argument(
         "--dedupe-ids-max",
         type=natural,
         default=UNSET,
         metavar="N",
-        help=f"remember at most so many ids in each partition (default 1000000){default}",
+        help=f"remember at most so many ids, and producers, in each partition (default 1000000){default}",
     )
 
 

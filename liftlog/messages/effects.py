@@ -378,7 +378,7 @@ class AckPublishes(Effect):
     enveloped: list[EnvelopeAnswer | None] | None = None
     by_leader: bool = False
     duplicate: bool = False
-    """L7: the messages were not stored: this is where the first ones with their ids lie."""
+    """L7, L2: the messages were not stored: this is where the first ones with their ids, or numbers, lie."""
     records: int = 0
 
     @property
@@ -407,6 +407,10 @@ class RefusePublishes(Effect):
     last_offset: int | None = None
     """L9: where the last record of its subject lies, for who expected another one; NO_OFFSET: there is none;
     None: not said."""
+    next_sequence: int = -1
+    """L2: which number of its run is due, for a producer that has sent another one; -1: not said."""
+    newest_run: int = -1
+    """L2: the newest run of the producer, for one that is of an older run; -1: not said."""
 
 
 class SpannedRead(msgspec.Struct, frozen=True):

@@ -17,6 +17,9 @@ r"""What the headers of a message from NATS ask for, and whether we can do that 
     Nats-Expected-Last-Subject-Sequence-Subject: orders.17
                                       the subject that either is about, if not the message's own
     Nats-Msg-Id: order-4711           store it once, for as long as the stream remembers ids (L7)
+    Liftlog-Producer: pump-7          with a run and a number: store it once, and behind those of its producer
+    Liftlog-Run: 17                   that precede it, or not at all (L2)
+    Liftlog-Sequence: 0
     Liftlog-Batch: 1                  the payload is a parcel (`liftlog.parcel`): several records, which are
                                       stored together or not at all (L8)
 
@@ -33,8 +36,8 @@ empty value is as good as none. Ours count whatever their case. White space arou
 block that is not formed like this is stored as it came, unless something in it looks like one of these
 headers.
 
-Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, and where it is to lie: its own
-are stored nowhere, and those of its records are in it.
+Beside `Liftlog-Batch` stand only headers that say how the parcel is answered, where it is to lie, and which
+one of its producer it is: its own are stored nowhere, and those of its records are in it.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ from liftlog.messages import (
     ERR_TTL_DISABLED,
     ERR_WRONG_STREAM,
 )
+from liftlog.options import numbered
 from liftlog.options.wishes import ALL, NO_WISHES, POLICY_NAMES, Refusal, Wishes
 from liftlog.types import ID_BYTES_MAX, NO_OFFSET
 
@@ -92,7 +96,10 @@ NOT_HONOURED: tuple[tuple[bytes, str, str], ...] = (
 in "-", code, why.
 """
 
-OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH))
+OURS_KNOWN = (
+    frozenset((KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH)) | numbered.NAMES
+)
+OF_A_PARCEL = frozenset((ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH)) | numbered.NAMES
 OF_A_PARCEL_TOO = frozenset((EXPECTED_STREAM, LAST_SEQUENCE, LAST_OF_SUBJECT, COMPARED_SUBJECT))
 """Which headers may stand on a parcel: ours in any case of letters, JetStream's as written."""
 
@@ -105,7 +112,7 @@ _POLICIES = {name.encode(): number for number, name in enumerate(POLICY_NAMES)}
 @lru_cache(maxsize=256)
 def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
     """What a header block asks for, of a message for the stream of this name. `remembers`: it has a window
-    of message ids (L7).
+    of message ids and producers (L7, L2).
     """
     if THEIRS not in headers and OURS not in headers.lower():
         return NO_WISHES
@@ -128,6 +135,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         _refusal_of_theirs(theirs, stream)
         or (_refusal_of_id(id, stream, remembers) if id else None)
         or _refusal_of_ours(ours, well_formed)
+        or _refusal_of_numbers(ours, bool(id), stream, remembers)
         or _refusal_of_offsets(expected)
         or _refusal_of_last(theirs, ours)
         or (_refusal_beside_parcel(lines) if BATCH in ours else None)
@@ -145,6 +153,7 @@ def read_block(headers: bytes, stream: str, remembers: bool = False) -> Wishes:
         compared=theirs.get(COMPARED_SUBJECT, b"") if refusal is None else b"",
         in_parcel=BATCH in ours and well_formed,
         id=id if id and refusal is None else None,
+        numbered=numbered.numbered_in(ours) if refusal is None else None,
     )
 
 
@@ -198,6 +207,26 @@ def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
     return None
 
 
+def _refusal_of_numbers(
+    found: dict[bytes, bytes], has_id: bool, stream: str, remembers: bool
+) -> Refusal | None:
+    if not numbered.NAMES & found.keys():
+        return None
+    problem = numbered.numbers_problem(found)
+    if problem:
+        return Refusal(ERR_HEADER, problem)
+    if has_id:
+        text = "a message has a number of its producer or an id (Nats-Msg-Id), not both: leave one out"
+        return Refusal(ERR_HEADER, text)
+    if not remembers:
+        text = (
+            f"header Liftlog-Producer: stream {stream!r} remembers no producers; let it, with 'liftlog "
+            f"stream alter {stream} --dedupe-window 2m', or publish without it"
+        )
+        return Refusal(ERR_HEADER, text)
+    return None
+
+
 def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | None:
     if found and not well_formed:
         return Refusal(ERR_HEADER, "the header block is not formed as NATS headers are; correct it")
@@ -211,10 +240,11 @@ def _refusal_of_ours(found: dict[bytes, bytes], well_formed: bool) -> Refusal | 
             return Refusal(ERR_HEADER, "header Liftlog-Tombstone deletes a key: name it in Liftlog-Key")
         if name == BATCH and value != BATCH_VERSION:
             return Refusal(ERR_HEADER, f"header Liftlog-Batch: {_shown(value)}: the only value is '1'")
-        if name not in (KEY, TOMBSTONE, ACK, POLICY, EXPECTED_OFFSET, EXPECTED_LAST, BATCH):
+        if name not in OURS_KNOWN:
             known = (
                 "Liftlog-Key, Liftlog-Tombstone, Liftlog-Ack, Liftlog-Ack-Policy, Liftlog-Expected-Offset, "
-                "Liftlog-Expected-Last-Subject-Offset, Liftlog-Batch"
+                "Liftlog-Expected-Last-Subject-Offset, Liftlog-Producer, Liftlog-Run, Liftlog-Sequence, "
+                "Liftlog-Batch"
             )
             return Refusal(ERR_HEADER, f"header {_shown(name)} is none of {known}")
     return None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from liftlog.messages import EnvelopeAnswer
 from liftlog.options.envelope import Envelope
+from liftlog.options.numbered import Numbered
 from liftlog.parcel import Parcel
 
 LEADER, ALL, NONE = 0, 1, 2
@@ -42,6 +43,9 @@ class Wishes(NamedTuple):
     """The subject that this is about, if it is not the message's own."""
     id: bytes | None = None
     """Of a message that is to be stored once (L7); None: it has none."""
+
+    numbered: Numbered | None = None
+    """Which message of its producer it is (L2); None: nobody numbers it."""
 
     in_parcel: bool = False
     """Its headers say that its payload is a parcel (L8)."""

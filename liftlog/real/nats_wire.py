@@ -49,6 +49,9 @@ ERROR_CODES: dict[str, tuple[int, int]] = {
     messages.ERR_ENVELOPE_DAMAGED: (400, 10003),
     messages.ERR_EXPECTED_OFFSET: (400, 10071),
     messages.ERR_EXPECTED_LAST: (400, 10071),
+    messages.ERR_NOT_DUE: (400, 10071),
+    messages.ERR_FENCED: (400, 10003),
+    messages.ERR_LONG_STORED: (400, 10003),
     messages.ERR_WRONG_STREAM: (400, 10060),
     messages.ERR_PARCEL: (400, 10003),
     messages.ERR_PARCEL_HERE: (503, 10008),
@@ -273,6 +276,10 @@ def refusals(refusal: messages.RefusePublishes) -> bytes:
         ours["next_offset"] = refusal.next_offset
     if refusal.last_offset is not None:
         ours["last_offset"] = refusal.last_offset
+    if refusal.next_sequence >= 0:
+        ours["next_sequence"] = refusal.next_sequence
+    if refusal.newest_run >= 0:
+        ours["newest_run"] = refusal.newest_run
     whole = plain | {
         "partition": refusal.partition.index,
         "epoch": refusal.epoch,

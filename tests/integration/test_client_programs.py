@@ -47,6 +47,7 @@ def test_every_example_does_what_the_page_says(tmp_path: Path) -> None:
             "stored 5000 of 5000; to be published again: []",
             "stored 2 together, the first at offset 5000",
         ]
+        assert await program("publish_in_order.py") == ["stored 1000 of 1000, in order: True"]
         read = await program("read_everything.py")
         assert read == ["read 5000 purchases of 50 customers from 3 partitions"]
         state = str(tmp_path / "state.json")

@@ -47,7 +47,7 @@ def test_L6_expected_offsets_and_refusals_are_in_the_history_and_nothing_is_wron
 
 
 def test_L7_messages_that_were_there_already_are_in_the_history_as_what_nobody_can_place() -> None:
-    found = history(RunOptions(seed=1, profile="repeats", duration_s=15))
+    found = history(RunOptions(seed=2, profile="repeats", duration_s=15))
     repeated = [op for op in found.ops() if op.error == "duplicate"]
     assert len(repeated) > 5 and {op.outcome for op in repeated} == {"info"}
     assert anomalies(found) == set()

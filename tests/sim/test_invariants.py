@@ -537,6 +537,9 @@ def test_every_evaluation_is_counted() -> None:
         "StoredOnce",
         "TimesInOrder",
         "AnsweredWithFirst",
+        "ProducedOnce",
+        "ProducedInOrder",
+        "RunsFenced",
         "HonestHeard",
         "MetadataReads",
         "NoFalseDamage",
@@ -579,6 +582,39 @@ def test_L7_what_is_committed_of_a_stream_that_remembers_ids(second: Record, bro
     found.appended(1, batch(1, 0, 2, [identified(0, "a", 1000), second]))
     found.claimed(1, 1, HISTORY[:1], 1, 2)
     assert found.checks["StoredOnce"] == found.checks["TimesInOrder"] == 1
+    if not broken:
+        found.claimed(1, 1, HISTORY[:1], 2, 2)
+        return
+    with pytest.raises(Violation) as raised:
+        found.claimed(1, 1, HISTORY[:1], 2, 2)
+    assert raised.value.invariant == broken
+
+
+def produced(offset: int, run: int, sequence: int, at_ms: int) -> Record:
+    lines = f"Liftlog-Producer: p\r\nLiftlog-Run: {run}\r\nLiftlog-Sequence: {sequence}"
+    headers = f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    return Record(offset, at_ms, b"s", b"", headers, None, b"%d" % offset)
+
+
+@pytest.mark.parametrize(
+    ("second", "broken"),
+    [
+        (produced(1, 2, 1, 1000), ""),
+        (produced(1, 2, 0, 1000), "ProducedOnce"),
+        (produced(1, 2, 2, 1000), "ProducedInOrder"),
+        (produced(1, 1, 0, 1000), "RunsFenced"),
+        (produced(1, 3, 0, 1000), ""),
+        (produced(1, 3, 1, 1000), "ProducedInOrder"),
+        (produced(1, 1, 0, 2000), ""),
+        (produced(1, 2, 1, 2000), "ProducedInOrder"),
+    ],
+)
+def test_L2_what_is_committed_of_producers(second: Record, broken: str) -> None:
+    found = PartitionTruth(PARTITION, Checks())
+    found.ids.window_ms = 1000
+    found.appended(1, batch(1, 0, 2, [produced(0, 2, 0, 1000), second]))
+    found.claimed(1, 1, HISTORY[:1], 1, 2)
+    assert found.checks["ProducedOnce"] == 1 and found.numbers.newest_run(b"p") == 2
     if not broken:
         found.claimed(1, 1, HISTORY[:1], 2, 2)
         return

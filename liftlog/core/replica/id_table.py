@@ -27,6 +27,10 @@ class _Part:
 
     def add(self, id: bytes, offset: int, stamp_ms: int) -> None:
         self.found[id] = (offset, stamp_ms)
+        self.reach(stamp_ms)
+
+    def reach(self, stamp_ms: int) -> None:
+        """A record that belongs here has this time."""
         self.newest_ms = max(self.newest_ms, stamp_ms)
 
     def forget(self) -> None:
@@ -64,13 +68,22 @@ class IdTable:
 
     def add(self, id: bytes, offset: int, stamp_ms: int) -> None:
         """The id's record lies there, and has this time."""
+        part = self._part_of(offset, stamp_ms)
+        self._count += id not in part.found
+        part.add(id, offset, stamp_ms)
+
+    def keep(self, offset: int, stamp_ms: int) -> None:
+        """A record without an id that a later leader may have to know of lies there, and has this time."""
+        self._part_of(offset, stamp_ms).reach(stamp_ms)
+
+    def _part_of(self, offset: int, stamp_ms: int) -> _Part:
+        """The newest part, which is a new one if the time is too late for the one before."""
         part = self._parts[-1] if self._parts else None
         if part is None or stamp_ms >= part.begins_ms + self._span_ms:
             part = _Part(offset, stamp_ms)
             self._parts.append(part)
             self._needed.append(part)
-        self._count += id not in part.found
-        part.add(id, offset, stamp_ms)
+        return part
 
     def pass_to(self, now_ms: int) -> None:
         """It is so late, and never earlier any more: let go what is too old to be asked for."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 from itertools import compress
 
+from msgspec.structs import replace
+
 from liftlog.core.metadata.commands import UNSENT, LeaderReady, ReadyAgain, Resign
 from liftlog.core.metadata.subjects import foreign_to, partition_subject
 from liftlog.core.replica.answers import WantedAnswers, answers_to
 from liftlog.core.replica.expecting import ExpectedPlaces, Refusals, Unfit, Unknown, unfit
 from liftlog.core.replica.holding import NotNow, is_bounded
 from liftlog.core.replica.lasts import NOBODY, JudgeNow, LastRecords
-from liftlog.core.replica.message_ids import Again, RememberedIds
+from liftlog.core.replica.message_ids import Again, NotNext, RememberedIds
 from liftlog.core.replica.parcels import halves, opened, parcel_of, runs, stored
 from liftlog.core.replica.repeats import Repeats
 from liftlog.core.replica.role_state import LeaderState
@@ -80,8 +82,13 @@ class Inflight:
         self.asked = None
 
 
-_DROPPED = {Unfit: "L6.dropped", Again: "L7.dropped", NotNow: "L7.dropped"}
-"""What is counted for a message that is not stored, and whose publisher asked for no answer."""
+def _dropped(one: Unfit | Again | NotNow | NotNext, wish: Wishes) -> str:
+    """What is counted for a message that is not stored, and whose publisher asked for no answer."""
+    if isinstance(one, Unfit):
+        return "L6.dropped"
+    if isinstance(one, NotNow) and one.code == ERR_FULL:
+        return "C6.dropped"
+    return "L7.dropped" if wish.numbered is None else "L2.dropped"
 
 
 class Leader:
@@ -414,16 +421,17 @@ class Leader:
     def _compare(
         self, received_ms: int, messages: list[Message], wishes: list[Wishes]
     ) -> tuple[list[Message], list[Wishes]]:
-        """C6, L6, L7, L9: what expects another offset than it would get, or another record before it, is not
-        stored, nor what has an id that is there already, or finds the partition full; returns the rest.
+        """C6, L2, L6, L7, L9: what expects another offset than it would get, or another record before it, is
+        not stored, nor what is there already by its id or its number, or is not due, or finds the partition
+        full; returns the rest.
         """
-        by_id = any(wish.id is not None for wish in wishes)
+        known = any(wish.id is not None or wish.numbered is not None for wish in wishes)
         expecting = any(wish.expected is not None or wish.expected_last is not None for wish in wishes)
-        if not by_id and not expecting and not is_bounded(self.log):
+        if not known and not expecting and not is_bounded(self.log):
             return messages, wishes
         gone = set()
         places = ExpectedPlaces(self.log, self.lasts, messages)
-        for one in self.ids.sort_out(places, wishes) if by_id else unfit(places, wishes):
+        for one in self.ids.sort_out(places, wishes) if known else unfit(places, wishes):
             gone.add(one.number)
             message, wish = messages[one.number], wishes[one.number]
             size = len(message.value) + len(message.headers) + len(message.reply)
@@ -435,20 +443,24 @@ class Leader:
             if any(wanted.replies):
                 self.inflight_bytes += self._not_stored(one, wanted, size)
             else:
-                full = isinstance(one, NotNow) and one.code == ERR_FULL
-                self.ctx.mark("C6.dropped" if full else _DROPPED[type(one)])
+                self.ctx.mark(_dropped(one, wish))
         self.lasts.ask()
         rest = [number not in gone for number in range(len(messages))]
         return list(compress(messages, rest)), list(compress(wishes, rest))
 
-    def _not_stored(self, one: Unfit | Again | NotNow, wanted: WantedAnswers, size: int) -> int:
+    def _not_stored(self, one: Unfit | Again | NotNow | NotNext, wanted: WantedAnswers, size: int) -> int:
         """Tell who sent it, now or when it may be told. What that takes up until then, in bytes."""
         if isinstance(one, Again):
             by_leader = wanted.by_leader is not None
-            return self.repeats.add(self._ack(one.offset, wanted, by_leader, duplicate=True), size)
+            ack = self._ack(one.offset, wanted, by_leader, duplicate=True, records=one.records)
+            return self.repeats.add(ack, size)
         if isinstance(one, NotNow):
             self._tell_refused(wanted, one.code, one.text)
             return 0
+        if isinstance(one, NotNext):
+            refusal = self._refusal(wanted, one.code, one.text)
+            refusal = replace(refusal, next_sequence=one.next_sequence, newest_run=one.newest_run)
+            return self.refusing.add(one.place, refusal, size, self.log.hw)
         last = one.last
         if last is None:
             text = f"wrong last sequence: {one.place}; the next message gets offset {one.place}"

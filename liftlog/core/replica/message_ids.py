@@ -1,13 +1,15 @@
-"""Messages with ids: for the length of a window each is stored once, and a repetition is answered (L7).
+"""Messages with ids, or with numbers of their producers: for the length of a window each is stored once, and
+a repetition is answered (L7, L2).
 
-The leader keeps a table of the ids in its log, to its end, that are younger than the window. What is there
-already is not stored. The window is measured by the *stamps* that stand in the log, and they never go back: a
-leader stamps with its clock or the last record's time, whichever is later. The model is `message-ids`.
+The leader keeps tables of what is in its log, to its end, and younger than the window: of the ids, and of
+each producer its newest run and the number that is due. What is there already is not stored. The window is
+measured by the *stamps* that stand in the log, and they never go back: a leader stamps with its clock or the
+last record's time, whichever is later. The models are `message-ids` and `producers`.
 
-A new leader reads the ids out of its log, a slice at a time, from the first record that is younger than the
-window to where its epoch began; a message with an id is refused meanwhile, and all others are taken. So is it
-when the table is full: nothing is ever forgotten before its time. While the log cannot be read, messages with
-ids are refused too, until it can be, or what cannot be read is older than the window.
+A new leader reads them out of its log, a slice at a time, from the first record that is younger than the
+window to where its epoch began; a message with an id or a number is refused meanwhile, and all others are
+taken. So is it when a table is full: nothing is ever forgotten before its time. While the log cannot be read,
+such messages are refused too, until it can be, or what cannot be read is older than the window.
 
 What leaves the log at its front is kept for as long (C3): `LeaderState.needed_from` says from where on. That
 goes by the newest time that is *committed*: whoever leads next may not have a later one.
@@ -22,13 +24,25 @@ from typing import NamedTuple
 from liftlog.core.replica.expecting import ExpectedPlaces, Unfit, Unknown
 from liftlog.core.replica.holding import NotNow
 from liftlog.core.replica.id_table import UNKNOWN, IdTable
+from liftlog.core.replica.producer_table import Fenced, Lies, NotDue, ProducerTable, TooOld
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.format import CorruptBatch, decode_records, last_timestamp_ms, plain_payload, read_header
-from liftlog.messages import ERR_NOT_READY, ERR_OVERLOAD, LogRead, LookupTime, ReadLog, TimeFound
+from liftlog.messages import (
+    ERR_FENCED,
+    ERR_LONG_STORED,
+    ERR_NOT_DUE,
+    ERR_NOT_READY,
+    ERR_OVERLOAD,
+    LogRead,
+    LookupTime,
+    ReadLog,
+    TimeFound,
+)
 from liftlog.options.headers import ID_LINE, stored_id
+from liftlog.options.numbered import Numbered, may_have_numbers, stored_number
 from liftlog.options.wishes import Wishes
-from liftlog.types import Batch, LiftlogError, Record
+from liftlog.types import PRODUCERS_MAX, Batch, LiftlogError, Record
 
 SLICE_BYTES = 128 * 1024
 """What a leader reads at once of its log, about: a few milliseconds of its step."""
@@ -39,10 +53,26 @@ LONG_PAUSE_MS = 30_000
 
 
 class Again(NamedTuple):
-    """The `number`-th of the messages that came has an id that lies at `offset`."""
+    """The `number`-th of the messages that came is there already, at `offset`. `records`: of a parcel, how
+    many it has there.
+    """
 
     number: int
     offset: int
+    records: int = 0
+
+
+class NotNext(NamedTuple):
+    """The `number`-th of them is not due in its producer's run, or its run is replaced.
+    The refusal rests on all before `place`. `next_sequence`, `newest_run`: what is due, or -1.
+    """
+
+    number: int
+    place: int
+    code: str
+    text: str
+    next_sequence: int = -1
+    newest_run: int = -1
 
 
 class RememberedIds:
@@ -61,6 +91,7 @@ class RememberedIds:
         "_next",
         "_now_ms",
         "_pause_ticks",
+        "_producers",
         "_table",
         "_too_many",
         "request",
@@ -72,6 +103,7 @@ class RememberedIds:
         self._ctx = log.ctx
         self._leading = leading
         self._table = IdTable(0)
+        self._producers = ProducerTable(0)
         self.whole = False
         """The table has all ids to the end of the log."""
         self.request = 0
@@ -107,6 +139,7 @@ class RememberedIds:
         if window_ms == self._table.window_ms:
             return
         self._table = IdTable(window_ms)
+        self._producers = ProducerTable(window_ms)
         self._ends.clear()
         self._folded.clear()
         self._committed_ms = self._pause_ticks = self.request = 0
@@ -131,28 +164,98 @@ class RememberedIds:
 
     def sort_out(
         self, places: ExpectedPlaces, wishes: Sequence[Wishes]
-    ) -> Iterator[Unfit | Unknown | Again | NotNow]:
+    ) -> Iterator[Unfit | Unknown | Again | NotNow | NotNext]:
         """Which of these messages, to be stored one after the other with the stamp that was given last, are
-        not stored; the others' ids are in the table then. Known ids come before what is expected (L6, L9), as
-        in JetStream.
+        not stored; the others are in the tables then. What is known comes before what is expected (L6, L9),
+        as in JetStream.
         """
-        ctx, table, now_ms = self._ctx, self._table, self._now_ms
-        table.pass_to(now_ms)
+        now_ms = self._now_ms
+        self._table.pass_to(now_ms)
+        self._producers.pass_to(now_ms)
         for number, wish in enumerate(wishes):
-            id = wish.id
-            found = table.find(id, now_ms) if id is not None else UNKNOWN
-            if id is not None and not ctx.decides(("L7.unread", self.whole)):
-                yield self._not_read(number)
-            elif not ctx.decides(("L7.known", found == UNKNOWN)):
-                yield Again(number, places.place if ctx.mutants.repeat_gets_own_place else found)
+            not_new = self._not_new(number, wish, places.place)
+            if not_new is not None:
+                yield not_new
             elif (misfit := places.misfit(number, wish)) is not None:
                 yield misfit
-            elif id is not None and not self._has_room():
+            elif wish.id is not None and not self._has_room():
                 yield NotNow(number, ERR_OVERLOAD, self._full())
+            elif wish.numbered is not None and not self._has_room_for(wish.numbered):
+                yield NotNow(number, ERR_OVERLOAD, self._full_of_producers())
             else:
-                if id is not None:
-                    table.add(id, places.place, now_ms)
+                self._remember(wish.id, wish.numbered, places.place, wish.span, now_ms)
                 places.take(number, wish)
+
+    def _not_new(self, number: int, wish: Wishes, place: int) -> Again | NotNow | NotNext | None:
+        """What is to be said of one that is there, or must not be before others are; None: it is new."""
+        ctx, id, numbered = self._ctx, wish.id, wish.numbered
+        if id is not None:
+            if not ctx.decides(("L7.unread", self.whole)):
+                return self._not_read(number)
+            found = self._table.find(id, self._now_ms)
+            if not ctx.decides(("L7.known", found == UNKNOWN)):
+                return Again(number, place if ctx.mutants.repeat_gets_own_place else found)
+        if numbered is not None:
+            if not ctx.decides(("L2.unread", self.whole)):
+                return self._not_read(number)
+            return self._not_due(number, numbered, place, wish.parcel is not None)
+        return None
+
+    def _not_due(self, number: int, numbered: Numbered, place: int, parcel: bool) -> Again | NotNext | None:
+        """L2: the same of a message that its producer has numbered."""
+        decides, name = self._ctx.decides, numbered.producer.decode("ascii", "backslashreplace")[:64]
+        verdict = self._producers.verdict(numbered)
+        if not decides(("L2.stored", not isinstance(verdict, Lies | TooOld))):
+            if isinstance(verdict, Lies):
+                offset = place if self._ctx.mutants.repeat_gets_own_place else verdict.offset
+                return Again(number, offset, verdict.span if parcel else 0)
+            text = (
+                f"message {numbered.sequence} of producer {name!r}, run {numbered.run}, is stored, and it is "
+                "not remembered any more where: read the stream for it"
+            )
+            return NotNext(number, place, ERR_LONG_STORED, text)
+        if isinstance(verdict, Fenced) and not decides(("L2.fenced", False)):
+            text = (
+                f"producer {name!r} has run {verdict.run}, which is newer than {numbered.run}: another "
+                f"process goes on with its work; end this one, or begin a run above {verdict.run}"
+            )
+            return NotNext(number, place, ERR_FENCED, text, newest_run=verdict.run)
+        if isinstance(verdict, NotDue) and not decides(("L2.due", False)):
+            text = f"of producer {name!r}, run {numbered.run}, message {verdict.due} is due; send it first"
+            if not verdict.known:
+                text = (
+                    f"run {numbered.run} of producer {name!r} is not known here: it has not begun, or was "
+                    f"silent for longer than the stream remembers ({self._table.window_ms} ms): begin a new "
+                    "run, with 0"
+                )
+            return NotNext(number, place, ERR_NOT_DUE, text, next_sequence=verdict.due)
+        return None
+
+    def _remember(
+        self, id: bytes | None, numbered: Numbered | None, place: int, span: int, stamp_ms: int
+    ) -> None:
+        """A message with this id, or number, lies there and has this time."""
+        if id is not None:
+            self._table.add(id, place, stamp_ms)
+        if numbered is not None:
+            self._table.keep(place, stamp_ms)
+            self._producers.add(numbered, place, span, stamp_ms)
+
+    def _has_room_for(self, numbered: Numbered) -> bool:
+        producers, most = self._producers, self._most_producers
+        if producers.knows(numbered.producer):
+            return True
+        if self._ctx.mutants.full_table_forgets:
+            while len(producers) >= most:
+                producers.drop_oldest()
+        return self._ctx.decides(("L2.full", len(producers) < most))
+
+    def _full_of_producers(self) -> str:
+        return (
+            f"{len(self._producers)} producers are remembered here, which is all that may be; try again "
+            f"later, use fewer names, or allow more, up to {PRODUCERS_MAX}: liftlog stream alter "
+            f"{self._name} --dedupe-ids-max N"
+        )
 
     def _has_room(self) -> bool:
         table, most = self._table, self._most
@@ -167,6 +270,10 @@ class RememberedIds:
         return config.remembers_max if config is not None else 0
 
     @property
+    def _most_producers(self) -> int:
+        return min(self._most, PRODUCERS_MAX)
+
+    @property
     def _name(self) -> str:
         config = self._log.config
         return config.name if config is not None else ""
@@ -179,11 +286,12 @@ class RememberedIds:
 
     def _not_read(self, number: int) -> NotNow:
         if not self._too_many:
-            text = "this leader still reads which ids its log has; try again"
+            text = "this leader still reads which ids and producers its log has; try again"
             return NotNow(number, ERR_NOT_READY, text)
         text = (
-            f"the log has more message ids within the window than the {self._most} that may be remembered: "
-            f"allow more, or make the window shorter: liftlog stream alter {self._name} --dedupe-ids-max N"
+            f"the log has more message ids or producers within the window than may be remembered "
+            f"({self._most}): allow more, or make the window shorter: liftlog stream alter {self._name} "
+            "--dedupe-ids-max N"
         )
         return NotNow(number, ERR_OVERLOAD, text)
 
@@ -253,7 +361,7 @@ class RememberedIds:
             return
         if not event.batches and self._next >= self._log.log_start:
             self._unreadable()
-        elif len(self._table) > self._most:
+        elif len(self._table) > self._most or len(self._producers) > self._most_producers:
             self._ctx.mark("L7.too-many")
             self._begin_anew(LONG_PAUSE_MS)
             self._too_many = True
@@ -261,7 +369,7 @@ class RememberedIds:
             self._read()
 
     def _fold(self, batch: Batch) -> None:
-        records = _with_ids(batch)
+        records = _remembered(batch)
         newest_ms = last_timestamp_ms(batch.data)
         if batch.end_offset <= self._log.hw:
             self._committed_ms = max(self._committed_ms, newest_ms)
@@ -269,9 +377,10 @@ class RememberedIds:
             self._folded.append((batch.end_offset, newest_ms))
         end = self._log.hw if self._ctx.mutants.ids_read_to_hw else self._end
         for record in records:
-            id = stored_id(record.headers)
-            if id is not None and self._next <= record.offset < end:
-                self._table.add(id, record.offset, record.timestamp_ms)
+            id, number = stored_id(record.headers), stored_number(record.headers)
+            if self._next <= record.offset < end:
+                numbered, span = number if number is not None else (None, 1)
+                self._remember(id, numbered, record.offset, span, record.timestamp_ms)
         self._next = batch.end_offset
 
     def _unreadable(self) -> None:
@@ -282,6 +391,7 @@ class RememberedIds:
     def _begin_anew(self, pause_ms: int) -> None:
         """Forget what was read, and read again after a while, when less of it is young enough."""
         self._table = IdTable(self._table.window_ms)
+        self._producers = ProducerTable(self._table.window_ms)
         self._folded.clear()
         self._next = UNKNOWN
         self._pause_ticks = self._ctx.ticks_of(pause_ms)
@@ -296,8 +406,10 @@ class RememberedIds:
         self.committed()
 
 
-def _with_ids(batch: Batch) -> list[Record]:
-    """The records of a batch, none if no header of theirs is an id. Raises CorruptBatch, LiftlogError."""
+def _remembered(batch: Batch) -> list[Record]:
+    """The records of a batch, none if no header of theirs is an id or a number. Raises CorruptBatch,
+    LiftlogError.
+    """
     header = read_header(batch.data)
     payload = batch.data if header.codec == "none" else plain_payload(header, batch.data)
-    return decode_records(batch) if ID_LINE in payload else []
+    return decode_records(batch) if ID_LINE in payload or may_have_numbers(payload) else []

@@ -21,6 +21,7 @@ from liftlog.core.replica.sequencer import compressed
 from liftlog.format import HEADER_BYTES, build_batch, slice_batch
 from liftlog.messages import ERR_PARCEL, ERR_PARCEL_HERE, ERR_TOO_LARGE
 from liftlog.options.headers import BLOCK_END, BLOCK_START, option_in
+from liftlog.options.numbered import lines_of
 from liftlog.options.wishes import Refusal, Wishes
 from liftlog.parcel import (
     HEAD_BYTES,
@@ -33,6 +34,7 @@ from liftlog.parcel import (
     plain_records,
     read_parcel_head,
     walk,
+    with_lines,
 )
 from liftlog.types import Batch, Message, PartitionId, StreamConfig
 
@@ -58,6 +60,9 @@ def opened(
                 wish = wish._replace(refusal=parcel)
             else:
                 ctx.mark("L8.opened")
+                if wish.numbered is not None and not ctx.mutants.parcel_not_marked:
+                    lines = lines_of(wish.numbered, parcel.records)
+                    parcel = Parcel(parcel.records, with_lines(parcel.plain, lines))
                 wish = wish._replace(parcel=parcel)
         found.append(wish)
     return found

@@ -72,7 +72,7 @@ class Purges:
             log.want_start(before)
 
     def _takes_needed(self, before: int) -> bool:
-        """L7: whether there would be gone what a later leader may have to know."""
+        """L7, L2: whether there would be gone what a later leader may have to know."""
         needed_from = self.leading.needed_from
         return needed_from is not None and before > needed_from
 
@@ -80,8 +80,9 @@ class Purges:
         config = self.log.config
         name = config.name if config is not None else ""
         return (
-            f"message ids from offset {self.leading.needed_from} on may still be needed: purge up to there, "
-            f"or later, or let the stream remember none: liftlog stream alter {name} --dedupe-window 0"
+            f"message ids, or producers, from offset {self.leading.needed_from} on may still be needed: "
+            "purge up to there, or later, or let the stream remember none: "
+            f"liftlog stream alter {name} --dedupe-window 0"
         )
 
     def check(self) -> None:

@@ -149,6 +149,7 @@ AUDITED_MARKS = (
     "L3.proposals-full",
     "L4.dropped",
     "C6.dropped",
+    "L2.dropped",
     "L6.dropped",
     "L6.refused",
     "L6.silenced",

@@ -18,6 +18,7 @@ _C2 = "A tombstone outlives both its retention time and the slowest replica's co
 _R3 = "Readers get only what is below the HW, and their view never goes backward, whichever server answers."
 _R17 = "Neither happens where the ISR would be left below the minimum, or where most are as slow."
 _R6 = "If the record before does not match, the leader names the end of its greatest epoch that is not above the follower's; the follower cuts there and asks again, for as many rounds as it takes."  # noqa: E501
+_L2 = "So the messages of a run lie in the log once, in order and without a gap, and behind the first one of a run there is none of an older one."  # noqa: E501
 _D2 = "At a start only a torn tail is cut."
 
 RULES: dict[str, tuple[str, str]] = {
@@ -49,6 +50,9 @@ RULES: dict[str, tuple[str, str]] = {
         "L7",
         "A leader knows the ids that are in its log, to its end, and younger than the window; what comes again is not stored, and is answered with the first one's offset, when that is committed, or, for who wants the leader's word alone, durable there.",  # noqa: E501
     ),
+    "ProducedOnce": ("L2", _L2),
+    "ProducedInOrder": ("L2", _L2),
+    "RunsFenced": ("L2", _L2),
     "ParcelWhole": (
         "L8",
         "One parcel becomes one batch, between what came before and behind it, under one checksum, and logs end, are cut and are committed between batches only.",  # noqa: E501

@@ -37,6 +37,7 @@ from liftlog_sim.truth.names import (
     SNAPSHOT_INVARIANTS,
     STEP_INVARIANTS,
 )
+from liftlog_sim.truth.producers import StoredNumbers
 
 CRC_FIELD = slice(16, 20)
 """Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
@@ -129,6 +130,7 @@ class PartitionTruth:
         "latest_seen",
         "leader_acks",
         "leaders",
+        "numbers",
         "purge_asked",
         "purged",
         "purged_in",
@@ -149,6 +151,7 @@ class PartitionTruth:
         """What the leader of each epoch began with."""
         self.contents = Contents()
         self.ids = StoredIds()
+        self.numbers = StoredNumbers()
         self.acked: list[tuple[int, int, int]] = []
         """(epoch, first offset, end) of acknowledged runs, in the order of acknowledgement, merged."""
         self.repeated: list[tuple[int, int, int]] = []
@@ -298,14 +301,19 @@ class PartitionTruth:
         return True
 
     def _ids_committed(self, known: int) -> None:
-        """What is committed from `known` on was not before. StoredOnce, TimesInOrder."""
+        """What is committed from `known` on was not before. StoredOnce, TimesInOrder, ProducedOnce,
+        ProducedInOrder, RunsFenced.
+        """
         for offset in range(known, self.hw):
             record = self.contents.committed[offset]
             if record is None:
                 continue
             self.checks["StoredOnce"] += 1
             self.checks["TimesInOrder"] += 1
+            for name in ("ProducedOnce", "ProducedInOrder", "RunsFenced"):
+                self.checks[name] += 1
             finding = self.ids.committed(offset, record)
+            finding = finding or self.numbers.committed(offset, record, self.ids.window_ms)
             if finding is not None:
                 raise Violation(finding.invariant, f"partition {self.id}: {finding.text}")
 

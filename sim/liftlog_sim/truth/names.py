@@ -15,6 +15,9 @@
     StoredOnce           no message id is committed twice within a window, by the times in the log (L7)
     TimesInOrder         where ids are remembered, the times of what is committed never go back (L7)
     AnsweredWithFirst    who sends a message again is told of a committed record with its id (L7)
+    ProducedOnce         no message of a producer's run is committed twice, while it is remembered (L2)
+    ProducedInOrder      none is committed before the one that precedes it in its run (L2)
+    RunsFenced           behind the first message of a run there is none of an older one (L2)
     ParcelWhole          what was sent in one parcel is committed at once, as it was sent, or not at all (L8)
     SubjectAnswersTrue   what a client is told of subjects is what the committed log says of the offsets that
                          the answer names, and nothing older than it asked for, see `truth/subjects.py` (S1)
@@ -88,6 +91,9 @@ STEP_INVARIANTS = (
     "StoredOnce",
     "TimesInOrder",
     "AnsweredWithFirst",
+    "ProducedOnce",
+    "ProducedInOrder",
+    "RunsFenced",
     "ParcelWhole",
     "SubjectAnswersTrue",
     "HeadersHeeded",

@@ -18,6 +18,7 @@ from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.authors import Author, Authors
 from liftlog_sim.truth.lasts import ExpectedLast
+from liftlog_sim.workload.numbering import NumbersInUse
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.repeating import MessageIdsInUse
 from liftlog_sim.workload.targets import Target
@@ -139,6 +140,8 @@ class Clientele:
         """By value, where the last record lies, for who was refused for it."""
         self.ids = MessageIdsInUse()
         """L7: which messages have which ids."""
+        self.numbers = NumbersInUse()
+        """L2: which messages are which ones of which producers."""
         self.stopping = False
 
     def perform(self, operations: Sequence[ClientOperation]) -> None:

@@ -21,6 +21,7 @@ from liftlog.messages import (
     StreamInfoReply,
 )
 from liftlog.options.headers import stored_id
+from liftlog.options.numbered import stored_number
 from liftlog.real.nats_wire import FAILS
 from liftlog.types import Message, PartitionId
 from liftlog_jepsen.history import BY_LEADER
@@ -35,6 +36,7 @@ from liftlog_sim.workload.asking import PLAIN, Asking
 from liftlog_sim.workload.clients import Clientele
 from liftlog_sim.workload.inspector import Inspector
 from liftlog_sim.workload.mover import Mover
+from liftlog_sim.workload.numbering import NumberedRun, problem_of_repeat
 from liftlog_sim.workload.operations import ClientOperation
 from liftlog_sim.workload.reader import Reader
 from liftlog_sim.workload.repeating import TOO_LONG
@@ -290,6 +292,7 @@ class Publisher:
         messages: list[Message] = []
         operations: list[ClientOperation] = []
         expected = self._expected(target, draws.part("expecting")) if strange else -1
+        run = self._run_for(target, b"plain", draws.part("run")) if strange and expected < 0 else None
         subject = target.subject
         if self._cluster.knobs.ask_subjects_us:
             subject = target.subject_with(draws.part("subject").choice(WORDS))
@@ -303,7 +306,9 @@ class Publisher:
             reply = INBOX + b"%d." % self.number + value if with_reply else b""
             lines = self._key_lines(own) if target.config.compact else []
             lines += self._wish_lines(target, value, strange, own)
-            if strange and target.config.remembers_ms and not wish.enveloped:
+            if run is not None and not wish.enveloped:
+                lines.append(self._shared.numbers.number(run, value, 0, own.part("number"))[0])
+            elif strange and target.config.remembers_ms and not wish.enveloped:
                 id = self._shared.ids.draw(target.partition, value, own.part("id"))
                 lines += [] if id is None else [b"Nats-Msg-Id: " + id]
             if expected >= 0 and not (wish.enveloped and expected + place == 0):
@@ -330,16 +335,21 @@ class Publisher:
         expected = self._expected(target, draws.part("expecting"))
         # Some publishers count messages where they should count records, and are refused for it.
         miscounts = draws.part("counting").random() < 0.3
+        run = self._run_for(target, b"parcels", draws.part("run")) if expected < 0 else None
         messages: list[Message] = []
         operations: list[ClientOperation] = []
         for size in parcelling.groups(count + 1, draws.part("groups")):
             place = len(operations)
             wanted = expected + (len(messages) if miscounts else place) if expected >= 0 else -1
             own = draws.part(place)
+            lines = [b"Liftlog-Ack: full"] if self._asks_full else []
+            if run is not None:
+                first = f"{self.number}-{burst}-{place}".encode()
+                line, size = shared.numbers.number(run, first, size, own.part("number"))
+                lines.append(line)
             values = tuple(f"{self.number}-{burst}-{place + nth}".encode() for nth in range(max(1, size)))
             wish = asking.drawn(own.part("answer"), knobs, with_reply, 0.0)
             wish = wish._replace(enveloped=False, expected=wanted)
-            lines = [b"Liftlog-Ack: full"] if self._asks_full else []
             lines += asking.header_lines(wish)
             lines += self._rivalry.lines(target, target.subject, values[0], place, draws.part("rivalry"))
             wrong = size > 0 and own.part("wrong").random() < STRANGE_SHARE * parcelling.WRONG_FACTOR
@@ -412,6 +422,12 @@ class Publisher:
         lines = lines + asking.header_lines(wish)
         headers = b"NATS/1.0\r\n%b\r\n" % b"".join(b"%b\r\n" % line for line in lines) if lines else b""
         return Message(subject, reply, headers, value + filler)
+
+    def _run_for(self, target: Target, kind: bytes, draws: Draws) -> NumberedRun | None:
+        """L2: the run in which a burst is sent, if its messages are numbered."""
+        if not target.config.remembers_ms:
+            return None
+        return self._shared.numbers.run_for(target.partition, self.number, kind, draws)
 
     def _expected(self, target: Target, draws: Draws) -> int:
         """L6: where the first message of a burst is to lie; -1 = anywhere. Now and then it is wrong."""
@@ -494,6 +510,14 @@ class Publisher:
                 account.fail(Violation("AnsweredWithFirst", f"{what}; committed is no more than {truth.hw}"))
             return
         record = truth.contents.committed[offset]
+        numbered = self._shared.numbers.of(value)
+        if id is None and (numbered is not None or acks.records):
+            # Of a parcel the first record has the number.
+            if record is not None and numbered is not None and not acks.by_leader:
+                problem = problem_of_repeat(numbered, stored_number(record.headers))
+                if problem:
+                    account.fail(Violation("AnsweredWithFirst", f"{what}, {problem}"))
+            return
         found = None if record is None else stored_id(record.headers)
         if record is not None and (id is None or found != id) and not acks.by_leader:
             account.fail(Violation("AnsweredWithFirst", f"{what}, with id {id!r}; there is {found!r}"))
@@ -508,7 +532,24 @@ class Publisher:
             self._not_there(value, refusal.partition, refusal.next_offset)
         if refusal.last_offset is not None:
             self._rivalry.refused(value, refusal, refusal.last_offset)
+        if refusal.next_sequence >= 0:
+            self._shared.numbers.due(value, refusal.next_sequence)
+        if refusal.newest_run >= 0:
+            self._replaced(value, refusal)
         self.ended(value, code)
+
+    def _replaced(self, value: bytes, refusal: RefusePublishes) -> None:
+        """L2: there is a newer run of its producer. RefusedTruly."""
+        account, numbered = self._account, self._shared.numbers.of(value)
+        self._shared.numbers.replaced(value)
+        account.checks.counts["RefusedTruly"] += 1
+        known = -1
+        if numbered is not None:
+            known = account.truth(refusal.partition).numbers.newest_run(numbered.producer)
+        if numbered is None or known < refusal.newest_run or refusal.newest_run <= numbered.run:
+            what = f"partition {refusal.partition} refused {value.decode()}, {numbered}"
+            text = f"{what}, for run {refusal.newest_run}; committed is no more than run {known}"
+            account.fail(Violation("RefusedTruly", text))
 
     def ended(self, value: bytes, code: str) -> None:
         """It was refused, with this code."""
@@ -516,6 +557,7 @@ class Publisher:
         if operation is not None:
             operation.end("fail" if code in FAILS else "info", self._cluster.kernel.now_us, error=code)
             self._again += 1
+            self._shared.numbers.doubtful(value)
             if code not in FAILS:
                 self._shared.ids.unknown(operation.target.partition, value)
 
@@ -540,3 +582,4 @@ class Publisher:
                     operation.end("info", now_us, error="no ack in time")
                     self._again += 1
                     self._shared.ids.unknown(operation.target.partition, operation.value)
+                    self._shared.numbers.doubtful(operation.value)

@@ -1,8 +1,8 @@
-"""Producers whose retries are stored once, across fail-over: a design for rule L2.
+"""Producers whose retries are stored once, across fail-over: rule L2.
 
 A publisher that gets no answer sends again. If the first message was stored after all, it is there twice,
 unless the leader can tell. So a producer has an id and numbers its messages from 0, and each *run* of it
-has a number from the metadata group, greater than all before. A record carries the three. From its log
+has a number that is greater than all before, and that no other has. A record carries the three. From its log
 every copy derives a *table*: for each producer the newest run, the number that is due, and where the last
 few messages of the run are. A leader that gets message n of a run
 
@@ -14,8 +14,9 @@ few messages of the run are. A leader that gets message n of a run
 
 The table is a function of the log, as the log is of the table: it is complete up to the LEO before a leader
 takes its first message, is cut with the log, and a copy of it as of the log start survives retention and
-travels with a log start. Kafka's idempotent producer is the ancestor (KIP-98, KIP-185, KIP-360); its
-producer epoch is our run.
+travels with a log start. The code does less (`start-waits`): a new leader makes the table of its log alone,
+and log starts wait for what is remembered of what is committed. Kafka's idempotent producer is the ancestor
+(KIP-98, KIP-185, KIP-360); its producer epoch is our run.
 
 What is modelled. Publishers that send some messages ahead of the answers; every message that was ever sent
 may arrive at any time, any number of times, at whoever believes to lead: retries, doubles, late messages of
@@ -35,6 +36,7 @@ a rule:
     table-rebuilt-to-hw       a new leader has read its log as far as it knows it to be committed
     table-not-truncated       what was cut is still in the table
     table-from-log-alone      what was retained away is not in the table of a new leader any more
+    start-waits-for-uncommitted  log starts wait for what is remembered, of what may be cut as well
     log-start-without-table   a copy that begins at a log start does not get the table
     run-not-checked           a replaced run goes on writing
     restart-keeps-run         a publisher that has lost its memory numbers from 0 again in the same run
@@ -81,7 +83,7 @@ class Producers(ProducerLog):
 
     @action
     def Restart(s, p: Producer):
-        """A new run of the producer, by the metadata group."""
+        """A new run of the producer."""
         when(s.current[p] < s.Runs, s.sent[p][s.current[p]] > 0)
         s.current[p] = s.current[p] + 1
 

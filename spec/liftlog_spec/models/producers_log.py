@@ -1,6 +1,7 @@
 """State of the producer model, and the log beneath it: `partition_log` with log starts.
 
-What every copy keeps beside its log is the producer table, and the table as it was at the log start.
+What every copy keeps beside its log is the producer table, and the table as it was at the log start. Where
+log starts wait (`start-waits`) a copy keeps no table: a new leader makes it of its log alone.
 """
 
 # mypy: ignore-errors
@@ -9,12 +10,17 @@ from __future__ import annotations
 from liftlog_spec.lang import *
 from liftlog_spec.models.partition_log import PartitionLog
 
+LOG_ALONE = ("start-waits", "start-waits-for-uncommitted")
+"""A copy keeps no table, and log starts wait."""
+
 
 class ProducerLog(PartitionLog):
     """One partition, its copies and their tables."""
 
     variant = Setting(
         "right",
+        "start-waits",
+        "start-waits-for-uncommitted",
         "table-not-rebuilt",
         "table-rebuilt-to-hw",
         "table-not-truncated",
@@ -45,7 +51,7 @@ class ProducerLog(PartitionLog):
     )
     Producer = Sort(Producers)
     Run = Range(0, Runs)
-    """Runs of a producer are numbered from 1, by the metadata group; 0 in a table: not heard of."""
+    """Runs of a producer have numbers of their own, later ones greater; 0 in a table: not heard of."""
     Number = Range(0, Messages - 1)
     Message = Record(epoch=Epoch, producer=Producer, run=Run, seq=Number)
     """A record: what was published, and the epoch of the leader that wrote it."""
@@ -143,10 +149,27 @@ class ProducerLog(PartitionLog):
         if s.variant != "table-not-truncated":
             s.table[f] = s.TableOf(f, end)
 
+    def needed(s, line, begin):
+        """A record below `begin` is one of those that this line of a table remembers."""
+        return Exists(
+            s.Number,
+            lambda n: And(is_some(line.places[n]), line.next <= n + s.InFlight, get(line.places[n]) < begin),
+        )
+
+    @definition
+    def MayBegin(s, lead: Replica, begin: Offset):
+        """What a new leader has to find lies behind: its log has what is committed, and perhaps no more."""
+        if s.variant == "start-waits":
+            return Forall(s.Producer, lambda p: ~s.needed(s.TableOf(lead, s.hw[lead])[p], begin))
+        if s.variant == "start-waits-for-uncommitted":
+            return Forall(s.Producer, lambda p: ~s.needed(s.table[lead][p], begin))
+        return s.newest > 0
+
     @action
     def Retain(s, lead: Replica, begin: Offset):
-        """C3: retention moves the log start; the table up to there is kept."""
+        """C3: retention moves the log start; the table up to there is kept, or the log start waits."""
         when(s.retains < s.Retains, s.TrulyLeads(lead), s.start[lead] < begin, begin <= s.hw[lead])
+        when(s.MayBegin(lead, begin))
         s.retains = s.retains + 1
         s.start[lead] = begin
         s.snapshot[lead] = s.TableOf(lead, begin)
@@ -159,7 +182,7 @@ class ProducerLog(PartitionLog):
         s.log[f] = prefix(s.log[lead], begin)
         s.start[f] = begin
         s.hw[f] = begin
-        if s.variant == "log-start-without-table":
+        if s.variant in ("log-start-without-table", *LOG_ALONE):
             s.table[f] = function(s.Producer, lambda p: s.unknown())
             s.snapshot[f] = function(s.Producer, lambda p: s.unknown())
         else:
@@ -173,5 +196,5 @@ class ProducerLog(PartitionLog):
         s.epoch[r] = s.newest
         if s.variant == "table-rebuilt-to-hw":
             s.table[r] = s.TableOf(r, s.hw[r])
-        elif s.variant == "table-from-log-alone":
+        elif s.variant in ("table-from-log-alone", *LOG_ALONE):
             s.table[r] = s.TableOfLogAlone(r)

@@ -1,0 +1,126 @@
+"""What a log says of producers that number their messages: newest run, next number, last places (L2).
+
+A line says what the records of a window of the log say, read in order: it is made anew out of them by each
+leader. Reading never refuses: what is in the log counts. Only who takes a message asks (`verdict`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+from liftlog.options.numbered import Numbered
+
+PLACES = 1024
+"""Of so many of its last messages a producer is told where they lie: so many may wait for answers at once."""
+
+
+class Lies(NamedTuple):
+    """The message is there already, at `offset`, and takes `span` offsets."""
+
+    offset: int
+    span: int
+
+
+class Fenced(NamedTuple):
+    """The producer has a newer run, `run`."""
+
+    run: int
+
+
+class NotDue(NamedTuple):
+    """Number `due` comes first. `known`: the run is; else it has to begin with 0."""
+
+    due: int
+    known: bool
+
+
+class TooOld(NamedTuple):
+    """It is there, and nobody knows where: remembered is the run from `first` on."""
+
+    first: int
+
+
+Verdict = Lies | Fenced | NotDue | TooOld | None
+"""None: it is due."""
+
+
+class _Line:
+    """`offsets`, `spans`: of the last messages of the run, up to `due`."""
+
+    __slots__ = ("due", "newest_ms", "offsets", "run", "spans")
+
+    def __init__(self, run: int, due: int) -> None:
+        self.run = run
+        self.due = due
+        self.newest_ms = 0
+        self.offsets = array("q")
+        self.spans = array("H")
+
+    def heard(self, stamp_ms: int) -> None:
+        self.newest_ms = stamp_ms
+
+    def add(self, offset: int, span: int) -> None:
+        if len(self.offsets) >= 2 * PLACES:
+            del self.offsets[:PLACES], self.spans[:PLACES]
+        self.offsets.append(offset)
+        self.spans.append(span)
+        self.due += 1
+
+    def place_of(self, sequence: int) -> Lies | TooOld:
+        """Of a message before the one that is due."""
+        back = self.due - sequence
+        if back > min(PLACES, len(self.offsets)):
+            return TooOld(self.due - min(PLACES, len(self.offsets)))
+        return Lies(self.offsets[-back], self.spans[-back])
+
+
+class ProducerTable:
+    """Lines by producer; the one that was heard of last stands last."""
+
+    __slots__ = ("_lines", "window_ms")
+
+    def __init__(self, window_ms: int) -> None:
+        self.window_ms = window_ms
+        self._lines: dict[bytes, _Line] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def pass_to(self, now_ms: int) -> None:
+        """It is so late, and never earlier any more: forget who was silent for the length of the window."""
+        while self._lines:
+            producer = next(iter(self._lines))
+            if now_ms < self._lines[producer].newest_ms + self.window_ms:
+                return
+            del self._lines[producer]
+
+    def knows(self, producer: bytes) -> bool:
+        return producer in self._lines
+
+    def drop_oldest(self) -> None:
+        """Forget who was silent for longest, whether that is long enough or not."""
+        if self._lines:
+            del self._lines[next(iter(self._lines))]
+
+    def verdict(self, numbered: Numbered) -> Verdict:
+        """What a leader says to this message, if the log has nothing but what was added."""
+        line = self._lines.get(numbered.producer)
+        if line is None or line.run < numbered.run:
+            return None if numbered.sequence == 0 else NotDue(0, known=False)
+        if line.run > numbered.run:
+            return Fenced(line.run)
+        if numbered.sequence < line.due:
+            return line.place_of(numbered.sequence)
+        return None if numbered.sequence == line.due else NotDue(line.due, known=True)
+
+    def add(self, numbered: Numbered, offset: int, span: int, stamp_ms: int) -> None:
+        """The message lies there, and has this time; records come in the order of their offsets."""
+        producer, run, sequence = numbered
+        line = self._lines.pop(producer, None)
+        if line is None or line.run < run or (line.run == run and line.due < sequence):
+            line = _Line(run, sequence)
+        self._lines[producer] = line
+        if line.run == run and line.due == sequence:
+            line.add(offset, span)
+        line.heard(stamp_ms)
