@@ -126,6 +126,11 @@ class Leader:
 
     # -- life -------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """The epoch begins: messages are taken, once what has to be known first is known."""
+        self.ids.configure()
+        self.subscribe()
+
     def stop(self) -> None:
         """N3: nothing in flight is answered."""
         if any(inflight.awaited for inflight in (*self.inflight, *self.syncing)):

@@ -15,6 +15,7 @@ from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.parcels import Parcels
+from liftlog_sim.truth.removals import DeletionTruth
 
 
 class Account:
@@ -30,6 +31,7 @@ class Account:
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
         where it began and where it is to begin."""
+        self._deletions: dict[PartitionId, DeletionTruth] = {}
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
@@ -47,6 +49,13 @@ class Account:
         if truth is None:
             truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
         return truth
+
+    def deletions(self, partition: PartitionId) -> DeletionTruth:
+        """Of a partition with a journal."""
+        found = self._deletions.get(partition)
+        if found is None:
+            found = self._deletions[partition] = DeletionTruth(self.truth(partition.journal))
+        return found
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from liftlog.core.metadata.commands import Command, ExpireNode
-from liftlog.core.metadata.records import CommandResult
+from liftlog.core.metadata.records import CommandResult, PartitionState
 from liftlog.core.node import Node
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.replica import Replica
@@ -63,6 +63,7 @@ from liftlog_sim.faults.hunter import Hunter
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
 from liftlog_sim.truth.raft import RaftTruth
+from liftlog_sim.truth.removals import logs_of
 from liftlog_sim.watching.causes import Causes
 from liftlog_sim.watching.compacting import CompactedCopies
 from liftlog_sim.watching.log_starts import LogStarts
@@ -450,6 +451,9 @@ class Observer:
             if replica is not None and replica.leading is not None:
                 self._counts["NothingHeldBack"] += 1
                 nothing_held_back(machine.number, replica.log, replica.leading)
+            if replica is not None and replica.data is not None:
+                deletions = self._account.deletions(partition.partition)
+                deletions.same_visible(machine.number, machine.restarts, replica.data, replica)
 
     def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
         """A replica's role or position has changed."""
@@ -523,24 +527,28 @@ class Observer:
         self.causes.looked()
         if len(metadata.partitions) != len(self.partitions):
             for truth in self.partitions.values():
-                if truth.id not in metadata.partitions:
+                if truth.id.partition not in metadata.partitions:
                     truth.isr = truth.eligible = ()  # The stream was deleted: nobody is held to anything.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
             if not self._pauses.subscribed(state) and state.ready:
                 self.fail(never_subscribed(state))
-            truth = self.truth(partition)
-            if state.version != truth.version:
-                truth.version = state.version
-                if (state.isr, state.eligible) != (truth.isr, truth.eligible):
-                    if truth.isr and state.isr != truth.isr:
-                        self.count("ISR changes")
-                        self.row("isr", f"ISR of {partition}: {list(truth.isr)} -> {list(state.isr)}")
-                    truth.isr, truth.eligible = state.isr, state.eligible
-                    self._check_isr(truth)
-                    for number in state.isr:
-                        if self._atlas.refresh(self._cluster.machines[number]):
-                            self._faults.repaired(self._cluster.machines[number])
+            for truth in map(self.truth, logs_of(metadata, partition)):
+                self._record_seen(truth, state)
+
+    def _record_seen(self, truth: PartitionTruth, state: PartitionState) -> None:
+        """Who is in sync may be others now, of each log of the partition."""
+        if state.version != truth.version:
+            truth.version = state.version
+            if (state.isr, state.eligible) != (truth.isr, truth.eligible):
+                if truth.isr and state.isr != truth.isr:
+                    self.count("ISR changes")
+                    self.row("isr", f"ISR of {truth.id}: {list(truth.isr)} -> {list(state.isr)}")
+                truth.isr, truth.eligible = state.isr, state.eligible
+                self._check_isr(truth)
+                for number in state.isr:
+                    if self._atlas.refresh(self._cluster.machines[number]):
+                        self._faults.repaired(self._cluster.machines[number])
 
     # -- events --------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ def may_be_written(checks: Checks, machine: Machine, log: PartitionId) -> None:
     known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
     if config.read_only:
         raise Violation("ReadOnlyRefused", f"{known} read-only")
-    if config.paused and not replica.roles.leader.draining:
+    if config.paused and not log.is_journal and not replica.roles.leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
 
 
