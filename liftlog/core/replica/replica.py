@@ -179,7 +179,7 @@ class Replica:
         data = self if self.data is None else self.data
         return [data] if data.journal is None else [data, data.journal]
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the other log, if there is to be one, is open too."""
         config = self.log.config
         wanted = 2 if config is not None and config.has_journal else 1
@@ -195,6 +195,12 @@ class Replica:
             removed.begin()
         if removed.follow():
             self.data.readers.wake()
+
+    @property
+    def standing(self) -> str:
+        """The state of this log; while it is ready and the other one is not, of that one: neither acts."""
+        waits_for = [one.log.state for one in self._both() if one.log.state != READY]
+        return waits_for[0] if self.log.state == READY and waits_for else self.log.state
 
     # -- reactions --------------------------------------------------------------------------------
 
@@ -305,7 +311,7 @@ class Replica:
                 ctx.mark("R5.failed-log")
             return
         log.configure()
-        if not self._is_whole():
+        if not self.is_whole():
             ctx.mark("R14.other-log")
             return
         if record.leader == ctx.node and ctx.decides(
@@ -425,10 +431,16 @@ class Replica:
         return True
 
     def _stop(self, keep_below: int, in_doubt: bool, at_once: bool = False) -> None:
+        self._close(keep_below, in_doubt, at_once)
+        for one in self._both():
+            if one.log.state == READY:
+                # A copy stops with both logs: what the other one has not synced is fetched again.
+                one._close(one.log.durable_leo, False, at_once)
+
+    def _close(self, keep_below: int, in_doubt: bool, at_once: bool) -> None:
         self.readers.fail()
         self.questions.fail()
-        for one in self._both():
-            one.step_aside()
+        self.step_aside()
         self.log.close(keep_below, in_doubt)
         self.reopening.failed(at_once)
 
