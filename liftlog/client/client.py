@@ -51,6 +51,7 @@ from liftlog.messages import (
     ClusterStatusReply,
     DoneReply,
     ErrorReply,
+    MessageDeleted,
     StreamChanges,
     StreamInfo,
     StreamInfoReply,
@@ -91,6 +92,8 @@ class Client(AsksSubjects):
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._known = KnownNodes(self.nodes)
+        self._deleted: dict[tuple[int, int], int] = {}
+        """R21: by stream and partition, how far its journal is committed as this client was told."""
         self._acks = AckRegistry(self._all_streams)
 
     @classmethod
@@ -256,6 +259,32 @@ class Client(AsksSubjects):
             await self._ask("STREAM.PURGE", body, DoneReply, deadline, leader)
 
         await self._insist(attempt, timeout_ms)
+
+    async def delete(self, name: str, partition: int, offset: int, timeout_ms: int = 0) -> int:
+        """Delete one committed message, of a stream that was created with `removal` (R21).
+
+        Once this returns, no reader of this client gets it, nor any other that has heard of the deletion;
+        the offset is never given again, and its bytes stay on disk until retention takes them. To delete it
+        again is harmless. Returns how far the journal is committed that says so, see `Reader.seen_journal`.
+        Raises RequestFailed.
+        """
+
+        async def attempt(deadline: float) -> int:
+            info = await self._stream(name, deadline)
+            if not 0 <= partition < len(info.partitions):
+                raise LiftlogError(
+                    f"stream '{name}' has partitions 0 to {len(info.partitions) - 1}, not {partition}"
+                )
+            leader = info.partitions[partition].leader
+            if leader == 0:
+                raise RequestFailed("no-leader", f"partition {partition} of '{name}' has no leader", True)
+            body = {"partition": [info.id, partition], "offset": offset}
+            reply = await self._ask("MESSAGE.DELETE", body, MessageDeleted, deadline, leader)
+            known = (info.id, partition)
+            self._deleted[known] = max(self._deleted.get(known, 0), reply.journal)
+            return reply.journal
+
+        return await self._insist(attempt, timeout_ms)
 
     async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
         """The cluster as a node sees it: any node, or `node`."""
@@ -489,7 +518,9 @@ class Client(AsksSubjects):
             raise LiftlogError(
                 f"stream '{stream.config.name}' has partitions 0 to {count - 1}, not {partition}"
             )
-        return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms, spread=spread)
+        reader = Reader(self, stream, partition, node, timeout_ms or self.timeout_ms, spread=spread)
+        reader.has_heard(self._deleted.get((stream.id, partition), 0))
+        return reader
 
     async def read(
         self,

@@ -97,6 +97,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the first offset to keep; at most the end of what is committed",
     )
     _finish(purge, _purge)
+    delete = actions.add_parser(
+        "delete-message", help="delete one message of a stream that was created with --removal"
+    )
+    delete.add_argument("name", metavar="NAME")
+    delete.add_argument("--partition", type=natural, default=0, metavar="N")
+    delete.add_argument("--offset", type=natural, required=True, metavar="OFFSET", help="of the message")
+    _finish(delete, _delete_message)
     add_subject_actions(actions)
     add_moves(actions)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
@@ -125,6 +132,7 @@ LOG_OPTIONS = (
     "tombstone_retention_ms",
     "dedupe_window_ms",
     "dedupe_ids_max",
+    "removal",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -158,6 +166,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
     option("segment-records", positive_count, "N", "greatest number of records in a segment")
+    create.add_argument(
+        "--removal",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let single messages be deleted (stream delete-message); cannot be altered later",
+    )
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -446,6 +461,18 @@ async def _purge(args: argparse.Namespace) -> int:
         print_json({"purged": args.name, "partition": args.partition, "before": args.before})
     else:
         print(f"partition {args.partition} of '{args.name}' begins at or above offset {args.before}")
+    return 0
+
+
+async def _delete_message(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        journal = await client.delete(args.name, args.partition, args.offset)
+    if args.json:
+        print_json(
+            {"deleted": args.name, "partition": args.partition, "offset": args.offset, "journal": journal}
+        )
+    else:
+        print(f"deleted offset {args.offset} of partition {args.partition} of '{args.name}'")
     return 0
 
 

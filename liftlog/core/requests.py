@@ -266,7 +266,7 @@ class Requests:
             replica.purge(client, request)
 
     def _delete(self, client: ClientRef, request: DeleteMessageRequest) -> None:
-        """R22: the partition's leader takes it up."""
+        """R21: the partition's leader takes it up."""
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
         if replica is None or replica.state != "ready" or not self._ctx.incarnation:

@@ -207,7 +207,7 @@ class IsrKeeper:
             if node == ctx.node:
                 continue
             lag = self.lag_of(node)
-            if self.journal is not None and not ctx.mutants.lag_in_data_alone:
+            if self.journal is not None:
                 lag = max(lag, self.journal.lag_of(node))
             if lag > limit:
                 ctx.mark("R11.removal")

@@ -101,12 +101,12 @@ class Deletions:
         """Whether an entry was written."""
         refusal = self._refusal(offset, data)
         if refusal is not None:
-            self._ctx.mark("R22.refused")
+            self._ctx.mark("R21.refused")
             self._reply(client, refusal)
             return False
         epoch = data.history.epoch_before(offset + 1)
         if (offset, epoch) in removed:
-            self._ctx.mark("R22.again")
+            self._ctx.mark("R21.again")
             self._reply(client, MessageDeleted(data.id, offset, removed.folded))
             return False
         end = self._under_way.get(offset)
@@ -141,7 +141,7 @@ class Deletions:
         if len(record.isr) < record.min_insync:
             text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
             return ErrorReply(ERR_TOO_FEW_INSYNC, text, True)
-        if not ctx.decides(("R22.inherited", inherited)):
+        if not ctx.decides(("R21.inherited", inherited)):
             text = "the new leader has not committed yet what it inherited; try again"
             return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
         config = data.config
@@ -150,7 +150,7 @@ class Deletions:
         if offset < data.log_start:
             text = f"offset {offset} is below the log's start {data.log_start}: it is gone already"
             return ErrorReply(ERR_OFFSET_RANGE, text, False)
-        if not ctx.decides(("R22.uncommitted", offset < data.hw)):
+        if not ctx.decides(("R21.uncommitted", offset < data.hw)):
             text = f"offset {offset} is not committed: there are messages below {data.hw}"
             return ErrorReply(ERR_OFFSET_RANGE, text, False)
         if len(self._waiting) >= DELETIONS_MAX:
@@ -163,7 +163,7 @@ class Deletions:
         still = []
         for one in self._waiting:
             if one.end <= hw:
-                self._ctx.mark("R22.deleted")
+                self._ctx.mark("R21.deleted")
                 self._reply(one.client, MessageDeleted(partition, one.offset, one.end))
             else:
                 still.append(one)

@@ -173,6 +173,9 @@ class Readers:
         self.ctx.mark("R3.not-ready")
         seen = f"the reader has seen {request.seen_hw} and epoch {request.seen_epoch}"
         text = f"this replica has HW {log.hw} and epoch {log.epoch}, {seen}"
+        if self.removed is not None:
+            journal = request.seen_journal if isinstance(request, VisibleReadRequest) else 0
+            text = f"{text}; of the journal {self.removed.folded}, the reader has seen {journal}"
         self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
 
     def _knows_enough(self, request: ReadRequest) -> bool:
@@ -184,10 +187,10 @@ class Readers:
         return (hw and epoch) or self.ctx.decides(("R3.behind", hw), ("R3.earlier-epoch", epoch))
 
     def _heeds_enough(self, removed: Removed, request: ReadRequest) -> bool:
-        """R22: whether nothing is shown that was seen to be gone, here before a start or elsewhere."""
+        """R21: whether nothing is shown that was seen to be gone, here before a start or elsewhere."""
         seen = request.seen_journal if isinstance(request, VisibleReadRequest) else 0
         behind = removed.folded < seen and not self.ctx.mutants.reader_without_journal
-        return self.ctx.decides(("R22.unread", removed.is_known), ("R22.behind", not behind))
+        return self.ctx.decides(("R21.unread", removed.is_known), ("R21.behind", not behind))
 
     def _serve(self, client: ClientRef, request: ReadRequest) -> None:
         log = self.log

@@ -1,4 +1,4 @@
-"""Worlds in which messages are deleted one by one, so that partitions have a journal (R22, ADR 0062)."""
+"""Worlds in which messages are deleted one by one, so that partitions have a journal (R21, ADR 0062)."""
 
 from __future__ import annotations
 
