@@ -86,6 +86,26 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action = actions.add_parser(name, help=text)
         action.add_argument("name", metavar="NAME")
         _finish(action, lambda args, paused=paused: _pause(args, paused))
+    _add_taking_away(actions)
+    add_subject_actions(actions)
+    add_moves(actions)
+    remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
+    remove.add_argument("name", metavar="NAME")
+    _finish(remove, _remove)
+    elect = actions.add_parser("elect", help="make a replica the leader of a partition")
+    elect.add_argument("name", metavar="NAME")
+    elect.add_argument("partition", metavar="PARTITION", type=natural)
+    elect.add_argument("node", metavar="NODE", type=node_number)
+    elect.add_argument(
+        "--unclean",
+        action="store_true",
+        help="accept a replica that may lack committed data: what it lacks is lost for good",
+    )
+    _finish(elect, _elect)
+
+
+def _add_taking_away(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What takes messages away: of a log's front, or one."""
     purge = actions.add_parser("purge", help="remove the records below an offset, for good")
     purge.add_argument("name", metavar="NAME")
     purge.add_argument("--partition", type=natural, default=0, metavar="N")
@@ -104,21 +124,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     delete.add_argument("--partition", type=natural, default=0, metavar="N")
     delete.add_argument("--offset", type=natural, required=True, metavar="OFFSET", help="of the message")
     _finish(delete, _delete_message)
-    add_subject_actions(actions)
-    add_moves(actions)
-    remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
-    remove.add_argument("name", metavar="NAME")
-    _finish(remove, _remove)
-    elect = actions.add_parser("elect", help="make a replica the leader of a partition")
-    elect.add_argument("name", metavar="NAME")
-    elect.add_argument("partition", metavar="PARTITION", type=natural)
-    elect.add_argument("node", metavar="NODE", type=node_number)
-    elect.add_argument(
-        "--unclean",
-        action="store_true",
-        help="accept a replica that may lack committed data: what it lacks is lost for good",
-    )
-    _finish(elect, _elect)
 
 
 LOG_DEFAULTS = StreamConfig("", "")

@@ -53,7 +53,6 @@ from liftlog.messages import (
     Received,
     Send,
 )
-from liftlog.mutants import NO_MUTANTS
 from liftlog.trace.parting import OF_REPLICAS, parted
 from liftlog.trace.replica_lines import (
     Cause,
@@ -494,7 +493,7 @@ def _found(command: RegisterNode, partition: PartitionId, metadata: Metadata) ->
     reset = metadata.nodes[command.node].reset
     stream, state = metadata.by_id[partition.stream], metadata.partitions[partition.partition]
     reports = {report.partition: report for report in command.tails}
-    found = found_of(stream, state, reports, NO_MUTANTS)
+    found = found_of(stream, state, reports)
     if found is None:
         return Found("none", reset=reset)
     report = reports[partition]

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from liftlog.core.metadata.commands import PairFailed, ReplicaFailed, TailReport
 from liftlog.core.metadata.records import LastKnown, PartitionState, StreamState
-from liftlog.mutants import Mutants
+from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import PartitionId, TailState
 
 _WORSE = tuple(state.value for state in TailState)
 """Each is more doubtful than those before it."""
 
 
-class Found(NamedTuple):
+class FoundCopy(NamedTuple):
     """What a start found of one copy. `state`: a `TailState` value."""
 
     state: str
@@ -31,22 +31,22 @@ def found_of(
     stream: StreamState,
     partition: PartitionState,
     reports: Mapping[PartitionId, TailReport],
-    mutants: Mutants,
-) -> Found | None:
+    mutants: Mutants = NO_MUTANTS,
+) -> FoundCopy | None:
     """By the reports of a registration; None if the copy has no folder, or only one of two."""
     data = reports.get(partition.id)
     if data is None:
         return None
     ends = LastKnown(data.epoch, data.leo)
     if not stream.config.has_journal:
-        return Found(data.state, ends)
+        return FoundCopy(data.state, ends)
     journal = reports.get(partition.id.journal)
     if journal is None:
         return None
     ends = LastKnown(data.epoch, data.leo, journal_epoch=journal.epoch, journal_leo=journal.leo)
     by_journal = _WORSE.index(journal.state) > _WORSE.index(data.state)
     by_journal = by_journal and not mutants.suspect_journal_rejoins
-    return Found(journal.state if by_journal else data.state, ends, by_journal)
+    return FoundCopy(journal.state if by_journal else data.state, ends, by_journal)
 
 
 def ends_told(command: ReplicaFailed | PairFailed) -> LastKnown:

@@ -20,7 +20,7 @@ from liftlog.core.metadata.commands import (
     ReportLeader,
     Resign,
 )
-from liftlog.core.metadata.pairs import Found, ends_told
+from liftlog.core.metadata.pairs import FoundCopy, ends_told
 from liftlog.core.metadata.records import (
     LIVE,
     OK,
@@ -50,7 +50,7 @@ class PartitionCommands:
     # -- a node comes and goes (R1, R14, R15) -----------------------------------------------------
 
     def registered(
-        self, partition: PartitionState, node: int, found: Found | None, reset: bool, born: int
+        self, partition: PartitionState, node: int, found: FoundCopy | None, reset: bool, born: int
     ) -> PartitionState:
         """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
         refused = {other: text for other, text in partition.refused.items() if other != node}
@@ -72,7 +72,7 @@ class PartitionCommands:
             return self.elect(partition, avoid=node)
         return self.elect(partition) if partition.leader == 0 else partition
 
-    def _reported_tail(self, partition: PartitionState, node: int, found: Found) -> PartitionState:
+    def _reported_tail(self, partition: PartitionState, node: int, found: FoundCopy) -> PartitionState:
         if found.state == TailState.LOST.value:
             self._mark("M4.lost")
             return partition.without_trust_in(node, LastKnown(0, 0, lost=True))

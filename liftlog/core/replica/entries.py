@@ -1,4 +1,4 @@
-"""What stands in a partition's journal (ADR 0062): entries, each a kind byte and numbers of 7 bits a byte.
+"""What stands in a partition's journal (R21): entries, each a kind byte and numbers of 7 bits a byte.
 
     1  removed   count, then for each (offset, epoch): the record of this epoch at this offset is gone
 

@@ -96,10 +96,11 @@ class IsrKeeper:
             ("R10.hw", known.durable >= log.hw),
             ("R10.epoch-start", known.durable >= leading.epoch_start),
             ("R10.log-start", known.log_start >= log.log_start),
-            ("R10.journal", self._has_journal(node, known.incarnation)),
             ("R10.live", self.ctx.metadata.is_live(node)),
             ("R18.probation", self._may_return(node)),
         ):
+            if not self.ctx.decides(("R10.journal", self._has_journal(node, known.incarnation))):
+                return
             self.ctx.mark("R10.join")
             isr = [member for member in record.replicas if member in record.isr or member == node]
             self._propose(isr, node, known.incarnation)

@@ -67,7 +67,7 @@ class JournalKeeper(IsrKeeper):
         return False
 
 
-class Deletion(NamedTuple):
+class WaitingDeletion(NamedTuple):
     """One that waits: until the journal is committed up to `end`, or until a tick."""
 
     client: ClientRef
@@ -90,7 +90,7 @@ class Deletions:
         self._ctx = log.ctx
         self._journal = journal
         self._data = data
-        self._waiting: list[Deletion] = []
+        self._waiting: list[WaitingDeletion] = []
         self._under_way: dict[int, int] = {}
         """By offset: where the entry ends that names it."""
 
@@ -125,7 +125,7 @@ class Deletions:
             )
             end = self._under_way[offset] = self._log.leo
         until = self._ctx.ticks + self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
-        deletion = Deletion(client, offset, end, until)
+        deletion = WaitingDeletion(client, offset, end, until)
         if self._ctx.mutants.deletion_answered_at_append:
             self._reply(client, MessageDeleted(data.id, offset, end))
         else:
@@ -225,6 +225,10 @@ class JournalLeader(Leader):
     def stop(self) -> None:
         """N3: whoever waits is told to ask another one."""
         self._deletions.end(ERR_NOT_LEADER, "the leader has changed; ask again")
+
+    def forget(self, client: ClientRef) -> None:
+        """What it has asked for goes on."""
+        self._deletions.forget(client)
 
     def fence(self) -> None:
         """N2: nothing is promised without contact to the controller."""

@@ -34,7 +34,7 @@ from liftlog.messages import (
 )
 from liftlog.options.reading import read
 from liftlog.options.wishes import Refusal, Wishes
-from liftlog.types import Batch, Message
+from liftlog.types import Batch, ClientRef, Message
 
 RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
 """N1: pauses between attempts to subscribe while NATS refuses; they double."""
@@ -229,6 +229,9 @@ class Leader:
                 inflight.silence()
         if not self.ctx.mutants.fenced_leader_answers:
             self.inflight_bytes -= self.refusing.silence() + self.repeats.silence()
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone: publishers have none here."""
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = self.draining = False

@@ -1,4 +1,4 @@
-"""Which messages of a partition are gone: a function of the committed part of its journal (ADR 0062).
+"""Which messages of a partition are gone: a function of the committed part of its journal (R21).
 
 Every copy folds the same entries in the same order, as far as it knows them to be committed, and so all
 copies hide the same at the same HW of the journal. Nothing uncommitted is folded, so that no election takes a
@@ -73,7 +73,7 @@ class Removed:
 
     # -- folding ----------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """The log was opened, or what was known to be committed of it was cut: fold it from its beginning."""
         self._epochs.clear()
         self._whole = self._ctx.mutants.removed_read_to_nothing
@@ -85,8 +85,10 @@ class Removed:
         for gone in [gone for gone in self._epochs if gone < offset]:
             del self._epochs[gone]
 
-    def follow(self) -> bool:
+    def follow(self, anew: bool = False) -> bool:
         """Fold what is committed, from memory, or have storage read it. Whether something has changed."""
+        if anew:
+            self._begin()
         log, before = self._log, (self.folded, self._whole)
         if log.state != READY or self.request:
             return False

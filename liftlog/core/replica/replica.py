@@ -188,12 +188,7 @@ class Replica:
 
     def _fold(self, anew: bool = False) -> None:
         """Of a journal: more of it is committed, or known again. Readers may wait for that."""
-        removed = self.removed
-        if removed is None or self.data is None:
-            return
-        if anew:
-            removed.begin()
-        if removed.follow():
+        if self.removed is not None and self.data is not None and self.removed.follow(anew):
             self.data.readers.wake()
 
     @property
@@ -635,21 +630,11 @@ class Replica:
             self.roles.purges.check()
 
     def delete(self, client: ClientRef, offset: int) -> None:
-        """A message is to be deleted: this leader writes that into the journal."""
+        """R21: a message is to be deleted: this leader writes that into the journal."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
-            journal.write_deletion(client, offset, self.log)
-            self._settle()
-
-    @entry
-    def write_deletion(self, client: ClientRef, offset: int, data: LogState) -> None:
-        """Of a journal."""
-        roles, removed = self.roles, self.removed
-        if roles is None or removed is None or roles.deletions is None:
-            return
-        if roles.deletions.ask(client, offset, data, removed):
-            roles.serving.leo_moved()
-        self._settle()
+            journal.roles.delete(client, offset, self.log, journal.removed)
+            journal._settle()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""
@@ -657,5 +642,4 @@ class Replica:
         self.questions.forget(client)
         if self.roles is not None:
             self.roles.purges.forget(client)
-            if self.roles.deletions is not None:
-                self.roles.deletions.forget(client)
+            self.roles.leader.forget(client)

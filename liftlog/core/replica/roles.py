@@ -9,9 +9,11 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.purge import Purges
+from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
+from liftlog.types import ClientRef
 
 
 class LeaderRoles(NamedTuple):
@@ -23,6 +25,13 @@ class LeaderRoles(NamedTuple):
     serving: Serving
     purges: Purges
     deletions: Deletions | None = None
+
+    def delete(self, client: ClientRef, offset: int, data: LogState, removed: Removed | None) -> None:
+        """R21: of a journal: write that a message of the data is gone, which `removed` are already."""
+        if self.deletions is None or removed is None:
+            return
+        if self.deletions.ask(client, offset, data, removed):
+            self.serving.leo_moved()
 
 
 def leader_roles(log: LogState, record: PartitionState, office: LeaderRoles | None) -> LeaderRoles:

@@ -183,6 +183,12 @@ class Atlas:
         struck = self.struck_logs(machine)
         return log in struck or RAFT_LOG in struck
 
+    def not_struck(self, machine: Machine, log: PartitionId, what: str) -> str:
+        """That this is found damaged although nobody has damaged it; empty if somebody has."""
+        if self.was_struck(machine, log):
+            return ""
+        return f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
+
     def struck_logs(self, machine: Machine) -> list[PartitionId]:
         """Whose copies were damaged on this machine, one after the other, mended or not."""
         return self._struck.get(machine.number, [])

@@ -24,7 +24,7 @@ from google_crc32c import value as crc32c
 from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.api.tags import FrameOpener, FrameSealer
-from liftlog.client.client import decode_answer
+from liftlog.client.bodies import decode_answer
 from liftlog.client.publisher import result_of
 from liftlog.codec import CODECS
 from liftlog.core.guards import Guards

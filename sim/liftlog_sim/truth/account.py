@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.replica.replica import Replica
 from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import Kernel
@@ -56,6 +57,11 @@ class Account:
         if found is None:
             found = self._deletions[partition] = DeletionTruth(self.truth(partition.journal))
         return found
+
+    def hides(self, node: int, run: int, replica: Replica | None) -> None:
+        """A replica has moved; if it is a journal, SameVisible."""
+        if replica is not None and replica.data is not None:
+            self.deletions(replica.data.id).same_visible(node, run, replica.data, replica)
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""

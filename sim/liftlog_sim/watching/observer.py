@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from liftlog.core.metadata.commands import Command, ExpireNode
-from liftlog.core.metadata.records import CommandResult, PartitionState
+from liftlog.core.metadata.records import CommandResult
 from liftlog.core.node import Node
 from liftlog.core.raft.raft import Raft
 from liftlog.core.replica.replica import Replica
@@ -166,7 +166,7 @@ class Observer:
             RefusePublishes: self._refuse,
             RebuildLog: self._rebuild,
             ResetLog: self._reset,
-            CompactLog: self._compact,
+            CompactLog: lambda machine, effect: self._hunter.compacting(machine),
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
@@ -451,9 +451,7 @@ class Observer:
             if replica is not None and replica.leading is not None:
                 self._counts["NothingHeldBack"] += 1
                 nothing_held_back(machine.number, replica.log, replica.leading)
-            if replica is not None and replica.data is not None:
-                deletions = self._account.deletions(partition.partition)
-                deletions.same_visible(machine.number, machine.restarts, replica.data, replica)
+            self._account.hides(machine.number, machine.restarts, replica)
 
     def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
         """A replica's role or position has changed."""
@@ -534,21 +532,18 @@ class Observer:
             if not self._pauses.subscribed(state) and state.ready:
                 self.fail(never_subscribed(state))
             for truth in map(self.truth, logs_of(metadata, partition)):
-                self._record_seen(truth, state)
-
-    def _record_seen(self, truth: PartitionTruth, state: PartitionState) -> None:
-        """Who is in sync may be others now, of each log of the partition."""
-        if state.version != truth.version:
-            truth.version = state.version
-            if (state.isr, state.eligible) != (truth.isr, truth.eligible):
-                if truth.isr and state.isr != truth.isr:
-                    self.count("ISR changes")
-                    self.row("isr", f"ISR of {truth.id}: {list(truth.isr)} -> {list(state.isr)}")
-                truth.isr, truth.eligible = state.isr, state.eligible
-                self._check_isr(truth)
-                for number in state.isr:
-                    if self._atlas.refresh(self._cluster.machines[number]):
-                        self._faults.repaired(self._cluster.machines[number])
+                if state.version == truth.version:
+                    continue
+                truth.version = state.version
+                if (state.isr, state.eligible) != (truth.isr, truth.eligible):
+                    if truth.isr and state.isr != truth.isr:
+                        self.count("ISR changes")
+                        self.row("isr", f"ISR of {truth.id}: {list(truth.isr)} -> {list(state.isr)}")
+                    truth.isr, truth.eligible = state.isr, state.eligible
+                    self._check_isr(truth)
+                    for number in state.isr:
+                        if self._atlas.refresh(self._cluster.machines[number]):
+                            self._faults.repaired(self._cluster.machines[number])
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -568,9 +563,6 @@ class Observer:
         self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
         self.compacting.judge(machine, event.log)
 
-    def _compact(self, machine: Machine, effect: CompactLog) -> None:
-        self._hunter.compacting(machine)
-
     def _retain(self, machine: Machine, effect: RetainLog) -> None:
         self._retaining.asked(machine, effect)
 
@@ -588,9 +580,8 @@ class Observer:
             self._found(machine, event.log, event.damage, "a scrub")
 
     def _must_be_struck(self, machine: Machine, log: PartitionId, what: str) -> None:
-        if not self._atlas.was_struck(machine, log):
-            text = f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
-            raise Violation("NoFalseDamage", text)
+        if problem := self._atlas.not_struck(machine, log, what):
+            raise Violation("NoFalseDamage", problem)
 
     def _found(self, machine: Machine, log: PartitionId, damage: OffsetRange, how: str) -> None:
         self.checks.counts["NoFalseDamage"] += 1
