@@ -105,10 +105,13 @@ class PartitionId(NamedTuple):
         """The other log of this partition."""
         return PartitionId(self.stream, self.index % PARTITIONS_MAX + PARTITIONS_MAX)
 
+    @property
+    def label(self) -> str:
+        """Which of its stream's logs this is, for people and for folders."""
+        return f"{self.index - PARTITIONS_MAX}.journal" if self.is_journal else str(self.index)
+
     def __str__(self) -> str:
-        if self.is_journal:
-            return f"{self.stream}/{self.index - PARTITIONS_MAX}.journal"
-        return f"{self.stream}/{self.index}"
+        return f"{self.stream}/{self.label}"
 
 
 LogId = PartitionId

@@ -323,20 +323,16 @@ def _stream() -> StreamState:
     return StreamState(7, StreamConfig("s", "s", removal=True), (PartitionId(7, 0),))
 
 
-@pytest.mark.parametrize("mutant", [False, True])
-def test_r14_nobody_leads_while_one_has_the_longest_data_and_another_one_the_longest_journal(
-    mutant: bool,
-) -> None:
+def test_r14_nobody_leads_while_one_has_the_longest_data_and_another_one_the_longest_journal() -> None:
     known = {1: LastKnown(3, 10, journal_epoch=3, journal_leo=4), 2: LastKnown(3, 9, False, 3, 5)}
     record = PartitionState(PartitionId(7, 0), (1, 2), 2, last_known=known)
     counted: list[str] = []
-    mutants = Mutants(pair_elected_by_data=mutant)
-    chosen = greatest_last_known(record, lambda node: True, counted.append, mutants)
-    assert (chosen, counted) == ((1, []) if mutant else (0, ["R14.apart"]))
+    assert greatest_last_known(record, lambda node: True, counted.append) == 0
+    assert counted == ["R14.apart"]
     both = PartitionState(
         PartitionId(7, 0), (1, 2), 2, last_known=known | {2: LastKnown(3, 10, False, 3, 5)}
     )
-    assert greatest_last_known(both, lambda node: True, counted.append, NO_MUTANTS) == 2
+    assert greatest_last_known(both, lambda node: True, counted.append) == 2
 
 
 def test_r14_all_in_doubt_and_the_journal_is_kept() -> None:

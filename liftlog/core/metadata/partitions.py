@@ -330,7 +330,7 @@ class PartitionCommands:
             eligible = [node for node in partition.replicas if is_live(node)]
         if eligible:
             return self._lead_from_eligible(partition, loads.least_leading(eligible))
-        chosen = greatest_last_known(partition, is_live, self._mark, self._mutants)
+        chosen = greatest_last_known(partition, is_live, self._mark)
         if chosen:
             self._mark("R14.last-known")
             # The others are remembered until the ISR is back at the minimum: the chosen one may still be

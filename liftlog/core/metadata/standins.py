@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from liftlog.core.metadata.commands import ChangeIsr
 from liftlog.core.metadata.records import PartitionState, StreamState
-from liftlog.mutants import Mutants
 from liftlog.types import TailState
 
 
@@ -22,10 +21,7 @@ def fits_record(partition: PartitionState, command: ChangeIsr) -> bool:
 
 
 def greatest_last_known(
-    partition: PartitionState,
-    is_live: Callable[[int], bool],
-    count: Callable[[str], None],
-    mutants: Mutants,
+    partition: PartitionState, is_live: Callable[[int], bool], count: Callable[[str], None]
 ) -> int:
     """R14: with nobody left, the greatest (epoch, LEO) of both logs, once all have reported and none is lost.
 
@@ -44,7 +40,7 @@ def greatest_last_known(
     for node in partition.replicas:
         known = partition.last_known.get(node)
         if known is not None and (known.epoch, known.leo) == greatest and is_live(node):
-            if (known.journal_epoch, known.journal_leo) == longest or mutants.pair_elected_by_data:
+            if (known.journal_epoch, known.journal_leo) == longest:
                 return node
             apart = True
     if apart:

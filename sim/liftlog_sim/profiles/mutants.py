@@ -187,8 +187,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "whoever is ready in the data joins, whatever it has of the journal"),
     ("journal_hw_of_data", "R2", "removals",
      "what was reported of the data counts for the journal"),
-    ("pair_elected_by_data", "R14", "removals",
-     "of doubtful copies the one with the longest data is elected, whatever it has of the journal"),
     ("suspect_journal_rejoins", "R14", "removals",
      "a copy whose journal alone is in doubt does not say so"),
     ("deletion_answered_at_append", "R21", "removals",
