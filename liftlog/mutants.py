@@ -119,7 +119,6 @@ class Mutants(msgspec.Struct, frozen=True):
     reader_without_journal: bool = False  # R3
     joins_by_data_alone: bool = False  # R10
     journal_hw_of_data: bool = False  # R2
-    suspect_journal_rejoins: bool = False  # R14
     removal_before_lease: bool = False  # N2
     slow_leader_stays: bool = False  # R17
     probation_not_doubled: bool = False  # R18

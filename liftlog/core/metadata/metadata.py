@@ -306,7 +306,7 @@ class Metadata(Records):
                 self.put_partition(partition.without_dropping(command.node))
         reports = {report.partition: report for report in command.tails}
         for partition in self.replicas_on(command.node):
-            found = found_of(self.by_id[partition.id.stream], partition, reports, self._mutants)
+            found = found_of(self.by_id[partition.id.stream], partition, reports)
             self.put_partition(self._partitions.registered(partition, command.node, found, reset, confirmed))
         return OK
 

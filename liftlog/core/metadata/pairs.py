@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from liftlog.core.metadata.commands import PairFailed, ReplicaFailed, TailReport
 from liftlog.core.metadata.records import LastKnown, PartitionState, StreamState
-from liftlog.mutants import NO_MUTANTS, Mutants
 from liftlog.types import PartitionId, TailState
 
 _WORSE = tuple(state.value for state in TailState)
@@ -28,10 +27,7 @@ class FoundCopy(NamedTuple):
 
 
 def found_of(
-    stream: StreamState,
-    partition: PartitionState,
-    reports: Mapping[PartitionId, TailReport],
-    mutants: Mutants = NO_MUTANTS,
+    stream: StreamState, partition: PartitionState, reports: Mapping[PartitionId, TailReport]
 ) -> FoundCopy | None:
     """By the reports of a registration; None if the copy has no folder, or only one of two."""
     data = reports.get(partition.id)
@@ -45,7 +41,6 @@ def found_of(
         return None
     ends = LastKnown(data.epoch, data.leo, journal_epoch=journal.epoch, journal_leo=journal.leo)
     by_journal = _WORSE.index(journal.state) > _WORSE.index(data.state)
-    by_journal = by_journal and not mutants.suspect_journal_rejoins
     return FoundCopy(journal.state if by_journal else data.state, ends, by_journal)
 
 

@@ -271,7 +271,11 @@ class Atlas:
 
     def _is_harmed(self, machine: Machine, log: PartitionId, range: OffsetRange) -> bool:
         return any(
-            not harm.path or (harm.log == log and overlap(harm.range, range)) for harm in self.harms(machine)
+            not harm.path
+            or (harm.log == log and overlap(harm.range, range))
+            # One may be left with the longest data and another one with the longest journal (R14).
+            or (harm.log != log and harm.log.partition == log.partition)
+            for harm in self.harms(machine)
         )
 
     def allows_disk(self, machine: Machine) -> bool:

@@ -187,8 +187,6 @@ _SWITCHES: tuple[tuple[str, str, str, str], ...] = (
      "whoever is ready in the data joins, whatever it has of the journal"),
     ("journal_hw_of_data", "R2", "removals",
      "what was reported of the data counts for the journal"),
-    ("suspect_journal_rejoins", "R14", "removals",
-     "a copy whose journal alone is in doubt does not say so"),
     ("deletion_answered_at_append", "R21", "removals",
      "a deletion is answered when its leader has written it, and not when it is committed"),
     ("removed_read_to_nothing", "R21", "removals",

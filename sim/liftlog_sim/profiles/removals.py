@@ -11,7 +11,11 @@ from liftlog_sim.profiles.settings import base_knobs, small_stream, storing
 
 
 def removals(draws: Draws) -> Knobs:
-    """Leaders change, copies fall behind in one log or the other, and power fails between two syncs."""
+    """Leaders change, copies fall behind in one log or the other, and power fails between two syncs.
+
+    Not of all at once: of copies that are all in doubt one may have the longest data and another one the
+    longest journal, and then they wait for an operator, who may undo deletions (R14).
+    """
     streams = tuple(
         msgspec.structs.replace(
             small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2), removal=True
@@ -23,7 +27,7 @@ def removals(draws: Draws) -> Knobs:
         nodes=draws.choice((3, 3, 4)),
         streams=streams,
         faults=(
-            *(("kill", 4), ("kill_all", 1), ("power", 2), ("power_all", 1), ("crash_inside", 2)),
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("crash_inside", 2)),
             *(("isolate", 4), ("partition", 2), ("one_way", 2), ("pause", 2), ("stop", 2)),
             *(("slow_disk", 2), ("sync_failure", 1), ("full_disk", 0.5), ("flip", 0.5), ("sector", 0.5)),
             ("wipe", 0.3),
