@@ -17,13 +17,12 @@ from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.state import LogState
 from liftlog.format import encode_values
 from liftlog.messages import (
+    ERR_INVALID,
     ERR_NOT_LEADER,
     ERR_NOT_READY,
     ERR_OFFSET_RANGE,
     ERR_OVERLOAD,
-    ERR_READ_ONLY,
     ERR_TIMEOUT,
-    ERR_TOO_FEW_INSYNC,
     ClientReply,
     ErrorReply,
     MessageDeleted,
@@ -140,13 +139,13 @@ class Deletions:
             return ErrorReply(ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
         if len(record.isr) < record.min_insync:
             text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
-            return ErrorReply(ERR_TOO_FEW_INSYNC, text, True)
+            return ErrorReply(ERR_NOT_READY, text, True)
         if not ctx.decides(("R21.inherited", inherited)):
             text = "the new leader has not committed yet what it inherited; try again"
             return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
         config = data.config
         if config is not None and config.read_only:
-            return ErrorReply(ERR_READ_ONLY, read_only(config.name), False)
+            return ErrorReply(ERR_INVALID, read_only(config.name), False)
         if offset < data.log_start:
             text = f"offset {offset} is below the log's start {data.log_start}: it is gone already"
             return ErrorReply(ERR_OFFSET_RANGE, text, False)

@@ -117,6 +117,7 @@ class LeaderState:
         "_ctx",
         "_id",
         "_office",
+        "_paired",
         "epoch",
         "epoch_start",
         "followers",
@@ -139,6 +140,10 @@ class LeaderState:
         self._ctx = ctx
         self._id = log
         self._office = office
+        self._paired = False
+        """What is asked for counts for the journal too."""
+        if office is not None:
+            office.pair()
         self.record = record
         self.epoch = record.epoch
         self.epoch_start = leo
@@ -207,10 +212,15 @@ class LeaderState:
         known.reached(durable, log_start)
         return further, moved
 
+    def pair(self) -> None:
+        """This epoch is led in the journal too."""
+        self._paired = True
+
     def propose(self, change: ChangeIsr) -> None:
         """From now on this change counts as if it might have been decided (R2), in both logs."""
         self._touch()
-        self._ctx.touch(self._id.journal)
+        if self._paired:
+            self._ctx.touch(self._id.journal)
         self.pending = change
         self.pending_ticks = 0
 

@@ -241,6 +241,7 @@ def _good_api(draws: Draws) -> bytes:
         "STREAM.INFO": {"name": "orders"},
         "STREAM.DELETE": {"name": "orders"},
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},
+        "MESSAGE.DELETE": {"partition": [5, 0], "offset": 7},
         "LEADER.ELECT": {"name": "orders", "partition": 0, "node": 2, "unclean": False},
         "REPLICAS.MOVE": {"name": "orders", "partition": 0, "replicas": [3, 1, 2]},
         "NODE.ADD": {"node": 4, "address": "10.0.0.4:4801"},
