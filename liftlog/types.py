@@ -33,7 +33,10 @@ Handle = Annotated[int, Meta(ge=0, le=HANDLE_MAX)]
 """A number that comes back as it was sent, or is only compared: it is never counted up."""
 NodeId = Annotated[int, Meta(ge=1, le=NODE_MAX)]
 NodeOrNobody = Annotated[int, Meta(ge=0, le=NODE_MAX)]
-PartitionIndex = Annotated[int, Meta(ge=0, le=1023)]
+PARTITIONS_MAX = 1024
+PartitionIndex = Annotated[int, Meta(ge=0, le=PARTITIONS_MAX - 1)]
+LogIndex = Annotated[int, Meta(ge=0, le=2 * PARTITIONS_MAX - 1)]
+"""A partition's data, or behind all of these its journal."""
 Word = Annotated[str, Meta(max_length=64)]
 """A disk's id, a word out of a fixed list."""
 Line = Annotated[str, Meta(max_length=1024)]
@@ -79,13 +82,36 @@ class LiftlogError(Exception):
 
 
 class PartitionId(NamedTuple):
-    """One log: partition `index` of stream `stream` (I1: a stream's id is the Raft index of its create)."""
+    """One log: partition `index` of stream `stream` (I1: a stream's id is the Raft index of its create).
+
+    The journal of a partition is a log of its own, whose index is that of the partition and `PARTITIONS_MAX`
+    (ADR 0062). What the metadata and clients name are partitions only.
+    """
 
     stream: Number
-    index: PartitionIndex  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    index: LogIndex  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+
+    @property
+    def is_journal(self) -> bool:
+        return self.index >= PARTITIONS_MAX
+
+    @property
+    def partition(self) -> PartitionId:
+        """Whose log this is; its record is what the metadata say of both logs."""
+        return PartitionId(self.stream, self.index % PARTITIONS_MAX) if self.is_journal else self
+
+    @property
+    def journal(self) -> PartitionId:
+        """The other log of this partition."""
+        return PartitionId(self.stream, self.index % PARTITIONS_MAX + PARTITIONS_MAX)
+
+    @property
+    def label(self) -> str:
+        """Which of its stream's logs this is, for people and for folders."""
+        return f"{self.index - PARTITIONS_MAX}.journal" if self.is_journal else str(self.index)
 
     def __str__(self) -> str:
-        return f"{self.stream}/{self.index}"
+        return f"{self.stream}/{self.label}"
 
 
 LogId = PartitionId
@@ -403,6 +429,7 @@ class Recovered(msgspec.Struct):
 
 DEDUPE_IDS_MAX = 1_000_000
 """L7: message ids that a partition remembers, if its stream does not say how many."""
+JOURNAL_SEGMENT_BYTES = 1024 * 1024
 ID_BYTES_MAX = 256
 """L7: a message id may have so many bytes: a leader keeps ids in memory, and bounds their number."""
 PRODUCER_BYTES_MAX = 256
@@ -453,6 +480,15 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages_max: Number | UnsetType = UNSET
     """C6: so many messages a partition holds at most; it refuses more. Unset, and never 0: any number."""
 
+    removal: bool | UnsetType = UNSET
+    """Single messages can be deleted: each partition has a journal, which says which are (ADR 0062). Unset,
+    and never False, if they cannot."""
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether each partition has a second log beside its data."""
+        return self.removal is True
+
     @property
     def remembers_ms(self) -> int:
         """L7: the window of message ids; 0 = there are none."""
@@ -471,6 +507,11 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def log_options(self) -> LogOptions:
         return LogOptions(self.segment_bytes, self.segment_ms, self.segment_records, self.durability)
+
+    def options_of(self, log: PartitionId) -> LogOptions:
+        """How one log of a partition is written."""
+        options = self.log_options
+        return LogOptions(JOURNAL_SEGMENT_BYTES, durability=options.durability) if log.is_journal else options
 
     @property
     def retention(self) -> RetentionPolicy:

@@ -227,7 +227,7 @@ class Watcher:
             self._sessions[state.node] = (state.state, state.incarnation)
         for partition in node.replicas:
             self._touched[partition] = None
-            record = node.metadata.partitions[partition]
+            record = node.metadata.partitions[partition.partition]
             self._in_sync[partition] = (record.isr, record.leader)
             self._slow[partition] = record.slow
 
@@ -370,11 +370,11 @@ class Watcher:
         return self._names.get(partition.stream, f"id {partition.stream}")
 
     def _name(self, partition: PartitionId) -> str:
-        return f"'{self.stream(partition)}' partition {partition.index}"
+        return f"'{self.stream(partition)}' partition {partition.label}"
 
 
 def _fields(partition: PartitionId, watched: Watcher) -> dict[str, object]:
-    return {"stream": watched.stream(partition), "partition": partition.index}
+    return {"stream": watched.stream(partition), "partition": partition.partition.index}
 
 
 def _times(removals: int) -> str:

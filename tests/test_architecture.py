@@ -311,15 +311,18 @@ ROLES: dict[str, tuple[str, ...]] = {
     ),
     "liftlog.core.replica.replica": (
         "liftlog.core.replica.follower",
-        "liftlog.core.replica.isr",
-        "liftlog.core.replica.leader",
         "liftlog.core.replica.lifecycle",
-        "liftlog.core.replica.purge",
         "liftlog.core.replica.questions",
         "liftlog.core.replica.reader",
         "liftlog.core.replica.repair",
         "liftlog.core.replica.serving",
         "liftlog.core.replica.upkeep",
+    ),
+    "liftlog.core.replica.roles": (
+        "liftlog.core.replica.isr",
+        "liftlog.core.replica.leader",
+        "liftlog.core.replica.purge",
+        "liftlog.core.replica.serving",
     ),
 }
 

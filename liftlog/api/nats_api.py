@@ -44,6 +44,7 @@ from liftlog.messages import (
     ClientRequest,
     ClusterStatusRequest,
     CreateStreamRequest,
+    DeleteMessageRequest,
     DeleteStreamRequest,
     DrainNodeRequest,
     ElectLeaderRequest,
@@ -71,7 +72,7 @@ PROTOCOL = "Liftlog-Protocol"
 """Header of a request: which version of the protocol the asker reads."""
 SINCE: Mapping[type[msgspec.Struct], Mapping[str, int]] = {
     PartitionInfo: {"target": 3, "adding": 3, "dropping": 3, "assignment": 3},
-    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3},
+    StreamConfig: {"paused": 3, "dedupe_window_ms": 3, "dedupe_ids_max": 3, "messages_max": 3, "removal": 3},
 }
 """With which version fields came that answers did not have before."""
 _UNKNOWN: Mapping[int, Without] = {
@@ -150,6 +151,7 @@ OPERATIONS: dict[str, Callable[[Any], ClientMessage]] = {
     "STREAM.DELETE": _plainly(DeleteStreamRequest),
     "STREAM.ALTER": _alter,
     "STREAM.PURGE": _plainly(PurgeRequest),
+    "MESSAGE.DELETE": _plainly(DeleteMessageRequest),
     "CLUSTER.STATUS": _plainly(ClusterStatusRequest),
     "REPLICAS.MOVE": _plainly(MoveReplicasRequest),
     "LEADER.ELECT": _plainly(ElectLeaderRequest),

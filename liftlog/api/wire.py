@@ -21,6 +21,7 @@ from liftlog.messages import (
     AlterStreamRequest,
     ClientMessage,
     ClientReply,
+    DeleteMessageRequest,
     DeleteStreamRequest,
     ElectLeaderRequest,
     MoveReplicasRequest,
@@ -28,6 +29,7 @@ from liftlog.messages import (
     SpannedRead,
     StreamInfoRequest,
     SubjectRequest,
+    VisibleReadRequest,
     intake,
 )
 from liftlog.types import FileSpan, Handle
@@ -152,7 +154,11 @@ class FrameSplitter:
         del buffer[:position]
 
 
-REQUEST_SINCE: Mapping[type[object], int] = {SubjectRequest: 3}
+REQUEST_SINCE: Mapping[type[object], int] = {
+    SubjectRequest: 3,
+    DeleteMessageRequest: 3,
+    VisibleReadRequest: 3,
+}
 """U1: with which version of the protocol requests came that were not there before. Who speaks an earlier one
 does not know them, and hangs up.
 """

@@ -13,7 +13,6 @@ answer means: stored (ok), certainly not stored (fail), or unknown (info), see `
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -21,15 +20,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeVar
 
-import msgspec
 import nats
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 
 from liftlog.api.handshake import VERSION
 from liftlog.api.nats_api import ASKING, PROTOCOL, api_subject, parse_request
-from liftlog.api.plain import from_plain, to_plain
+from liftlog.api.plain import to_plain
 from liftlog.client.batches import BatchRecord, batch_message
+from liftlog.client.bodies import as_json, decode_answer
 from liftlog.client.bounds import END, Start, Until
 from liftlog.client.connecting import server_info, why_not_connected
 from liftlog.client.direct import KnownNodes
@@ -51,14 +50,14 @@ from liftlog.messages import (
     ClientReply,
     ClusterStatusReply,
     DoneReply,
-    ErrorReply,
+    MessageDeleted,
     StreamChanges,
     StreamInfo,
     StreamInfoReply,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import client_secrets
-from liftlog.types import LiftlogError, Record, StreamConfig
+from liftlog.types import LiftlogError, PartitionId, Record, StreamConfig
 
 T = TypeVar("T")
 
@@ -92,6 +91,8 @@ class Client(AsksSubjects):
 
         self.nodes = NodePool(access, CONNECT_TIMEOUT_MS / 1000)
         self._known = KnownNodes(self.nodes)
+        self._deleted: dict[PartitionId, int] = {}
+        """R21: how far journals are committed, as this client was told of its deletions."""
         self._acks = AckRegistry(self._all_streams)
 
     @classmethod
@@ -245,18 +246,30 @@ class Client(AsksSubjects):
         """
 
         async def attempt(deadline: float) -> None:
-            info = await self._stream(name, deadline)
-            if not 0 <= partition < len(info.partitions):
-                raise LiftlogError(
-                    f"stream '{name}' has partitions 0 to {len(info.partitions) - 1}, not {partition}"
-                )
-            leader = info.partitions[partition].leader
-            if leader == 0:
-                raise RequestFailed("no-leader", f"partition {partition} of '{name}' has no leader", True)
-            body = {"partition": [info.id, partition], "before": before}
+            stream, leader = await self._leader(name, partition, deadline)
+            body = {"partition": [stream, partition], "before": before}
             await self._ask("STREAM.PURGE", body, DoneReply, deadline, leader)
 
         await self._insist(attempt, timeout_ms)
+
+    async def delete(self, name: str, partition: int, offset: int, timeout_ms: int = 0) -> int:
+        """Delete one committed message, of a stream that was created with `removal` (R21).
+
+        Once this returns, no reader of this client gets it, nor any other that has heard of the deletion;
+        the offset is never given again, and its bytes stay on disk until retention takes them. To delete it
+        again is harmless. Returns how far the journal is committed that says so, see `Reader.seen_journal`.
+        Raises RequestFailed.
+        """
+
+        async def attempt(deadline: float) -> int:
+            stream, leader = await self._leader(name, partition, deadline)
+            body = {"partition": [stream, partition], "offset": offset}
+            reply = await self._ask("MESSAGE.DELETE", body, MessageDeleted, deadline, leader)
+            known = self._deleted.get(reply.partition, 0)
+            self._deleted[reply.partition] = max(known, reply.journal)
+            return reply.journal
+
+        return await self._insist(attempt, timeout_ms)
 
     async def status(self, node: int = 0, timeout_ms: int = 0) -> ClusterStatusReply:
         """The cluster as a node sees it: any node, or `node`."""
@@ -502,7 +515,9 @@ class Client(AsksSubjects):
             raise LiftlogError(
                 f"stream '{stream.config.name}' has partitions 0 to {count - 1}, not {partition}"
             )
-        return Reader(self, stream, partition, node, timeout_ms or self.timeout_ms, spread=spread)
+        reader = Reader(self, stream, partition, node, timeout_ms or self.timeout_ms, spread=spread)
+        reader.has_heard(self._deleted.get(reader.partition, 0))
+        return reader
 
     async def read(
         self,
@@ -579,6 +594,18 @@ class Client(AsksSubjects):
 
         return await self._insist(attempt, timeout_ms)
 
+    async def _leader(self, name: str, partition: int, deadline: float) -> tuple[int, int]:
+        """The stream's id, and who leads the partition."""
+        info = await self._stream(name, deadline)
+        if not 0 <= partition < len(info.partitions):
+            raise LiftlogError(
+                f"stream '{name}' has partitions 0 to {len(info.partitions) - 1}, not {partition}"
+            )
+        leader = info.partitions[partition].leader
+        if leader == 0:
+            raise RequestFailed("no-leader", f"partition {partition} of '{name}' has no leader", True)
+        return info.id, leader
+
     async def _stream(self, name: str, deadline: float) -> StreamInfo:
         return (await self._ask("STREAM.INFO", {"name": name}, StreamInfoReply, deadline)).streams[0]
 
@@ -602,7 +629,7 @@ class Client(AsksSubjects):
 
         Raises RequestFailed, Unreachable.
         """
-        payload = _as_json(operation, body)
+        payload = as_json(operation, body)
         subject = api_subject(self.cluster, operation, node)
         left_s = max(0.05, deadline - asyncio.get_running_loop().time())
         if not self.nats.is_connected and self._known:
@@ -633,25 +660,3 @@ class Client(AsksSubjects):
         except nats.errors.Error as error:
             raise Unreachable(f"NATS refused {operation}: {error}") from None
         return decode_answer(message.data, kind)
-
-
-def _as_json(operation: str, body: object) -> bytes:
-    """Raises LiftlogError for text that is none, as a command line in another encoding brings it."""
-    try:
-        return json.dumps(body, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        text = str(error.object[error.start : error.end]).encode("utf-8", "surrogateescape")
-        raise LiftlogError(f"{operation}: names and subjects are UTF-8, which {text!r} is not") from None
-
-
-def decode_answer(payload: bytes, kind: type[T]) -> T:
-    """An API answer as a `kind`. Raises RequestFailed if it is an error."""
-    try:
-        body = json.loads(payload)
-        if "error" in body:
-            ours = body["liftlog"]
-            error = ErrorReply(ours["code"], body["error"]["description"], ours["retryable"], ours["leader"])
-            raise RequestFailed(error.code, error.description, error.retryable, error.leader)
-        return from_plain(kind, body)
-    except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
-        raise LiftlogError(f"a server's answer is not understood ({error}); do the versions match?") from None

@@ -32,6 +32,8 @@ from liftlog.messages import (
     StreamInfo,
     SubjectReply,
     SubjectRequest,
+    VisibleReadReply,
+    VisibleReadRequest,
 )
 from liftlog.types import LiftlogError, PartitionId, Record
 
@@ -79,6 +81,9 @@ class Reader:
         self.seen_hw = 0
         self.position = 0
         """Where to read next after the last `fetch`."""
+        self.seen_journal = 0
+        """R21: what was deleted below this offset of the partition's journal is not seen again; only where
+        the stream's messages can be deleted."""
         self._minds_deletions = False
         self._seen_dropped = -1
 
@@ -118,6 +123,10 @@ class Reader:
         """R3: another answer of this partition has told these."""
         self.seen_epoch, self.seen_hw = max(self.seen_epoch, epoch), max(self.seen_hw, hw)
 
+    def has_heard(self, journal: int) -> None:
+        """Somebody was told of deletions up to this offset of the partition's journal."""
+        self.seen_journal = max(self.seen_journal, journal)
+
     def mind_deletions(self) -> None:
         """From here on this reader keeps what it sees, so it must miss no deletion.
 
@@ -154,6 +163,9 @@ class Reader:
             seen_dropped=self._seen_dropped,
             verify=verify,
         )
+        if self._stream.config.has_journal:
+            fields = {name: getattr(request, name) for name in request.__struct_fields__}
+            request = VisibleReadRequest(**fields, seen_journal=self.seen_journal)
         reply = await self._call(request, False)
         if not isinstance(reply, ReadReply):
             raise LiftlogError(f"a server answered a read with {type(reply).__name__}")
@@ -170,6 +182,8 @@ class Reader:
                 raise
         self.seen_epoch = max(self.seen_epoch, reply.epoch)
         self.seen_hw = max(self.seen_hw, reply.hw)
+        if isinstance(reply, VisibleReadReply):
+            self.seen_journal = max(self.seen_journal, reply.journal)
         if self._minds_deletions and self._seen_dropped < 0:
             self._seen_dropped = reply.dropped_below
         self.position = min(expected, max(reply.hw, offset))

@@ -224,7 +224,7 @@ def _print_status(view: ClusterView) -> None:
     replicas: list[list[object]] = [
         [
             view.name(replica.partition.stream),
-            replica.partition[1],
+            replica.partition.label,
             node,
             replica.role,
             replica.epoch,
@@ -237,7 +237,7 @@ def _print_status(view: ClusterView) -> None:
     ]
     if replicas:
         print()
-        replicas.sort(key=lambda row: (str(row[0]), int(str(row[1])), int(str(row[2]))))
+        replicas.sort(key=lambda row: (str(row[0]), str(row[1]).zfill(4), int(str(row[2]))))
         print_table(replicas, ["STREAM", "PARTITION", "NODE", "ROLE", "EPOCH", "LEO", "HW", "STATE"])
     print()
     for remark in view.remarks:

@@ -235,7 +235,7 @@ class ClusterView:
                 )
             for replica in answer.replicas:
                 name = self.name(replica.partition.stream)
-                where = f"node {node}'s copy of '{name}' partition {replica.partition.index}"
+                where = f"node {node}'s copy of '{name}' partition {replica.partition.label}"
                 if replica.damage:
                     ranges = ", ".join(replica.damage)
                     self.remarks.append(f"{where} has damage at offsets {ranges} and is being repaired")

@@ -31,6 +31,7 @@ from liftlog.storage.layout import (
     STREAMS,
     VOTE,
     log_directory,
+    log_named,
     partitions_on_disk,
     segment_bases,
 )
@@ -115,13 +116,14 @@ def _place_of(path: Path, given: PartitionId | None) -> tuple[Path, PartitionId 
     if path.name == RAFT and (path.parent / IDENTITY).exists():
         return path.parent, RAFT_LOG
     stream = path.parent
-    if stream.parent.name == STREAMS and path.name.isdigit() and stream.name.isdigit():
-        return stream.parent.parent, PartitionId(int(stream.name), int(path.name))
+    in_place = log_named(stream.name, path.name) if stream.parent.name == STREAMS else None
+    if in_place is not None:
+        return stream.parent.parent, in_place
     if given is not None:
         return path, given
-    trashed = re.fullmatch(r"\d+-(\d+)-(\d+)", path.name)
+    trashed = re.fullmatch(r"\d+-(\d+)-(\d+(?:\.journal)?)", path.name)
     if trashed is not None:
-        return path, PartitionId(int(trashed[1]), int(trashed[2]))
+        return path, log_named(trashed[1], trashed[2])
     raise LiftlogError(
         f"{path} is a log's folder, but not in its place, and the checksums depend on which log it is: "
         "say so with --stream and --partition"

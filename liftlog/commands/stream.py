@@ -86,17 +86,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action = actions.add_parser(name, help=text)
         action.add_argument("name", metavar="NAME")
         _finish(action, lambda args, paused=paused: _pause(args, paused))
-    purge = actions.add_parser("purge", help="remove the records below an offset, for good")
-    purge.add_argument("name", metavar="NAME")
-    purge.add_argument("--partition", type=natural, default=0, metavar="N")
-    purge.add_argument(
-        "--before",
-        type=natural,
-        required=True,
-        metavar="OFFSET",
-        help="the first offset to keep; at most the end of what is committed",
-    )
-    _finish(purge, _purge)
+    _add_taking_away(actions)
     add_subject_actions(actions)
     add_moves(actions)
     remove = actions.add_parser("rm", help="remove a stream; its data goes to each node's trash")
@@ -114,6 +104,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _finish(elect, _elect)
 
 
+def _add_taking_away(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What takes messages away: of a log's front, or one."""
+    purge = actions.add_parser("purge", help="remove the records below an offset, for good")
+    purge.add_argument("name", metavar="NAME")
+    purge.add_argument("--partition", type=natural, default=0, metavar="N")
+    purge.add_argument(
+        "--before",
+        type=natural,
+        required=True,
+        metavar="OFFSET",
+        help="the first offset to keep; at most the end of what is committed",
+    )
+    _finish(purge, _purge)
+    delete = actions.add_parser(
+        "delete-message", help="delete one message of a stream that was created with --removal"
+    )
+    delete.add_argument("name", metavar="NAME")
+    delete.add_argument("--partition", type=natural, default=0, metavar="N")
+    delete.add_argument("--offset", type=natural, required=True, metavar="OFFSET", help="of the message")
+    _finish(delete, _delete_message)
+
+
 LOG_DEFAULTS = StreamConfig("", "")
 LOG_OPTIONS = (
     "retention_ms",
@@ -126,6 +138,7 @@ LOG_OPTIONS = (
     "dedupe_window_ms",
     "dedupe_ids_max",
     "messages_max",
+    "removal",
     "segment_bytes",
     "segment_ms",
     "segment_records",
@@ -160,6 +173,13 @@ def _add_log_options(create: argparse.ArgumentParser) -> None:
     option("segment-bytes", size_bytes, "BYTES", "size of a segment file (default 64MiB)")
     option("segment-ms", duration_ms, "MS", "greatest span of time in a segment")
     option("segment-records", positive_count, "N", "greatest number of records in a segment")
+    create.add_argument(
+        "--removal",
+        action="store_const",
+        const=True,
+        default=UNSET,
+        help="let single messages be deleted (stream delete-message); cannot be altered later",
+    )
     create.add_argument(
         "--codec", choices=("none", "zstd", "lz4"), default="none", help="compress batches (default none)"
     )
@@ -461,6 +481,18 @@ async def _purge(args: argparse.Namespace) -> int:
         print_json({"purged": args.name, "partition": args.partition, "before": args.before})
     else:
         print(f"partition {args.partition} of '{args.name}' begins at or above offset {args.before}")
+    return 0
+
+
+async def _delete_message(args: argparse.Namespace) -> int:
+    async with await connect(args) as client:
+        journal = await client.delete(args.name, args.partition, args.offset)
+    if args.json:
+        print_json(
+            {"deleted": args.name, "partition": args.partition, "offset": args.offset, "journal": journal}
+        )
+    else:
+        print(f"deleted offset {args.offset} of partition {args.partition} of '{args.name}'")
     return 0
 
 

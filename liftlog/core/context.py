@@ -15,7 +15,7 @@ from liftlog.core.guards import Guards
 from liftlog.core.metadata.commands import Command, RequestId
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.status import Status
-from liftlog.messages import Effect
+from liftlog.messages import AskLasts, AskSubjects, Effect, LookupTime, ReadLog, ReplyClient, Send
 from liftlog.types import GroupInDoubt, InvariantViolation, NodeConfig, PartitionId, Ticket
 
 
@@ -88,11 +88,17 @@ class Context(Status):
         """This step changes something of a replica."""
         self.touched[partition] = None
 
-    def take_effects(self, begun: int) -> list[Effect]:
-        """What this step has asked for from its effect `begun` on, which it now does not ask for."""
+    def drop_effects(self, begun: int, logs: Collection[PartitionId]) -> None:
+        """What this step has asked for from its effect `begun` on for these logs, it now does not ask for.
+        What is not any log's is the metadata group's.
+        """
         taken = self.effects[begun:]
         del self.effects[begun:]
-        return taken
+        for effect in taken:
+            if not _asked_by(effect, logs):
+                self.effects.append(effect)
+            elif isinstance(effect, ReadLog | LookupTime | AskSubjects | AskLasts):
+                self.reads.done(effect.request)
 
     def new_ticket(self, owner: PartitionId | None = None) -> Ticket:
         """A fresh ticket; `owner` is the partition that wants to hear of it."""
@@ -125,3 +131,11 @@ class Context(Status):
         self.refused += 1
         self.mark(f"{rule}.{type(message).__name__}")
         self.last_refusal = f"{type(message).__name__} of node {sender}: {reason}"
+
+
+def _asked_by(effect: Effect, logs: Collection[PartitionId]) -> bool:
+    """Whether an effect of a call of a replica is one of these logs'."""
+    if isinstance(effect, Send):
+        return getattr(effect.message, "partition", None) in logs
+    asked = getattr(effect, "log", None), getattr(effect, "partition", None)
+    return isinstance(effect, ReplyClient) or any(log is not None and log in logs for log in asked)

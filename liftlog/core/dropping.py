@@ -36,8 +36,11 @@ class Dropping:
             if partition in self._done:
                 ctx.want(CopyDropped(UNSENT, partition, ctx.node, ctx.incarnation))
             elif partition not in self._waiting.values():
+                # The journal first, if there is one: the ticket of the data tells of both.
                 ticket = ctx.new_ticket()
                 self._waiting[ticket] = partition
+                if ctx.metadata.by_id[partition.stream].config.has_journal:
+                    ctx.effects.append(TrashLog(partition.journal))
                 ctx.effects.append(TrashLog(partition, ticket))
 
     def durable(self, ticket: Ticket) -> bool:

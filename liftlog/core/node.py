@@ -532,7 +532,7 @@ class Node:
         """Bring replicas in line with the partitions that the commands since touched, which are returned."""
         changed = self.metadata.take_changed()
         if not self.ctx.incarnation:
-            if any(partition not in self.metadata.partitions for partition in self._found):
+            if any(log.partition not in self.metadata.partitions for log in self._found):
                 self.ctx.mark("I1.unknown-kept")
             return changed
         self.slices.follow(changed, as_of)
@@ -542,30 +542,41 @@ class Node:
 
     def _look(self, partition: PartitionId) -> None:
         """L5: whoever acts knows what has been applied."""
-        if self.slices.called(partition):
-            self._follow_partition(partition)
+        if self.slices.called(partition.partition):
+            self._follow_partition(partition.partition)
 
     def _follow_partition(self, partition: PartitionId) -> None:
         record = self.metadata.partitions.get(partition)
         replica = self.replicas.get(partition)
         if record is None or self.config.node not in record.replicas:
-            if replica is not None:
-                replica.remove()
-                del self.replicas[partition]
-                self.ctx.effects.append(TrashLog(partition))
-            elif self._found.pop(partition, None) is not None:
-                self.ctx.mark("I1.trash")
-                self.ctx.effects.append(TrashLog(partition))
+            for log in (partition, partition.journal):
+                self._give_up_log(log)
             return
         if replica is not None:
             replica.adopt()
             return
-        replica = self.replicas[partition] = Replica(self.ctx, partition)
-        found = self._found.pop(partition, None)
-        if found is not None and not self.session.reset:
-            replica.opened(found, told=bool(found.damage))
-        else:
-            replica.open(fresh=found is not None)
+        data = self.replicas[partition] = Replica(self.ctx, partition)
+        opening = [data]
+        if self.metadata.by_id[partition.stream].config.has_journal:
+            journal = self.replicas[partition.journal] = Replica(self.ctx, partition.journal, data)
+            data.joined_by(journal)
+            opening.append(journal)
+        for replica in opening:
+            found = self._found.pop(replica.id, None)
+            if found is not None and not self.session.reset:
+                replica.opened(found, told=bool(found.damage))
+            else:
+                replica.open(fresh=found is not None)
+
+    def _give_up_log(self, log: PartitionId) -> None:
+        """I1, R20: this node is to have no copy of it any more."""
+        replica = self.replicas.pop(log, None)
+        if replica is not None:
+            replica.remove()
+            self.ctx.effects.append(TrashLog(log))
+        elif self._found.pop(log, None) is not None:
+            self.ctx.mark("I1.trash")
+            self.ctx.effects.append(TrashLog(log))
 
     def _begin_run(self) -> None:
         """Our incarnation is durable: take up the replicas the metadata gives us, drop unknown ones (I1)."""
@@ -575,7 +586,8 @@ class Node:
         for partition in self.slices.following():
             self._follow_partition(partition)
         for unknown in list(self._found):
-            if unknown not in records or node not in records[unknown].replicas:
+            record = records.get(unknown.partition)
+            if record is None or node not in record.replicas:
                 self.ctx.mark("I1.trash")
                 self.ctx.effects.append(TrashLog(unknown))
                 del self._found[unknown]

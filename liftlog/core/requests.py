@@ -36,6 +36,7 @@ from liftlog.messages import (
     ClientRequest,
     ClusterStatusRequest,
     CreateStreamRequest,
+    DeleteMessageRequest,
     DeleteStreamRequest,
     DoneReply,
     DrainNodeRequest,
@@ -116,6 +117,8 @@ class Requests:
                 self._subjects(client, request)
             case PurgeRequest():
                 self._purge(client, request)
+            case DeleteMessageRequest():
+                self._delete(client, request)
             case CreateStreamRequest():
                 self._changes.create(client, request)
             case AlterStreamRequest():
@@ -220,7 +223,10 @@ class Requests:
     def _subjects(self, client: ClientRef, request: SubjectRequest) -> None:
         """S1: from what any copy knows, or from all that was acked before the request came."""
         replica = self._replicas.get(request.partition)
+        stream = self._ctx.metadata.by_id.get(request.partition.stream)
         problem = _subject_problem(request)
+        if not problem and stream is not None and stream.config.has_journal:
+            problem = "a stream whose messages can be deleted has no subject index yet: read it instead"
         if problem:
             self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
         elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
@@ -258,6 +264,23 @@ class Requests:
             self._not_leader(client, replica)
         else:
             replica.purge(client, request)
+
+    def _delete(self, client: ClientRef, request: DeleteMessageRequest) -> None:
+        """R21: the partition's leader takes it up."""
+        replica = self._replicas.get(request.partition)
+        stream = self._ctx.metadata.by_id.get(request.partition.stream)
+        if replica is None or replica.state != "ready" or not self._ctx.incarnation:
+            self._not_here(client, request.partition)
+        elif stream is not None and not stream.config.has_journal:
+            text = (
+                f"messages of stream {stream.config.name!r} cannot be deleted one by one; that takes a "
+                "stream that was created with it: stream create --removal"
+            )
+            self._clients.reply(client, ErrorReply(ERR_INVALID, text, False))
+        elif replica.leading is None or replica.journal is None or replica.journal.leading is None:
+            self._not_leader(client, replica)
+        else:
+            replica.delete(client, request.offset)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._replicas.get(request.partition)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from liftlog.core.node import Node
 from liftlog.core.replica.state import FAILED
 from liftlog.real.server import Parts
+from liftlog.types import PartitionId
 
 TICK_OVERDUE_MS = 2000.0
 """A node that has not looked at its clock for so long, and for ten ticks, does not step."""
@@ -42,7 +43,7 @@ def missing(node: Node, parts: Parts) -> list[str]:
         lacks.append(f"disk: it takes no metadata ({contact.metadata_refused}): make room on it")
     failed = [copy.id for copy in node.replicas.values() if copy.state == FAILED]
     if failed:
-        named = ", ".join(_name(node, partition.stream, partition.index) for partition in failed[:NAMED_MAX])
+        named = ", ".join(_name(node, partition) for partition in failed[:NAMED_MAX])
         more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
         lacks.append(f"disk: {len(failed)} copies could not be written: {named}{more}; see this node's log")
     if parts.storage.working_ms > DISK_SILENT_MS:
@@ -59,7 +60,7 @@ def out_of_sync(node: Node) -> list[str]:
     ]
     if not behind:
         return []
-    named = ", ".join(_name(node, partition.stream, partition.index) for partition in behind[:NAMED_MAX])
+    named = ", ".join(_name(node, partition) for partition in behind[:NAMED_MAX])
     more = f" and {len(behind) - NAMED_MAX} more" if len(behind) > NAMED_MAX else ""
     return [f"in-sync: {len(behind)} of {len(node.replicas)} copies are not: {named}{more}"]
 
@@ -70,6 +71,6 @@ def _heard(controller_ms: int) -> str:
     return f"; one was heard {controller_ms / 1000:.1f} s ago"
 
 
-def _name(node: Node, stream: int, index: int) -> str:
-    known = node.metadata.by_id.get(stream)
-    return f"'{known.config.name}' partition {index}" if known is not None else f"stream id {stream}/{index}"
+def _name(node: Node, log: PartitionId) -> str:
+    known = node.metadata.by_id.get(log.stream)
+    return f"'{known.config.name}' partition {log.label}" if known is not None else f"stream id {log}"

@@ -194,7 +194,7 @@ class Readings:
     def _labels(self, partition: PartitionId) -> tuple[str, str]:
         stream = self._node.metadata.by_id.get(partition.stream)
         name = stream.config.name if stream is not None else f"id {partition.stream}"
-        return name, str(partition.index)
+        return name, partition.label
 
     @staticmethod
     def _each(

@@ -57,6 +57,20 @@ class ReadReply(Struct):
     """Where the first batch begins: what lies in files was not looked at (D1). NO_OFFSET: there is none."""
 
 
+class VisibleReadRequest(ReadRequest):
+    """The same of a stream whose messages can be deleted: what the client once saw deleted it never sees
+    again (R3). `seen_journal` = the greatest HW of the partition's journal that it has seen.
+    """
+
+    seen_journal: Number = 0
+
+
+class VisibleReadReply(ReadReply):
+    """`journal`: every deletion below this offset of the partition's journal is heeded here."""
+
+    journal: int = 0
+
+
 class OffsetRequest(Struct):
     """`what`: "earliest", "latest" (HW - 1), "new" (HW) or "time" (first record at or after timestamp_ms)."""
 
@@ -178,6 +192,25 @@ class PurgeRequest(Struct):
 
     partition: PartitionId
     before: Number
+
+
+class DeleteMessageRequest(Struct):
+    """Delete the message at `offset`, which is committed: no reader gets it any more (ADR 0062).
+
+    The partition's leader answers `MessageDeleted` once that is committed. Of a message that is gone it
+    answers the same.
+    """
+
+    partition: PartitionId
+    offset: Number
+
+
+class MessageDeleted(Struct):
+    """Who reads and repeats `journal` (`VisibleReadRequest`) does not get the message at `offset`."""
+
+    partition: PartitionId
+    offset: int
+    journal: int
 
 
 class StreamInfoRequest(Struct):
@@ -472,6 +505,8 @@ ClientMessage = (
     | AlterStreamRequest
     | DeleteStreamRequest
     | PurgeRequest
+    | DeleteMessageRequest
+    | VisibleReadRequest
     | StreamInfoRequest
     | ClusterStatusRequest
     | ElectLeaderRequest
@@ -486,5 +521,13 @@ ClientMessage = (
     | RetireNodeRequest
 )
 ClientReply = (
-    ReadReply | OffsetReply | SubjectReply | StreamInfoReply | DoneReply | ClusterStatusReply | ErrorReply
+    ReadReply
+    | VisibleReadReply
+    | OffsetReply
+    | SubjectReply
+    | StreamInfoReply
+    | DoneReply
+    | MessageDeleted
+    | ClusterStatusReply
+    | ErrorReply
 )

@@ -550,7 +550,7 @@ class StorageEngine:
             if self._disk.exists(directory):
                 make_directory_durable(self._disk, TRASH)
                 number = next_number(self._disk, TRASH)
-                self._disk.rename(directory, f"{TRASH}/{number:06d}-{log.stream}-{log[1]}")
+                self._disk.rename(directory, f"{TRASH}/{number:06d}-{str(log).replace('/', '-')}")
                 self._disk.sync_directory(TRASH)
                 self._disk.sync_directory(parent(directory))
         except OSError as error:

@@ -15,6 +15,7 @@
         tail                         state file: the verdict on a cut (R14)
         damage                       state file: ranges of offsets that cannot be read (D2)
         clean                        state file: how far the log was compacted (C2)
+    streams/<stream>/<index>.journal/  the partition's journal, if it has one: a log like the other (ADR 0062)
     recovered/snapshot               what a recovery has prepared, on its way to become raft/ (M5)
     quarantine/<n>-...               bad bytes that recovery cut off, for people to look at
     trash/<n>-<stream>-<index>/      logs of deleted streams and of disks that rejoined (I1)
@@ -27,7 +28,7 @@ from __future__ import annotations
 import errno
 
 from liftlog.ports import Disk
-from liftlog.types import RAFT_LOG, PartitionId
+from liftlog.types import PARTITIONS_MAX, RAFT_LOG, PartitionId
 
 LOCK = "lock"
 IDENTITY = "identity"
@@ -47,6 +48,7 @@ TAIL = "tail"
 START = "start"
 DAMAGE = "damage"
 COMPACTED = "clean"
+JOURNAL_SUFFIX = ".journal"
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TEMPORARY_SUFFIX = ".tmp"
@@ -56,7 +58,16 @@ ROOT = ""
 
 
 def log_directory(log: PartitionId) -> str:
-    return RAFT if log == RAFT_LOG else f"{STREAMS}/{log[0]}/{log[1]}"
+    return RAFT if log == RAFT_LOG else f"{STREAMS}/{log}"
+
+
+def log_named(stream: str, folder: str) -> PartitionId | None:
+    """The log whose folder has this name among those of a stream; None if none has."""
+    number = folder.removesuffix(JOURNAL_SUFFIX)
+    if not (f"{stream}{number}".isascii() and stream.isdigit() and number.isdigit()):
+        return None
+    log = PartitionId(int(stream), int(number))
+    return log if number == folder else log.journal
 
 
 def segment_name(base_offset: int) -> str:
@@ -79,19 +90,24 @@ def segment_bases(disk: Disk, directory: str, suffix: str = SEGMENT_SUFFIX) -> l
 
 
 def partitions_on_disk(disk: Disk) -> list[PartitionId]:
-    """Every partition that has a folder, in order."""
-    return [
-        PartitionId(stream, index)
-        for stream in numbered_folders(disk, STREAMS)
-        for index in numbered_folders(disk, f"{STREAMS}/{stream}")
-    ]
+    """Every log of a partition that has a folder: of each stream the data, then the journals."""
+    found = []
+    for stream in numbered_folders(disk, STREAMS):
+        folder = f"{STREAMS}/{stream}"
+        found += [PartitionId(stream, index) for index in numbered_folders(disk, folder)]
+        journals = numbered_folders(disk, folder, JOURNAL_SUFFIX)
+        found += [PartitionId(stream, index).journal for index in journals if index < PARTITIONS_MAX]
+    return found
 
 
-def numbered_folders(disk: Disk, directory: str) -> list[int]:
-    """The folders whose name is a number, in order. "07" is none of ours, and neither is a file "7"."""
-    names = [name for name in disk.list(directory) if name.isascii() and name.isdigit()]
-    numbers = sorted(int(name) for name in names if name == str(int(name)))
-    return [number for number in numbers if is_folder(disk, f"{directory}/{number}")]
+def numbered_folders(disk: Disk, directory: str, suffix: str = "") -> list[int]:
+    """The folders whose name is a number and this suffix, in order. "07" is none of ours, and neither is a
+    file "7".
+    """
+    stems = [name.removesuffix(suffix) for name in disk.list(directory) if name.endswith(suffix)]
+    stems = [stem for stem in stems if stem.isascii() and stem.isdigit()]
+    numbers = sorted(int(stem) for stem in stems if stem == str(int(stem)))
+    return [number for number in numbers if is_folder(disk, f"{directory}/{number}{suffix}")]
 
 
 def is_folder(disk: Disk, path: str) -> bool:

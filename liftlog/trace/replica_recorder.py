@@ -7,7 +7,7 @@ steps pays for little while they happen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from liftlog.core.metadata.commands import (
     ElectLeader,
     ExpireNode,
     LeaveNode,
+    PairFailed,
     PassVote,
     PromoteSpare,
     RaiseLevel,
@@ -36,6 +37,7 @@ from liftlog.core.metadata.commands import (
     SetVoter,
 )
 from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.metadata.pairs import ends_told, found_of
 from liftlog.core.metadata.records import LIVE, CommandResult, PartitionState
 from liftlog.core.node import Node
 from liftlog.core.replica.replica import Replica
@@ -236,11 +238,12 @@ class Recorder:
 
     def _report(self, replica: Replica) -> Report | None:
         """What a replica says of itself to the group, when it begins to: that is a message, too."""
-        said = replica.log.confession.said
-        if said is None or said.failure == self._failures.get(said.partition):
+        said, log = replica.log.confession.said, replica.id
+        if said is None or said.failure == self._failures.get(log):
             return None
-        self._failures[said.partition] = said.failure
-        return Report(said.epoch, said.leo, said.shortfall)
+        self._failures[log] = said.failure
+        told = _told(said, log)
+        return Report(told.epoch, told.leo, said.shortfall)
 
     def _look(
         self,
@@ -293,7 +296,10 @@ class Recorder:
         """The node has taken over what all commands up to an index have made: others tell of these."""
         if self._told.begin(index):
             metadata = self._node.metadata
-            self._told.put_all({state.id: _group(state, metadata) for state in metadata.partitions.values()})
+            states = metadata.partitions
+            self._told.put_all(
+                {log: _group(states[log.partition], metadata, log) for log in _logs_of(states, metadata)}
+            )
 
     def applied(self, index: int, command: Command, result: CommandResult) -> None:
         """The node has applied a command; another of the same step may follow."""
@@ -301,17 +307,17 @@ class Recorder:
         told = self._told
         if not told.begin(index):
             return
-        for partition in self._candidates(command, metadata, result):
-            state = metadata.partitions.get(partition)
-            after = _group(state, metadata) if state is not None else None
-            before = told.records.get(partition)
+        for log in _logs_of(self._candidates(command, metadata, result), metadata):
+            state = metadata.partitions.get(log.partition)
+            after = _group(state, metadata, log) if state is not None else None
+            before = told.records.get(log)
             registers = (
                 isinstance(command, RegisterNode) and metadata.nodes[command.node].incarnation == index
             )
             if after == before and not registers:
                 continue
-            told.put(partition, after)
-            self._add_group(index, command, result, partition, after)
+            told.put(log, after)
+            self._add_group(index, command, result, log, after)
 
     def _candidates(self, command: Command, metadata: Metadata, result: CommandResult) -> list[PartitionId]:
         """The partitions that a command may have touched."""
@@ -324,7 +330,7 @@ class Recorder:
             altered = metadata.by_id.get(command.stream)
             return list(altered.partitions) if altered is not None else []
         if isinstance(command, DeleteStream):
-            return [known for known in self._told.records if known not in metadata.partitions]
+            return [known for known in self._told.records if known.partition not in metadata.partitions]
         if isinstance(command, Rebalance):
             return list(metadata.partitions)
         if isinstance(command, AdmitNode | PassVote | PromoteSpare | RaiseLevel | RemoveNode | SetVoter):
@@ -345,7 +351,7 @@ class Recorder:
             after=after,
             code=result.code,
         )
-        state = self._node.metadata.partitions.get(partition)
+        state = self._node.metadata.partitions.get(partition.partition)
         match command:
             case RegisterNode():
                 found = _found(command, partition, self._node.metadata)
@@ -366,8 +372,8 @@ class Recorder:
                     joiner=command.joiner,
                     incarnation=command.joiner_incarnation,
                 )
-            case ReplicaFailed():
-                told = Copy(command.epoch, command.leo)
+            case ReplicaFailed() | PairFailed():
+                told = _told(command, partition)
                 line = _with(
                     line,
                     about=command.node,
@@ -398,7 +404,7 @@ def _state(replica: Replica, applied: int) -> ReplicaState:
     leading, following = log.leading, log.following
     office = None
     if leading is not None:
-        pending = leading.pending
+        pending = leading.change
         change = None
         if pending is not None:
             gone = [member for member in leading.record.isr if member not in pending.isr]
@@ -413,7 +419,7 @@ def _state(replica: Replica, applied: int) -> ReplicaState:
         else View(applied, 0, 0, 0, ())
     )
     return ReplicaState(
-        state=log.state,
+        state=replica.standing,
         role=replica.role,
         epoch=log.epoch,
         leo=log.leo,
@@ -441,12 +447,35 @@ def _same(before: ReplicaState, after: ReplicaState) -> bool:
     return before == (after if after.view.applied == applied else _as_of(after, applied))
 
 
-def _group(state: PartitionState, metadata: Metadata) -> Group:
+def _logs_of(partitions: Iterable[PartitionId], metadata: Metadata) -> list[PartitionId]:
+    """Of these partitions: of each the data, then the journal if it has one. What is gone is named whole."""
+    logs = []
+    for partition in partitions:
+        logs.append(partition)
+        stream = metadata.by_id.get(partition.stream)
+        if stream is not None and stream.config.has_journal:
+            logs.append(partition.journal)
+    return logs
+
+
+def _told(said: ReplicaFailed | PairFailed, log: PartitionId) -> Copy:
+    """What a copy that has failed says of one of its logs."""
+    ends = ends_told(said)
+    return Copy(ends.journal_epoch, ends.journal_leo) if log.is_journal else Copy(ends.epoch, ends.leo)
+
+
+def _group(state: PartitionState, metadata: Metadata, log: PartitionId) -> Group:
+    """The record, as far as it is about one log."""
     members = {}
     for number in state.replicas:
         node = metadata.nodes.get(number)
         members[number] = Member(node.incarnation, node.state == LIVE) if node is not None else Member(0)
-    known = {number: Copy(copy.epoch, copy.leo, copy.lost) for number, copy in state.last_known.items()}
+    known = {
+        number: Copy(copy.journal_epoch, copy.journal_leo, copy.lost)
+        if log.is_journal
+        else Copy(copy.epoch, copy.leo, copy.lost)
+        for number, copy in state.last_known.items()
+    }
     return Group(
         leader=state.leader,
         leader_incarnation=state.leader_incarnation,
@@ -462,10 +491,13 @@ def _group(state: PartitionState, metadata: Metadata) -> Group:
 
 def _found(command: RegisterNode, partition: PartitionId, metadata: Metadata) -> Found:
     reset = metadata.nodes[command.node].reset
-    for report in command.tails:
-        if report.partition == partition:
-            return Found(report.state, report.epoch, report.leo, reset)
-    return Found("none", reset=reset)
+    stream, state = metadata.by_id[partition.stream], metadata.partitions[partition.partition]
+    reports = {report.partition: report for report in command.tails}
+    found = found_of(stream, state, reports)
+    if found is None:
+        return Found("none", reset=reset)
+    report = reports[partition]
+    return Found(found.state, report.epoch, report.leo, reset)
 
 
 def _message_in(event: Event | None) -> Fetch | FetchProgress | FetchReply | None:

@@ -16,7 +16,7 @@ from liftlog.api.clients import ClientRegistry
 from liftlog.api.nats_api import OPERATIONS, NatsApi
 from liftlog.api.plain import from_plain, to_plain
 from liftlog.api.spans import frames, materialize
-from liftlog.client.client import decode_answer
+from liftlog.client.bodies import decode_answer
 from liftlog.client.errors import RequestFailed
 from liftlog.format import encode_values
 from liftlog.messages import (

@@ -76,7 +76,7 @@ LOG = PartitionId(5, 0)
         encode(["VoteReply", -1, 1, True, False]),
         encode(["VoteReply", 1, 70_000, True, False]),
         encode(["VoteReply", 1, 1, True, False, "disk", "surplus"]),
-        encode(["Fetch", [5, 1024], 1, 1, 1, 0, 0, 0, 1]),
+        encode(["Fetch", [5, 2048], 1, 1, 1, 0, 0, 0, 1]),
         encode(["Fetch", [5, -1], 1, 1, 1, 0, 0, 0, 1]),
         encode(["Fetch", [5, 0], 1, 1, 1, 0, 0, 0, 1 << 40]),
         encode(["FetchReply", [5, 0], 1, 1, 1, 6, 0, 0, 0, 0, 0, []]),

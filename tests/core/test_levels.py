@@ -19,10 +19,12 @@ from liftlog.messages import (
     SINCE_PROTOCOL,
     AppendRequest,
     ClientReply,
+    DeleteMessageRequest,
     DoneReply,
     ErrorReply,
     Forward,
     LevelReport,
+    MessageDeleted,
     PartitionInfo,
     PeerMessage,
     RaiseLevelRequest,
@@ -30,6 +32,8 @@ from liftlog.messages import (
     StopNode,
     SubjectReply,
     SubjectRequest,
+    VisibleReadReply,
+    VisibleReadRequest,
 )
 from liftlog.mutants import Mutants
 from liftlog.types import (
@@ -48,7 +52,11 @@ from tests.core.metadata_harness import Cluster, picture
 from tests.core.node_harness import World
 from tests.releases import releases, source
 
-ANSWER_OF = {SubjectRequest: SubjectReply}
+ANSWER_OF = {
+    SubjectRequest: SubjectReply,
+    DeleteMessageRequest: MessageDeleted,
+    VisibleReadRequest: VisibleReadReply,
+}
 """Of the requests that came with a later version of the protocol."""
 
 

@@ -307,6 +307,7 @@ def test_the_page_has_every_operation_and_the_fields_of_its_request() -> None:
         "changes": {"codec": "zstd"},
         "partition": [17, 0],
         "before": 5,
+        "offset": 5,
         "node": 2,
         "unclean": False,
         "version": 9,

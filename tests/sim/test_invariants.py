@@ -533,6 +533,8 @@ def test_every_evaluation_is_counted() -> None:
         "HeadersHeeded",
         "RefusedTruly",
         "SubjectAnswersTrue",
+        "SameVisible",
+        "DeletedStaysDeleted",
         "StoredAsExpected",
         "StoredOnce",
         "TimesInOrder",

@@ -25,7 +25,8 @@ from liftlog.types import BEGINNING, Batch, HardState, LogOptions, LogSummary, P
 from liftlog_sim.devices.disk import SimDisk
 
 LOG = PartitionId(7, 0)
-OTHER = PartitionId(7, 1)
+OTHER = LOG.journal
+"""The other log of the same partition (R21): what holds of two logs holds of these two."""
 SMALL_LOG = LogOptions(segment_bytes=600)
 """A few batches fill a segment."""
 SMALL = StorageOptions(log=SMALL_LOG)

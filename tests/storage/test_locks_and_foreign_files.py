@@ -96,7 +96,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 # ----- foreign files -----
 
-FOLDERS = ("", "raft", "streams", "streams/7", "streams/7/0", "streams/7/1", "quarantine", "trash")
+FOLDERS = ("", "raft", "streams", "streams/7", "streams/7/0", "streams/7/0.journal", "quarantine", "trash")
 NAMES = (
     "README.txt",
     ".DS_Store",
@@ -197,7 +197,7 @@ def test_foreign_files_and_folders_do_no_harm_and_are_left_alone(clean: bool) ->
     (summary,) = [one for one in recovered.logs if one.log == LOG]
     assert summary.tail is TailState.SUSPECT
     twin.do(TrashLog(OTHER))
-    check_foreign_but(twin, "streams/7/1/")
+    check_foreign_but(twin, "streams/7/0.journal/")
 
 
 def check_foreign_but(twin: Twin, moved: str) -> None:
@@ -230,4 +230,4 @@ def test_foreign_files_and_folders_do_no_harm_on_a_real_disk(tmp_path: Path) -> 
     engine.close(True)
     disk.close()
     for path in foreign_files():
-        assert path.startswith("streams/7/1/") or (tmp_path / path).read_bytes() == path.encode()
+        assert path.startswith("streams/7/0.journal/") or (tmp_path / path).read_bytes() == path.encode()

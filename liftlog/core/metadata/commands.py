@@ -175,6 +175,24 @@ class ReplicaFailed(Struct):
     """It has less than it had reported durable: whoever leads must forget what it knows of this copy (R2)."""
 
 
+class PairFailed(Struct):
+    """The same of a copy with a journal: one of its two logs has failed, and it stops with both (R5).
+
+    `epoch` and `leo` are of the data; what the copy has left of either log is told (R14).
+    """
+
+    request: RequestId
+    partition: PartitionId
+    node: NodeId
+    incarnation: Number
+    failure: Number
+    epoch: Number
+    leo: Number
+    journal_epoch: Number
+    journal_leo: Number
+    shortfall: bool = False
+
+
 class ReportLeader(Struct):
     """R15: a follower has not heard from the leader of this epoch. `round`: the reports it belongs to."""
 
@@ -406,6 +424,7 @@ Command = (
     | AlterStream
     | ChangeIsr
     | ReplicaFailed
+    | PairFailed
     | ReportLeader
     | ExpireReports
     | LeaderReady
@@ -447,7 +466,7 @@ CONTROLLERS = (ExpireNode, ExpireReports, FinishMove, PassVote, PromoteSpare, Ra
 def author(command: Command) -> int:
     """V2: the node that alone may say this; 0 if anybody may."""
     match command:
-        case RegisterNode() | ConfirmNode() | LeaveNode() | ReplicaFailed() | CopyDropped():
+        case RegisterNode() | ConfirmNode() | LeaveNode() | ReplicaFailed() | PairFailed() | CopyDropped():
             return command.node
         case ChangeIsr():
             return command.leader

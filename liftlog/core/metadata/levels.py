@@ -23,6 +23,7 @@ from liftlog.core.metadata.commands import (
     DrainNode,
     FinishMove,
     MoveReplicas,
+    PairFailed,
     PassVote,
     RaiseLevel,
     ReadyAgain,
@@ -45,6 +46,7 @@ SINCE: dict[type, int] = {
     ReadyAgain: 2,
     AdmitNode: 2,
     RemoveNode: 2,
+    PairFailed: 2,
 }
 """By kind of command: the first level of which a node knows it; all others are of level 1."""
 
@@ -64,8 +66,15 @@ ALTERABLE_SINCE: dict[str, int] = {
 """By what an alteration names: the first level of which a node can read it; all else is of level 1."""
 
 
-_LATER = ("paused", "dedupe_window_ms", "dedupe_ids_max", "messages_max")
-"""Fields of a new stream's configuration that release 0.1.0 cannot read, and that may be left out."""
+_LATER: dict[str, int] = {
+    "paused": 2,
+    "dedupe_window_ms": 2,
+    "dedupe_ids_max": 2,
+    "messages_max": 2,
+    "removal": 2,
+}
+"""Fields of a new stream's configuration that may be left out: the first level of which a node can read
+them."""
 
 
 def _has(config: StreamConfig, name: str) -> bool:
@@ -77,7 +86,7 @@ def since(command: Command) -> int:
     if isinstance(command, AlterStream):
         return max((ALTERABLE_SINCE.get(name, FIRST) for name in command.changes.named), default=FIRST)
     if isinstance(command, CreateStream):
-        return max((ALTERABLE_SINCE[name] for name in _LATER if _has(command.config, name)), default=FIRST)
+        return max((level for name, level in _LATER.items() if _has(command.config, name)), default=FIRST)
     return SINCE.get(type(command), FIRST)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from liftlog.types import NUMBER_MAX, StreamConfig
+from liftlog.types import NUMBER_MAX, PARTITIONS_MAX, StreamConfig
 
 KIB = 1024
 GIB = 1024 * 1024 * 1024
@@ -18,7 +18,7 @@ YEAR_MS = 366 * DAY_MS
 UNLIMITED = NUMBER_MAX
 
 RANGES: dict[str, tuple[int, int]] = {
-    "partitions": (1, 1024),
+    "partitions": (1, PARTITIONS_MAX),
     "replication_factor": (1, 64),
     "max_payload_bytes": (1, 8 * KIB * KIB),
     "retention_ms": (0, 100 * YEAR_MS),
@@ -73,6 +73,11 @@ def limits_problem(config: StreamConfig) -> str:
         return (
             "retention_messages and messages_max exclude each other: the one lets old messages go, the other "
             "one refuses new ones; leave one of them out"
+        )
+    if config.compact and config.has_journal:
+        return (
+            "compact and removal exclude each other: what is compacted is deleted by a message without a "
+            "value; leave one of them out"
         )
     if not 0 <= config.min_insync_replicas <= config.replication_factor:
         return (

@@ -45,6 +45,7 @@ from liftlog.core.metadata.commands import (
     LeaderReady,
     LeaveNode,
     MoveReplicas,
+    PairFailed,
     PassVote,
     PromoteSpare,
     RaiseLevel,
@@ -62,6 +63,7 @@ from liftlog.core.metadata.commands import (
 from liftlog.core.metadata.image import ImageReader
 from liftlog.core.metadata.limits import with_defaults
 from liftlog.core.metadata.moves import MoveCommands
+from liftlog.core.metadata.pairs import found_of
 from liftlog.core.metadata.partitions import PartitionCommands
 from liftlog.core.metadata.placement import choose_replicas
 from liftlog.core.metadata.records import (
@@ -203,7 +205,7 @@ class Metadata(Records):
                 return self._alter(index, command)
             case ChangeIsr():
                 return self._partitions.change_isr(command)
-            case ReplicaFailed():
+            case ReplicaFailed() | PairFailed():
                 return self._partitions.replica_failed(command)
             case ReportLeader():
                 return self._partitions.report(command)
@@ -304,8 +306,8 @@ class Metadata(Records):
                 self.put_partition(partition.without_dropping(command.node))
         reports = {report.partition: report for report in command.tails}
         for partition in self.replicas_on(command.node):
-            report = reports.get(partition.id)
-            self.put_partition(self._partitions.registered(partition, command.node, report, reset, confirmed))
+            found = found_of(self.by_id[partition.id.stream], partition, reports)
+            self.put_partition(self._partitions.registered(partition, command.node, found, reset, confirmed))
         return OK
 
     def _wish(self, before: NodeState | None) -> dict[str, Any]:

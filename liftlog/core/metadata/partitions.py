@@ -13,13 +13,14 @@ from liftlog.core.metadata.commands import (
     ExpireReports,
     ForgetSlow,
     LeaderReady,
+    PairFailed,
     ReadyAgain,
     Rebalance,
     ReplicaFailed,
     ReportLeader,
     Resign,
-    TailReport,
 )
+from liftlog.core.metadata.pairs import FoundCopy, ends_told
 from liftlog.core.metadata.records import (
     LIVE,
     OK,
@@ -49,7 +50,7 @@ class PartitionCommands:
     # -- a node comes and goes (R1, R14, R15) -----------------------------------------------------
 
     def registered(
-        self, partition: PartitionState, node: int, report: TailReport | None, reset: bool, born: int
+        self, partition: PartitionState, node: int, found: FoundCopy | None, reset: bool, born: int
     ) -> PartitionState:
         """A new incarnation ends the old one's leadership (R1) and reports its tail (R14)."""
         refused = {other: text for other, text in partition.refused.items() if other != node}
@@ -57,13 +58,13 @@ class PartitionCommands:
         partition = replaced(partition, refused=refused, slow=slow)
         if reset and not self._mutants.wiped_replica_rejoins:
             partition = partition.without_trust_in(node, LastKnown(0, 0, lost=True))
-        elif report is None and not (reset and self._mutants.wiped_replica_rejoins):
+        elif found is None and not (reset and self._mutants.wiped_replica_rejoins):
             # No folder: created after this node's last run began, its log may never have been opened; an
             # older one is gone.
             created = partition.id.stream if self._mutants.partitions_as_old_as_stream else partition.created
             partition = partition.without_trust_in(node, LastKnown(0, 0, lost=created <= born))
-        elif report is not None:
-            partition = self._reported_tail(partition, node, report)
+        elif found is not None:
+            partition = self._reported_tail(partition, node, found)
         if partition.leader == node:
             if self._mutants.restarted_leader_keeps_epoch:
                 return partition.moved(leader_incarnation=self._records.nodes[node].incarnation)
@@ -71,16 +72,17 @@ class PartitionCommands:
             return self.elect(partition, avoid=node)
         return self.elect(partition) if partition.leader == 0 else partition
 
-    def _reported_tail(self, partition: PartitionState, node: int, report: TailReport) -> PartitionState:
-        found = LastKnown(report.epoch, report.leo)
-        if report.state == TailState.LOST.value:
+    def _reported_tail(self, partition: PartitionState, node: int, found: FoundCopy) -> PartitionState:
+        if found.state == TailState.LOST.value:
             self._mark("M4.lost")
             return partition.without_trust_in(node, LastKnown(0, 0, lost=True))
-        if report.state in doubtful_tails(self._records.by_id.get(partition.id.stream)):
-            self._mark("R14.unsynced" if report.state == TailState.INTACT.value else "R14.suspect")
-            return partition.without_trust_in(node, found)
+        if found.state in doubtful_tails(self._records.by_id.get(partition.id.stream)):
+            self._mark("R14.unsynced" if found.state == TailState.INTACT.value else "R14.suspect")
+            if found.by_journal:
+                self._mark("R14.suspect-journal")
+            return partition.without_trust_in(node, found.ends)
         if node in partition.last_known and not partition.last_known[node].lost:
-            return replaced(partition, last_known={**partition.last_known, node: found})
+            return replaced(partition, last_known={**partition.last_known, node: found.ends})
         return partition
 
     def lead_on(self, partition: PartitionState) -> PartitionState:
@@ -163,7 +165,7 @@ class PartitionCommands:
             self._mark("R13.eligibility-ends")
         self._records.put_partition(after)
 
-    def replica_failed(self, command: ReplicaFailed) -> CommandResult:
+    def replica_failed(self, command: ReplicaFailed | PairFailed) -> CommandResult:
         records = self._records
         partition = records.partitions.get(command.partition)
         node = records.nodes.get(command.node)
@@ -179,7 +181,7 @@ class PartitionCommands:
         if command.node in partition.isr:
             self._mark("R14.failed-log")
         partition = replaced(partition, failures={**partition.failures, command.node: told})
-        partition = partition.without_trust_in(command.node, LastKnown(command.epoch, command.leo))
+        partition = partition.without_trust_in(command.node, ends_told(command))
         if partition.leader in (command.node, 0):
             partition = self.elect(partition, avoid=command.node)
         elif command.shortfall:

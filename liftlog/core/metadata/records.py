@@ -130,6 +130,9 @@ class LastKnown(msgspec.Struct, frozen=True):
     leo: int
     lost: bool = False
     """The disk was wiped or the log is gone: this copy counts as missing."""
+    journal_epoch: int = 0
+    journal_leo: int = 0
+    """The same of its journal, if the partition has one."""
 
 
 class PartitionState(msgspec.Struct, frozen=True):

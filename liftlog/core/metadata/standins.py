@@ -23,7 +23,11 @@ def fits_record(partition: PartitionState, command: ChangeIsr) -> bool:
 def greatest_last_known(
     partition: PartitionState, is_live: Callable[[int], bool], count: Callable[[str], None]
 ) -> int:
-    """R14: with nobody left, the greatest (epoch, LEO), once all have reported and none is lost."""
+    """R14: with nobody left, the greatest (epoch, LEO) of both logs, once all have reported and none is lost.
+
+    If one has the longest data and another one the longest journal, nobody: what the one would lead without
+    may be committed.
+    """
     if partition.isr or partition.eligible or not partition.last_known:
         return 0
     if any(known.lost for known in partition.last_known.values()):
@@ -31,11 +35,17 @@ def greatest_last_known(
             count("R14.wait-for-all")
         return 0
     greatest = max((known.epoch, known.leo) for known in partition.last_known.values())
+    longest = max((known.journal_epoch, known.journal_leo) for known in partition.last_known.values())
+    apart = False
     for node in partition.replicas:
         known = partition.last_known.get(node)
         if known is not None and (known.epoch, known.leo) == greatest and is_live(node):
-            return node
-    if any(is_live(node) for node in partition.last_known):
+            if (known.journal_epoch, known.journal_leo) == longest:
+                return node
+            apart = True
+    if apart:
+        count("R14.apart")
+    elif any(is_live(node) for node in partition.last_known):
         count("R14.greatest")
     return 0
 

@@ -261,6 +261,7 @@ class Follower:
             following.quiet_ticks >= ctx.ticks_of(config.leader_timeout_ms)
             and record is not None
             and ctx.node in record.isr
+            and not log.id.is_journal
         ):
             ctx.mark("R15.report")
             report = ReportLeader(

@@ -15,12 +15,18 @@ from liftlog.core.replica.state import START_MOVED, LogState
 class IsrKeeper:
     """Of one leadership. Keeps nothing itself: what it knows is in `LeaderState`."""
 
-    __slots__ = ("ctx", "leading", "log")
+    __slots__ = ("ctx", "journal", "leading", "log")
 
     def __init__(self, log: LogState, leading: LeaderState) -> None:
         self.log = log
         self.leading = leading
         self.ctx = log.ctx
+        self.journal: IsrKeeper | None = None
+        """Who counts for the partition's journal, if it has one."""
+
+    def joined_by(self, journal: IsrKeeper) -> None:
+        """Whoever joins, or stays, is asked for this log too (R10, R11)."""
+        self.journal = journal
 
     # -- commit (R2) ------------------------------------------------------------------------------
 
@@ -45,7 +51,7 @@ class IsrKeeper:
     def _weigh(self) -> None:
         """Nothing more is committed: count which guard alone is why."""
         log, leading = self.log, self.leading
-        record, pending = leading.record, leading.pending
+        record, pending = leading.record, leading.change
         if log.leo == log.hw:
             return
         durable_leo, known = log.durable_leo, leading.followers
@@ -84,8 +90,8 @@ class IsrKeeper:
         may join. And with our log start: an election must not bring back what was purged (C3).
         """
         log, leading = self.log, self.leading
-        record, known = leading.record, leading.followers[node]
-        if node not in record.isr and self.ctx.decides(
+        record, known = leading.record, leading.followers.get(node)
+        if known is not None and node not in record.isr and self.ctx.decides(
             ("R10.one-pending", leading.pending is None),
             ("R10.hw", known.durable >= log.hw),
             ("R10.epoch-start", known.durable >= leading.epoch_start),
@@ -93,9 +99,36 @@ class IsrKeeper:
             ("R10.live", self.ctx.metadata.is_live(node)),
             ("R18.probation", self._may_return(node)),
         ):
+            if not self.ctx.decides(("R10.journal", self._has_journal(node, known.incarnation))):
+                return
             self.ctx.mark("R10.join")
             isr = [member for member in record.replicas if member in record.isr or member == node]
             self._propose(isr, node, known.incarnation)
+
+    def _has_journal(self, node: int, incarnation: int) -> bool:
+        """R10: whether it is as ready in the journal, in this instant; if there is none, it is."""
+        journal, config = self.journal, self.log.config
+        if config is None or not config.has_journal or self.ctx.mutants.joins_by_data_alone:
+            return True
+        return journal is not None and journal.is_ready(node, incarnation)
+
+    def is_ready(self, node: int, incarnation: int) -> bool:
+        """R10, of this log alone: durable up to the HW and to the epoch's start, from our log start on."""
+        log, leading = self.log, self.leading
+        known = leading.followers.get(node)
+        if known is None or known.incarnation != incarnation:
+            return False
+        reached = known.durable >= max(log.hw, leading.epoch_start)
+        return reached and known.log_start >= log.log_start
+
+    def lag_of(self, node: int) -> int:
+        """R11: for how many ticks it has not been caught up in this log."""
+        known = self.leading.followers.get(node)
+        if known is None:
+            # Nothing heard in this epoch yet: the clock starts now.
+            incarnation = self.ctx.metadata.nodes[node].incarnation
+            known = self.leading.follower(node, incarnation, self.log.leo)
+        return known.lag_ticks
 
     def _may_return(self, node: int) -> bool:
         """R18: whoever was slow has to show that it keeps up; below the minimum everybody is welcome."""
@@ -174,11 +207,10 @@ class IsrKeeper:
         for node in leading.record.isr:
             if node == ctx.node:
                 continue
-            known = leading.followers.get(node)
-            if known is None:
-                # Nothing heard in this epoch yet: the clock starts now.
-                known = leading.follower(node, ctx.metadata.nodes[node].incarnation, self.log.leo)
-            if known.lag_ticks > limit:
+            lag = self.lag_of(node)
+            if self.journal is not None:
+                lag = max(lag, self.journal.lag_of(node))
+            if lag > limit:
                 ctx.mark("R11.removal")
                 self._propose([member for member in leading.record.isr if member != node], 0, 0)
                 return

@@ -42,7 +42,7 @@ from liftlog.messages import (
 )
 from liftlog.options.reading import read
 from liftlog.options.wishes import NO_WISHES, Refusal, Wishes
-from liftlog.types import Batch, Message
+from liftlog.types import Batch, ClientRef, Message
 
 RETRY_MIN_MS, RETRY_MAX_MS = 500, 10_000
 """N1: pauses between attempts to subscribe while NATS refuses; they double."""
@@ -146,6 +146,11 @@ class Leader:
 
     # -- life -------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """The epoch begins: messages are taken, once what has to be known first is known."""
+        self.ids.configure()
+        self.subscribe()
+
     def stop(self) -> None:
         """N3: nothing in flight is answered."""
         if any(inflight.awaited for inflight in (*self.inflight, *self.syncing)):
@@ -245,6 +250,9 @@ class Leader:
                 inflight.silence()
         if not self.ctx.mutants.fenced_leader_answers:
             self.inflight_bytes -= self.refusing.silence() + self.repeats.silence() + self.lasts.silence()
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone: publishers have none here."""
 
     def bus_lost(self) -> None:
         self.subscribed = self.confirmed = self.draining = False
@@ -472,15 +480,23 @@ class Leader:
         return self.refusing.add(last + 1, refusal, size, self.log.hw)
 
     def _about_us(self, wishes: list[Wishes]) -> list[Wishes]:
-        """L9: refused is who asks about a subject that is not this partition's."""
+        """L9: refused is who asks about a subject that is not this partition's, and who asks at all where
+        messages may be deleted (R21): such streams have no index of subjects.
+        """
         config = self.log.config
-        if config is None or not any(wish.compared for wish in wishes):
+        if config is None or all(wish.expected_last is None for wish in wishes):
             return wishes
         pattern, seen = partition_subject(config.subject, self.log.id.index), []
         for wish in wishes:
-            problem = foreign_to(pattern, wish.compared) if wish.compared else ""
-            if problem and wish.refusal is None:
+            text, problem = "", foreign_to(pattern, wish.compared) if wish.compared else ""
+            if problem:
                 text = f"the subject whose last message is expected is not this partition's: {problem}"
+            elif wish.expected_last is not None and config.has_journal:
+                text = (
+                    f"messages of stream {config.name!r} may be deleted (--removal), and which one is the last "
+                    "of its subject is not kept there: expect an offset of the partition"
+                )
+            if text and wish.refusal is None:
                 wish = wish._replace(refusal=Refusal(ERR_HEADER, text))
             seen.append(wish)
         return seen

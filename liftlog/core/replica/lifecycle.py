@@ -51,7 +51,8 @@ class Reopening:
         if summary.leo < log.failed_durable:
             self.ctx.mark("D2.shortfall")
             log.fell_short(summary.leo)
-            log.confession.say(summary.epochs[-1].epoch if summary.epochs else 0, summary.leo, True)
+            epoch = summary.epochs[-1].epoch if summary.epochs else 0
+            log.confession.say(log.id, epoch, summary.leo, True)
         return log.confession.said is None
 
     def tick(self) -> LogSummary | None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.state import READY, LogState
 from liftlog.core.replica.tail import cut_batches
 from liftlog.messages import (
@@ -42,8 +43,10 @@ from liftlog.messages import (
     ReplyClient,
     SpannedRead,
     TimeFound,
+    VisibleReadReply,
+    VisibleReadRequest,
 )
-from liftlog.types import NO_OFFSET, Batch, ClientRef
+from liftlog.types import NO_OFFSET, Batch, ClientRef, LiftlogError
 
 
 class Parked:
@@ -69,6 +72,8 @@ class ReadView(NamedTuple):
     hw: int
     """Up to where this copy can give records."""
     dropped_below: int
+    journal: int
+    """What the journal says below this is heeded; 0 if there is none."""
 
 
 class Reading:
@@ -90,7 +95,7 @@ class Reading:
 class Readers:
     """Reads of one replica that are parked or wait for storage. Bounded by `parked_reads_max`."""
 
-    __slots__ = ("ctx", "log", "lookups", "parked", "reads")
+    __slots__ = ("ctx", "log", "lookups", "parked", "reads", "removed")
 
     def __init__(self, log: LogState) -> None:
         self.log = log
@@ -98,6 +103,12 @@ class Readers:
         self.parked: list[Parked] = []
         self.reads: dict[int, Reading] = {}
         self.lookups: dict[int, ClientRef] = {}
+        self.removed: Removed | None = None
+        """What is not to be seen any more, if the partition has a journal that says so."""
+
+    def heed(self, removed: Removed | None) -> None:
+        """From now on what these are is hidden."""
+        self.removed = removed
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -157,18 +168,29 @@ class Readers:
         """Nothing came in time: an empty answer, or "not ready" if the client has seen more than we have."""
         log, request = self.log, parked.request
         if self._knows_enough(request):
-            self._answer(parked.client, request.offset, [], self._view()._replace(hw=log.hw))
+            self._answer(parked.client, request, [], self._view()._replace(hw=log.hw))
             return
         self.ctx.mark("R3.not-ready")
         seen = f"the reader has seen {request.seen_hw} and epoch {request.seen_epoch}"
         text = f"this replica has HW {log.hw} and epoch {log.epoch}, {seen}"
+        if self.removed is not None:
+            journal = request.seen_journal if isinstance(request, VisibleReadRequest) else 0
+            text = f"{text}; of the journal {self.removed.folded}, the reader has seen {journal}"
         self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
 
     def _knows_enough(self, request: ReadRequest) -> bool:
         """Whether we know all that this reader has seen elsewhere."""
         log = self.log
         hw, epoch = log.readable >= request.seen_hw, log.epoch >= request.seen_epoch
+        if self.removed is not None and not self._heeds_enough(self.removed, request):
+            return False
         return (hw and epoch) or self.ctx.decides(("R3.behind", hw), ("R3.earlier-epoch", epoch))
+
+    def _heeds_enough(self, removed: Removed, request: ReadRequest) -> bool:
+        """R21: whether nothing is shown that was seen to be gone, here before a start or elsewhere."""
+        seen = request.seen_journal if isinstance(request, VisibleReadRequest) else 0
+        behind = removed.folded < seen and not self.ctx.mutants.reader_without_journal
+        return self.ctx.decides(("R21.unread", removed.is_known), ("R21.behind", not behind))
 
     def _serve(self, client: ClientRef, request: ReadRequest) -> None:
         log = self.log
@@ -181,13 +203,14 @@ class Readers:
         batches = log.cached(request.offset, reach, request.max_bytes)
         if batches:
             self.ctx.mark("R3.read")
-            self._answer(client, request.offset, batches, view)
+            self._answer(client, request, batches, view)
         else:
             self._begin(Reading(client, request, view, False), True)
 
     def _view(self) -> ReadView:
         log = self.log
-        return ReadView(log.epoch, log.readable, log.dropped_below)
+        journal = self.removed.folded if self.removed is not None else 0
+        return ReadView(log.epoch, log.readable, log.dropped_below, journal)
 
     def _compacted_past(self, client: ClientRef, request: ReadRequest) -> bool:
         """C4: whether tombstones that this reader needs may be gone; then it is told."""
@@ -248,31 +271,40 @@ class Readers:
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        self._answer(reading.client, request.offset, batches, reading.view)
+        self._answer(reading.client, request, batches, reading.view)
 
     def _spanned(self, reading: Reading, event: LogRead) -> None:
         """The batches lie in files: whoever sends the answer sends them from there."""
         end = event.spans[-1].end_offset
-        if not reading.request.offset < end <= reading.view.hw:
+        first = event.spans[0].base_offset
+        hides = self.removed is not None and self.removed.any_in(first, end)
+        if not reading.request.offset < end <= reading.view.hw or hides:
             self._begin(reading, False)
             return
         self.ctx.mark("R3.read")
-        first_offset = event.spans[0].base_offset
-        reply = self._read_reply(end, [], reading.view, first_offset)
+        reply = self._read_reply(reading.request, end, [], reading.view, first)
         self.ctx.effects.append(ReplyClient(reading.client, SpannedRead(reply, event.spans)))
 
-    def _answer(self, client: ClientRef, offset: int, batches: list[Batch], view: ReadView) -> None:
-        next_offset = batches[-1].end_offset if batches else offset
+    def _answer(
+        self, client: ClientRef, request: ReadRequest, batches: list[Batch], view: ReadView
+    ) -> None:
+        next_offset = batches[-1].end_offset if batches else request.offset
+        if self.removed is not None:
+            try:
+                batches = self.removed.visible(self.log.id, batches)
+            except LiftlogError as error:
+                self._reply(client, ErrorReply(ERR_FAILED, str(error), True))
+                return
         first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
-        self._reply(client, self._read_reply(next_offset, frames, view, first_offset))
+        self._reply(client, self._read_reply(request, next_offset, frames, view, first_offset))
 
     def _read_reply(
-        self, next_offset: int, frames: list[bytes], view: ReadView, first_offset: int
+        self, request: ReadRequest, next_offset: int, frames: list[bytes], view: ReadView, first_offset: int
     ) -> ReadReply:
         """A log that was rebuilt since the read began may know a lower HW."""
         log = self.log
-        return ReadReply(
+        reply = ReadReply(
             partition=log.id,
             epoch=view.epoch,
             hw=max(view.hw, log.hw),
@@ -282,6 +314,10 @@ class Readers:
             dropped_below=view.dropped_below,
             first_offset=first_offset,
         )
+        if not isinstance(request, VisibleReadRequest):
+            return reply
+        fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
+        return VisibleReadReply(**fields, journal=view.journal)
 
     # -- offsets ----------------------------------------------------------------------------------
 

@@ -11,22 +11,20 @@ moved, storage's next job. What is to follow all of that, the next fetch, or the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec
 
 from liftlog.core.context import Context
 from liftlog.core.metadata.records import PartitionState
+from liftlog.core.replica.entry import entry
 from liftlog.core.replica.follower import Follower
-from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.lifecycle import Reopening
-from liftlog.core.replica.purge import Purges
 from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.reader import Readers
+from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.repair import Repairs
 from liftlog.core.replica.role_state import Following, LeaderState
-from liftlog.core.replica.serving import Serving, range_refusal, refuse
+from liftlog.core.replica.roles import LeaderRoles, leader_roles
+from liftlog.core.replica.serving import range_refusal, refuse
 from liftlog.core.replica.state import (
     COMMITTED_CUT,
     FAILED,
@@ -44,10 +42,7 @@ from liftlog.epochs import EpochHistory
 from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
-    AskLasts,
-    AskSubjects,
     Compacted,
-    Effect,
     Fetch,
     FetchProgress,
     FetchReply,
@@ -55,16 +50,12 @@ from liftlog.messages import (
     LogRead,
     LogRepaired,
     LogStartMoved,
-    LookupTime,
     OpenLog,
     Published,
     PurgeRequest,
     RangeFetch,
     RangeReply,
-    ReadLog,
-    ReplyClient,
     Scrubbed,
-    Send,
     StorageFailed,
     SubjectRequest,
     SubjectsFolded,
@@ -76,8 +67,6 @@ from liftlog.types import (
     NO_TICKET,
     ClientRef,
     EpochStart,
-    GroupInDoubt,
-    InvariantViolation,
     LogSummary,
     PartitionId,
     Ticket,
@@ -88,50 +77,27 @@ ROUNDS_MAX = 64
 """Reactions that one event may cause. What reacts changes less and less, so that a few are enough."""
 
 
-Arguments = ParamSpec("Arguments")
-Entry = Callable[Concatenate["Replica", Arguments], None]
-
-
-def entry(handle: Entry[Arguments]) -> Entry[Arguments]:
-    """What a node calls: a promise of the state that is broken in it may end this replica alone (V5)."""
-
-    @wraps(handle)
-    def guarded(replica: Replica, /, *args: Arguments.args, **named: Arguments.kwargs) -> None:
-        if replica.log.broken:
-            return
-        begun = len(replica.ctx.effects)
-        try:
-            handle(replica, *args, **named)
-        except InvariantViolation as error:
-            if not replica.ctx.contains or isinstance(error, GroupInDoubt):
-                raise
-            replica.end(begun, str(error))
-
-    return guarded
-
-
-class LeaderRoles(NamedTuple):
-    """Who works for a leader, in one epoch."""
-
-    state: LeaderState
-    leader: Leader
-    isr: IsrKeeper
-    serving: Serving
-    purges: Purges
-
-
 class Replica:
     """One partition's log on this node, with the role that the metadata gives it. See the module."""
 
     __slots__ = (
-        *("ctx", "follower", "log", "questions", "readers", "reopening", "repairs", "roles", "upkeep"),
+        *("ctx", "data", "follower", "journal", "log", "questions"),
+        *("readers", "removed", "reopening", "repairs", "roles", "upkeep"),
     )
 
-    def __init__(self, ctx: Context, partition: PartitionId) -> None:
+    def __init__(self, ctx: Context, log_id: PartitionId, data: Replica | None = None) -> None:
+        """`data`: of the same partition, if this is its journal: the two act together (ADR 0062)."""
         self.ctx = ctx
-        log = self.log = LogState(ctx, partition)
+        self.data = data
+        self.journal: Replica | None = None
+        log: LogState = LogState(ctx, log_id, data.log.confession if data is not None else None)
+        self.log: LogState = log
+        if data is not None:
+            log.confession.together(data.log, log)
         self.roles: LeaderRoles | None = None
         self.follower: Follower | None = None
+        self.removed = Removed(log) if data is not None else None
+        """What the journal, if this is it, says to be gone."""
         self.readers = Readers(log)
         self.questions = Questions(log)
         self.upkeep = Upkeep(log)
@@ -202,6 +168,36 @@ class Replica:
     def isr(self) -> tuple[int, ...]:
         return self.log.isr
 
+    # -- two logs of one partition (R10, R14) -----------------------------------------------------
+
+    def joined_by(self, journal: Replica) -> None:
+        """This partition has a journal: neither log acts without the other, and readers heed it."""
+        self.journal = journal
+        self.readers.heed(journal.removed)
+
+    def _both(self) -> list[Replica]:
+        """The data, and the journal if there is one; the data come first."""
+        data = self if self.data is None else self.data
+        return [data] if data.journal is None else [data, data.journal]
+
+    def is_whole(self) -> bool:
+        """Whether the other log, if there is to be one, is open too."""
+        config = self.log.config
+        wanted = 2 if config is not None and config.has_journal else 1
+        both = self._both()
+        return len(both) == wanted and all(one.log.state == READY for one in both)
+
+    def _fold(self, anew: bool = False) -> None:
+        """Of a journal: more of it is committed, or known again. Readers may wait for that."""
+        if self.removed is not None and self.data is not None and self.removed.follow(anew):
+            self.data.readers.wake()
+
+    @property
+    def standing(self) -> str:
+        """The state of this log; while it is ready and the other one is not, of that one: neither acts."""
+        waits_for = [one.log.state for one in self._both() if one.log.state != READY]
+        return waits_for[0] if self.log.state == READY and waits_for else self.log.state
+
     # -- reactions --------------------------------------------------------------------------------
 
     def _settle(self) -> None:
@@ -215,9 +211,12 @@ class Replica:
                 log.check()
             elif change == HW_MOVED:
                 self.readers.wake()
+                self._fold()
                 if self.roles is not None:
                     self.roles.leader.hw_moved()
             elif change == START_MOVED:
+                if self.journal is not None and self.journal.removed is not None:
+                    self.journal.removed.forget_below(log.log_start)
                 if self.roles is not None:
                     self.roles.purges.check()
                 elif self.follower is not None:
@@ -227,9 +226,11 @@ class Replica:
             elif change == COMMITTED_CUT:
                 self.upkeep.cut()
                 log.index.lost()
+                self._fold(anew=True)
             elif change == WAS_RESET:
                 self.upkeep.outdated()
                 log.index.lost()
+                self._fold(anew=True)
                 self.repairs.opened((), told=False)
             elif change == WHOLE:
                 self.repairs.whole()
@@ -250,18 +251,19 @@ class Replica:
         """
         log, ctx = self.log, self.ctx
         ctx.mark("V5.broken")
-        for effect in ctx.take_effects(begun):
-            if not _asked_by(effect, log.id):
-                ctx.effects.append(effect)
-            elif isinstance(effect, ReadLog | LookupTime | AskSubjects | AskLasts):
-                ctx.reads.done(effect.request)
+        ctx.drop_effects(begun, [one.id for one in self._both()])
+        durable = log.durable_leo
+        for one in self._both():
+            one._break(broken)
+        ctx.effects.append(Unsubscribe(log.id.partition))
+        log.report_failure(durable, shortfall=True)
+
+    def _break(self, broken: str) -> None:
         self.roles = None
         self.follower = None
-        log.end(broken)
+        self.log.end(broken)
         self.readers.close()
         self.questions.close()
-        ctx.effects.append(Unsubscribe(log.id))
-        log.report_failure(log.durable_leo, shortfall=True)
 
     # -- opening and roles (R1) -------------------------------------------------------------------
 
@@ -284,13 +286,17 @@ class Replica:
             self.log.index.lost()
             self.upkeep.opened()
             self.repairs.opened(summary.damage, told)
-            self._adopt()
+            self._fold(anew=True)
+            for one in self._both():
+                one._adopt()
 
     @entry
     def adopt(self) -> None:
         """Follow what the metadata says now: lead, follow, or neither. Called after every applied change."""
-        self.log.looks()
-        self._adopt()
+        for one in self._both():
+            one.log.looks()
+        for one in self._both():
+            one._adopt()
 
     def _adopt(self) -> None:
         log, ctx = self.log, self.ctx
@@ -301,10 +307,13 @@ class Replica:
                 ctx.mark("R5.failed-log")
             return
         log.configure()
+        if not self.is_whole():
+            ctx.mark("R14.other-log")
+            return
         if record.leader == ctx.node and ctx.decides(
             ("R1.other-incarnation", record.leader_incarnation == ctx.incarnation)
         ):
-            if record.epoch <= log.barred_epoch:
+            if any(record.epoch <= one.log.barred_epoch for one in self._both()):
                 ctx.mark("R1.barred")
                 return
             self._lead(record)
@@ -324,18 +333,11 @@ class Replica:
             return
         self.step_aside()
         self.ctx.mark("R1.lead")
-        leading = LeaderState(self.ctx, log.id, record, log.leo)
-        log.enter(record.epoch, leading)
+        office = self.data.roles if self.data is not None else None
+        roles = self.roles = leader_roles(log, record, office)
+        log.enter(record.epoch, roles.state)
         self.readers.wake()
-        roles = self.roles = LeaderRoles(
-            leading,
-            Leader(log, leading),
-            IsrKeeper(log, leading),
-            Serving(log, leading),
-            Purges(log, leading),
-        )
-        roles.leader.ids.configure()
-        roles.leader.subscribe()
+        roles.leader.begin()
         roles.isr.advance()
 
     def _follow(self, record: PartitionState) -> None:
@@ -425,6 +427,13 @@ class Replica:
         return True
 
     def _stop(self, keep_below: int, in_doubt: bool, at_once: bool = False) -> None:
+        self._close(keep_below, in_doubt, at_once)
+        for one in self._both():
+            if one.log.state == READY:
+                # A copy stops with both logs: what the other one has not synced is fetched again.
+                one._close(one.log.durable_leo, False, at_once)
+
+    def _close(self, keep_below: int, in_doubt: bool, at_once: bool) -> None:
         self.readers.fail()
         self.questions.fail()
         self.step_aside()
@@ -444,6 +453,10 @@ class Replica:
         elif self.roles is not None and event.request == self.roles.leader.ids.request:
             self.repairs.note(event.damage)
             self.roles.leader.ids.on_read(event)
+        elif self.removed is not None and event.request == self.removed.request:
+            self.repairs.note(event.damage)
+            if self.removed.on_read(event) and self.data is not None:
+                self.data.readers.wake()
         self._settle()
 
     @entry
@@ -503,7 +516,8 @@ class Replica:
 
     def tick(self) -> None:
         """Once per tick of the node."""
-        self.log.confession.tick()
+        if self.data is None:
+            self.log.confession.tick()
         self._tick()
 
     @entry
@@ -526,6 +540,7 @@ class Replica:
             self.follower.tick()
         self.readers.tick()
         self.questions.tick()
+        self._fold()
         log.index.tick(log.settled)
         self.upkeep.tick()
         if ctx.ticks % ctx.ticks_of(ctx.config.hw_checkpoint_ms) == 0:
@@ -568,7 +583,8 @@ class Replica:
         roles.isr.heard(sender, incarnation, durable, log_start)
         self._settle()
         roles.isr.consider(sender)
-        self._settle()
+        for one in self._both():
+            one._settle()
 
     @entry
     def on_range_fetch(self, sender: int, fetch: RangeFetch) -> None:
@@ -626,19 +642,17 @@ class Replica:
             self._settle()
             self.roles.purges.check()
 
+    def delete(self, client: ClientRef, offset: int) -> None:
+        """R21: a message is to be deleted: this leader writes that into the journal."""
+        journal = self.journal
+        if self.roles is not None and journal is not None and journal.roles is not None:
+            journal.roles.delete(client, offset, self.log, journal.removed)
+            journal._settle()
+
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""
         self.readers.forget(client)
         self.questions.forget(client)
         if self.roles is not None:
             self.roles.purges.forget(client)
-
-
-def _asked_by(effect: Effect, log: PartitionId) -> bool:
-    """Whether an effect of a call of this log's replica is the log's; else it is the metadata group's."""
-    if isinstance(effect, Send):
-        return getattr(effect.message, "partition", None) == log
-    return isinstance(effect, ReplyClient) or log in (
-        getattr(effect, "log", None),
-        getattr(effect, "partition", None),
-    )
+            self.roles.leader.forget(client)

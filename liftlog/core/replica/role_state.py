@@ -116,6 +116,8 @@ class LeaderState:
     __slots__ = (
         "_ctx",
         "_id",
+        "_office",
+        "_paired",
         "epoch",
         "epoch_start",
         "followers",
@@ -126,9 +128,22 @@ class LeaderState:
         "record",
     )
 
-    def __init__(self, ctx: Context, partition: PartitionId, record: PartitionState, leo: int) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        log: PartitionId,
+        record: PartitionState,
+        leo: int,
+        office: LeaderState | None = None,
+    ) -> None:
+        """`office`: of the data, if this is the journal: what it has asked for is for both logs."""
         self._ctx = ctx
-        self._id = partition
+        self._id = log
+        self._office = office
+        self._paired = False
+        """What is asked for counts for the journal too."""
+        if office is not None:
+            office.pair()
         self.record = record
         self.epoch = record.epoch
         self.epoch_start = leo
@@ -197,9 +212,15 @@ class LeaderState:
         known.reached(durable, log_start)
         return further, moved
 
+    def pair(self) -> None:
+        """This epoch is led in the journal too."""
+        self._paired = True
+
     def propose(self, change: ChangeIsr) -> None:
-        """From now on this change counts as if it might have been decided (R2)."""
+        """From now on this change counts as if it might have been decided (R2), in both logs."""
         self._touch()
+        if self._paired:
+            self._ctx.touch(self._id.journal)
         self.pending = change
         self.pending_ticks = 0
 
@@ -218,9 +239,14 @@ class LeaderState:
 
     # -- what follows from it ---------------------------------------------------------------------
 
+    @property
+    def change(self) -> ChangeIsr | None:
+        """What was asked for and is not decided yet: one for both logs of a partition."""
+        return self.pending if self._office is None else self._office.pending
+
     def maximal_isr(self) -> tuple[int, ...]:
         """Committed ISR plus pending additions; pending removals still count (R2)."""
-        pending = self.pending
+        pending = self.change
         if pending is None:
             return self.record.isr
         if self._ctx.mutants.hw_over_shrunk_isr and not pending.joiner:

@@ -87,7 +87,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from liftlog.core.context import Context
-from liftlog.core.replica.confession import Confession
+from liftlog.core.replica.confession import Confession, Ends
 from liftlog.core.replica.damage import Damage
 from liftlog.core.replica.indexstate import SubjectIndexState
 from liftlog.core.replica.role_state import Following, LeaderState
@@ -187,20 +187,16 @@ class LogState:
         "wanted_start",
     )
 
-    def __init__(self, ctx: Context, partition: PartitionId) -> None:
+    def __init__(self, ctx: Context, log: PartitionId, confession: Confession | None = None) -> None:
         self.ctx = ctx
-        self.id = partition
-        self.record = ctx.metadata.partitions.get(partition)
+        self.id = log
+        self.record = ctx.metadata.partitions.get(log.partition)
         """The partition's committed metadata, as far as this log has looked at them."""
         self.changes = 0
-        self.state = OPENING
-        self.epoch = 0
+        self.state, self.epoch = OPENING, 0
         self.leading: LeaderState | None = None
         self.following: Following | None = None
-        self.log_start = 0
-        self.leo = 0
-        self.durable_leo = 0
-        self.hw = 0
+        self.log_start = self.leo = self.durable_leo = self.hw = 0
         self.newest_ms = 0
         """L7: no record here has a later time; one that was cut may have had it."""
         self.hw_epoch = 0
@@ -210,7 +206,7 @@ class LogState:
         self.history = EpochHistory()
         self.cache = TailCache(ctx.config.tail_cache_bytes)
         self.damage = Damage()
-        self.confession = Confession(ctx, partition)
+        self.confession = confession or Confession(ctx, log.partition)
         self.clean_point = 0
         """C1: of every key only the last record below this offset is left here."""
         self.dropped_below = 0
@@ -232,10 +228,9 @@ class LogState:
         self.broken = ""
         """Which promise did not hold; empty if all do. Such a log stays failed for the rest of this run."""
         self.never_opened = True
-        self.failed_durable = 0
         self.epoch_given_up = 0
         """Epoch of the last durable record of what the last reset gave up, until it is durable (C3)."""
-        self.keep_below = 0
+        self.failed_durable = self.keep_below = 0
         self.in_doubt = False
         """R5: a sync failed, or there is damage: what lies on the disk is not read before it is rebuilt."""
         self.barred_epoch = 0
@@ -280,7 +275,7 @@ class LogState:
         """Go by the metadata as applied now. Until its turn comes a log goes by what it has seen before, and
         all of that: the ISR of one epoch with the office of another would commit what nobody else has (L5).
         """
-        self.record = self.ctx.metadata.partitions.get(self.id)
+        self.record = self.ctx.metadata.partitions.get(self.id.partition)
 
     @property
     def isr(self) -> tuple[int, ...]:
@@ -329,6 +324,11 @@ class LogState:
         """
         return self.epoch_given_up if leo < self.log_start else self.history.epoch_before(leo)
 
+    def trusted_end(self) -> Ends:
+        """What is left here when the other log of this copy fails (R14): what was durable."""
+        leo = self.failed_durable if self.state == FAILED else self.durable_leo
+        return self.epoch_before(leo), leo
+
     # -- open, failed, in a role ------------------------------------------------------------------
 
     def opening(self) -> None:
@@ -336,7 +336,7 @@ class LogState:
         self.state = OPENING
         config = self.config
         if config is not None:
-            self.options = config.log_options
+            self.options = config.options_of(self.id)
 
     def reopening(self) -> None:
         """R19: what storage was told of a log while it knew already that it had failed is lost."""
@@ -345,8 +345,8 @@ class LogState:
     def configure(self) -> None:
         """A log found at the start was opened before its options were known; and they may be altered."""
         config = self.config
-        if config is not None and (config.log_options != self.options or not self.options_told):
-            self.options, self.options_told = config.log_options, True
+        if config is not None and (config.options_of(self.id) != self.options or not self.options_told):
+            self.options, self.options_told = config.options_of(self.id), True
             self.ctx.effects.append(ConfigureLog(self.id, self.options))
 
     def opened(self, summary: LogSummary) -> None:
@@ -402,7 +402,7 @@ class LogState:
 
     def report_failure(self, leo: int, shortfall: bool = False) -> None:
         """Tell the metadata group what this copy still has, until it has heard it."""
-        self.confession.say(self.epoch_before(leo), leo, shortfall)
+        self.confession.say(self.id, self.epoch_before(leo), leo, shortfall)
 
     def enter(self, epoch: int, leading: LeaderState | None = None) -> None:
         """This epoch is the present one, in which this replica leads, or does not."""

@@ -130,10 +130,11 @@ class Upkeep:
         job = self._move() if self.log.wanted_start else None
         if job is None and self.log.refetched is not None:
             job = self._repair()
-        if job is None and self.retain_ticks >= self._retain_after:
-            job = self._retain()
-        if job is None and self.compacting:
-            job = self._compact()
+        if not self.log.id.is_journal:
+            if job is None and self.retain_ticks >= self._retain_after:
+                job = self._retain()
+            if job is None and self.compacting:
+                job = self._compact()
         if job is None and self._scrub_earned:
             job = self._scrub()
         if job is None and self.log.index.is_due(self.log.settled):

@@ -178,6 +178,8 @@ def _gone(node: NodeState, plan: RecoveryPlan) -> NodeState:
 def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
     """R14: it waits for the greatest of its copies that are left."""
     found = surviving(partition.id, partition.replicas, plan.survivors.disks)
+    journals = surviving(partition.id.journal, partition.replicas, plan.survivors.disks)
+    paired = any(copy is not None for copy in journals.values())
     known: dict[int, LastKnown] = {}
     wanted = counted_on(partition) if partition.epoch else ()
     dropped = [node for node in wanted if node in found and found[node] is None]
@@ -185,10 +187,11 @@ def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
         lost = node in partition.last_known and partition.last_known[node].lost
         # Who should have a log and has none may have given it up by a move that is not known here (R20).
         lost = lost or node in dropped
-        known[node] = LastKnown(copy.epoch, copy.end, lost) if copy is not None else LastKnown(0, 0, lost)
+        known[node] = _left(copy, journals[node], lost, paired=paired)
     if not any(node in found for node in counted_on(partition)):
         known |= {node: LastKnown(0, 0, lost=True) for node in partition.replicas if node not in found}
-    epochs = [copy.epoch for copy in found.values() if copy is not None]
+    both = (*found.values(), *journals.values())
+    epochs = [copy.epoch for copy in both if copy is not None]
     return replaced(
         partition,
         leader=0,
@@ -204,6 +207,17 @@ def leaderless(partition: PartitionState, plan: RecoveryPlan) -> PartitionState:
         slow={},
         reports={},
         report_round=0,
+    )
+
+
+def _left(data: CopyReport | None, journal: CopyReport | None, lost: bool, *, paired: bool) -> LastKnown:
+    """What one disk has of a partition; of one with a journal both logs, or it has none (R14)."""
+    if data is None or (paired and journal is None):
+        return LastKnown(0, 0, lost or data is not None)
+    if journal is None:
+        return LastKnown(data.epoch, data.end, lost)
+    return LastKnown(
+        data.epoch, data.end, lost, journal_epoch=journal.epoch, journal_leo=journal.end
     )
 
 

@@ -94,7 +94,7 @@ class DiskReport(msgspec.Struct, frozen=True):
         partition of a stream that this log does not know was deleted by it, if it reaches so far.
         """
         counts = dict(self.partitions)
-        return any(copy.log.index >= counts.get(copy.log.stream, 1 << 32) for copy in other.copies)
+        return any(copy.log.partition.index >= counts.get(copy.log.stream, 1 << 32) for copy in other.copies)
 
     def knows(self, node: int) -> KnownNode | None:
         return next((known for known in self.nodes if known.node == node), None)

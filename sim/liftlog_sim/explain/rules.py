@@ -41,6 +41,11 @@ RULES: dict[str, tuple[str, str]] = {
         "L6",
         "A refusal names where the message would have come to lie, and is told when everything below that is committed, or never: what is not committed may be cut, and nobody has read it then.",  # noqa: E501
     ),
+    "SameVisible": ("R21", "All copies that heed the journal as far hide the same messages."),
+    "DeletedStaysDeleted": (
+        "R21",
+        "Whoever has seen so much of the journal does not get a message that was deleted in it.",
+    ),
     "StoredOnce": ("L7", "Where a stream has a window, a message with an id is stored once within it."),
     "TimesInOrder": (
         "L7",

@@ -43,6 +43,8 @@ _EMPHASIS = {
     "MetadataReads": "client",
     "StoredAsExpected": "stores",
     "RefusedTruly": "stores",
+    "SameVisible": "answers",
+    "DeletedStaysDeleted": "answers",
     "StoredOnce": "stores",
     "TimesInOrder": "stores",
     "AnsweredWithFirst": "acknowledges",

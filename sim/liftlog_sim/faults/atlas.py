@@ -33,12 +33,13 @@ import msgspec
 
 from liftlog.core.metadata.metadata import Metadata
 from liftlog.core.metadata.records import PartitionState
-from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX
+from liftlog.storage.layout import TEMPORARY_SUFFIX, WRITER_SUFFIX, log_named
 from liftlog.types import RAFT_LOG, GroupMember, OffsetRange, PartitionId
 from liftlog_sim.devices.cluster import Cluster
 from liftlog_sim.devices.copies import SEGMENT_SUFFIX, places, segment_paths, spans_of
 from liftlog_sim.devices.machine import Machine
 from liftlog_sim.truth.account import Account
+from liftlog_sim.truth.removals import logs_of
 
 FOREVER = 1 << 62
 STREAMS = "streams/"
@@ -65,9 +66,7 @@ class Harm(msgspec.Struct, frozen=True):
 def log_of(path: str) -> PartitionId | None:
     """The partition that a file below streams/ belongs to."""
     parts = path.split("/")
-    if len(parts) == 4 and path.startswith(STREAMS) and parts[1].isdigit() and parts[2].isdigit():
-        return PartitionId(int(parts[1]), int(parts[2]))
-    return None
+    return log_named(parts[1], parts[2]) if len(parts) == 4 and path.startswith(STREAMS) else None
 
 
 def final_path(path: str) -> str:
@@ -164,7 +163,7 @@ class Atlas:
         ):
             return True
         newest = self._cluster.newest_metadata()
-        if newest is None or harm.log not in newest.partitions:
+        if newest is None or harm.log.partition not in newest.partitions:
             return False
         start = max(harm.range.start, log_start)
         end = min(harm.range.end, self._account.truth(harm.log).hw)
@@ -183,6 +182,12 @@ class Atlas:
         """Whether this copy was ever damaged: else it has no reason to be found so."""
         struck = self.struck_logs(machine)
         return log in struck or RAFT_LOG in struck
+
+    def not_struck(self, machine: Machine, log: PartitionId, what: str) -> str:
+        """That this is found damaged although nobody has damaged it; empty if somebody has."""
+        if self.was_struck(machine, log):
+            return ""
+        return f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
 
     def struck_logs(self, machine: Machine) -> list[PartitionId]:
         """Whose copies were damaged on this machine, one after the other, mended or not."""
@@ -219,20 +224,23 @@ class Atlas:
         """Every copy of this node is in the ISR of its partition and whole."""
         newest = self._cluster.newest_metadata()
         return newest is not None and all(
-            machine.number in state.isr and self._is_current(machine, state)
+            machine.number in state.isr and self._is_current(machine, newest, state)
             for state in newest.partitions.values()
             if machine.number in state.replicas
         )
 
-    def _is_current(self, machine: Machine, state: PartitionState) -> bool:
-        """The copy runs, knows of no damage, and has the committed prefix durable."""
+    def _is_current(self, machine: Machine, newest: Metadata, state: PartitionState) -> bool:
+        """The copy runs, knows of no damage, and has the committed prefix of each log durable."""
         node = machine.node
-        replica = node.replicas.get(state.id) if node is not None and node.incarnation else None
-        return (
-            replica is not None
-            and replica.state == "ready"
-            and not replica.repairs.ranges
-            and replica.durable_leo >= self._account.truth(state.id).hw
+        if node is None or not node.incarnation:
+            return False
+        logs = logs_of(newest, state.id)
+        copies = [node.replicas[log] for log in logs if log in node.replicas]
+        return len(copies) == len(logs) and all(
+            copy.state == "ready"
+            and not copy.repairs.ranges
+            and copy.durable_leo >= self._account.truth(copy.id).hw
+            for copy in copies
         )
 
     # -- what may be damaged -------------------------------------------------------------------------------
@@ -246,7 +254,7 @@ class Atlas:
             return False
         if newest.applied < self._account.metadata.committed:
             return False
-        state = newest.partitions.get(log)
+        state = newest.partitions.get(log.partition)
         if state is None or machine.number not in state.replicas:
             return True
         if state.min_insync < 2 or state.last_known or state.eligible or len(state.isr) < state.min_insync:
@@ -256,14 +264,18 @@ class Atlas:
         whole = [
             other
             for other in others
-            if other.number in state.isr and other.damaged_run < 0 and self._is_current(other, state)
+            if other.number in state.isr and other.damaged_run < 0 and self._is_current(other, newest, state)
         ]
         least = min(state.min_insync, self._cluster.knobs.minimum_from or state.min_insync)
         return bool(whole) and len(harmed) + 1 < least
 
     def _is_harmed(self, machine: Machine, log: PartitionId, range: OffsetRange) -> bool:
         return any(
-            not harm.path or (harm.log == log and overlap(harm.range, range)) for harm in self.harms(machine)
+            not harm.path
+            or (harm.log == log and overlap(harm.range, range))
+            # One may be left with the longest data and another one with the longest journal (R14).
+            or (harm.log != log and harm.log.partition == log.partition)
+            for harm in self.harms(machine)
         )
 
     def allows_disk(self, machine: Machine) -> bool:

@@ -24,7 +24,7 @@ from google_crc32c import value as crc32c
 from liftlog.api import nats_api, wire
 from liftlog.api.handshake import NONCE_BYTES, PEER, Answerer, Caller, HandshakeError, Party
 from liftlog.api.tags import FrameOpener, FrameSealer
-from liftlog.client.client import decode_answer
+from liftlog.client.bodies import decode_answer
 from liftlog.client.publisher import result_of
 from liftlog.codec import CODECS
 from liftlog.core.guards import Guards
@@ -244,6 +244,7 @@ def _good_api(draws: Draws) -> bytes:
         "STREAM.INFO": {"name": "orders"},
         "STREAM.DELETE": {"name": "orders"},
         "STREAM.PURGE": {"partition": [5, 0], "before": 7},
+        "MESSAGE.DELETE": {"partition": [5, 0], "offset": 7},
         "LEADER.ELECT": {"name": "orders", "partition": 0, "node": 2, "unclean": False},
         "REPLICAS.MOVE": {"name": "orders", "partition": 0, "replicas": [3, 1, 2]},
         "NODE.ADD": {"node": 4, "address": "10.0.0.4:4801"},

@@ -22,6 +22,7 @@ from liftlog_sim.profiles import disks
 from liftlog_sim.profiles.lying import LIES_GROUP, lies_interval_us
 from liftlog_sim.profiles.overlap import with_copy
 from liftlog_sim.profiles.quiet import QUIET_PROFILES, failover, hiccups, hints_of, sick
+from liftlog_sim.profiles.removals import removals
 from liftlog_sim.profiles.settings import (
     answers_of,
     base_knobs,
@@ -118,7 +119,7 @@ def draw_knobs(
         changes["lies_interval_us"] = lies_interval_us(seed)
         changes["hints"] = hints_of(seed)
         mixed = Draws(seed, "releases").random() < MIXED_RELEASES
-        changes["mixed_releases"] = mixed and (profile or drawn) != REPEATS
+        changes["mixed_releases"] = mixed and (profile or drawn) not in (REPEATS, "removals")
         if not knobs.sick_from_us:
             changes.update(answers_of(seed))
             changes["expecting"] = expecting_of(seed)
@@ -605,6 +606,7 @@ PROFILES: dict[str, Callable[[Draws], Knobs]] = {
     "hiccups": hiccups,
     "failover": failover,
     "repeats": _repeats,
+    "removals": removals,
     "calm": _calm,
 }
 
@@ -613,6 +615,7 @@ APART: tuple[tuple[str, float], ...] = (
     *(("hiccups", 0.02), ("failover", 0.02), ("sick", 0.02), ("snapshots", 0.03)),
     *(("replacements", 0.05), ("moves", 0.05)),
     *(("total-loss", 0.02), ("growing", 0.03), ("repeats", 0.03)),
+    ("removals", 0.04),
 )
 """Shares of the profiles that are drawn before the others."""
 WEIGHTS: tuple[tuple[str, float], ...] = (

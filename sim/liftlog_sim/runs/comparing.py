@@ -32,6 +32,8 @@ def compare_copies(world: World) -> None:
     newest = world.newest_metadata()
     assert newest is not None
     for partition, state in newest.partitions.items():
+        if newest.by_id[partition.stream].config.has_journal:
+            _compare_journals(world, partition.journal, state)
         compact = world.observer.compacting.policy_of(partition) is not None
         copies: list[list[Decoded]] = []
         known: dict[bytes, list[Record]] = {}
@@ -50,6 +52,14 @@ def compare_copies(world: World) -> None:
             world.account.count("records lost that had a leader's word alone", lost)
         for number, copy in zip(state.replicas, copies, strict=True):
             _check_acked(world, number, partition, copy)
+
+
+def _compare_journals(world: World, journal: PartitionId, state: PartitionState) -> None:
+    copies = []
+    for number in state.replicas:
+        world.observer.checks.counts["ReplicasEqual"] += 1
+        copies.append([(batch, decode_records(batch)) for batch in read_copy(world, number, journal)])
+    _compare_records(state, copies)
 
 
 def _decoded(batch: Batch, known: dict[bytes, list[Record]]) -> Decoded:

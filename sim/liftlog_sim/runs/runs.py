@@ -344,6 +344,8 @@ def unhealed(world: World) -> str:
             return f"partition {partition} has the ISR {list(state.isr)} of {list(state.replicas)}"
         leader = world.machines[state.leader].node
         assert leader is not None
+        if problem := _journal_unhealed(world, state):
+            return problem
         if partition not in leader.replicas:
             return f"leader {state.leader} of {partition} has no replica"
         leo = leader.replicas[partition].leo
@@ -364,10 +366,28 @@ def unhealed(world: World) -> str:
     return ""
 
 
+def _journal_unhealed(world: World, state: PartitionState) -> str:
+    """Which copy of a partition's journal is not like its leader's, or not heeded; empty if all are."""
+    newest = world.newest_metadata()
+    assert newest is not None
+    if not newest.by_id[state.id.stream].config.has_journal:
+        return ""
+    ends = set()
+    for number in state.replicas:
+        node = world.machines[number].node
+        replica = node.replicas.get(state.id.journal) if node is not None else None
+        if replica is None or replica.state != "ready" or replica.removed is None:
+            return f"node {number} has no open journal of {state.id}"
+        if not replica.hw == replica.leo == replica.durable_leo == replica.removed.folded:
+            return f"node {number} has the journal of {state.id} up to {replica.hw} of {replica.leo}"
+        ends.add(replica.leo)
+    return f"the journals of {state.id} end at {sorted(ends)}" if len(ends) > 1 else ""
+
+
 def _written_otherwise(world: World, number: int, partition: PartitionId) -> str:
     """R19: storage writes each log as its stream is configured now; else how it does; empty if so."""
     machine, newest = world.machines[number], world.newest_metadata()
     assert machine.engine is not None and newest is not None
-    wanted = newest.by_id[partition.stream].config.log_options
+    wanted = newest.by_id[partition.stream].config.options_of(partition)
     found = machine.engine.log_options().get(partition)
     return "" if found == wanted else f"node {number} writes {partition} with {found}, not {wanted}"

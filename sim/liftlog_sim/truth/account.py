@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from liftlog.core.replica.replica import Replica
 from liftlog.mutants import Mutants
 from liftlog.types import PartitionId
 from liftlog_sim.kernel import Kernel
@@ -15,6 +16,7 @@ from liftlog_sim.truth.authors import Authors
 from liftlog_sim.truth.invariants import Checks, PartitionTruth, Violation
 from liftlog_sim.truth.metadata import MetadataTruth
 from liftlog_sim.truth.parcels import Parcels
+from liftlog_sim.truth.removals import DeletionTruth
 
 
 class Account:
@@ -30,6 +32,7 @@ class Account:
         self.log_starts: dict[tuple[int, PartitionId], int] = {}
         """Where each node's copy of a log begins, as last heard; while a reset is under way, the lower of
         where it began and where it is to begin."""
+        self._deletions: dict[PartitionId, DeletionTruth] = {}
         self.counters: dict[str, int] = {}
         self.violation: Violation | None = None
         self.on_row: Callable[[str, str], None] | None = None
@@ -47,6 +50,18 @@ class Account:
         if truth is None:
             truth = self.partitions[partition] = PartitionTruth(partition, self.checks)
         return truth
+
+    def deletions(self, partition: PartitionId) -> DeletionTruth:
+        """Of a partition with a journal."""
+        found = self._deletions.get(partition)
+        if found is None:
+            found = self._deletions[partition] = DeletionTruth(self.truth(partition.journal))
+        return found
+
+    def hides(self, node: int, run: int, replica: Replica | None) -> None:
+        """A replica has moved; if it is a journal, SameVisible."""
+        if replica is not None and replica.data is not None:
+            self.deletions(replica.data.id).same_visible(node, run, replica.data, replica)
 
     def grown(self, truth: PartitionTruth, before: int) -> None:
         """More of a partition is committed than what lies below offset `before`. ParcelWhole."""

@@ -7,6 +7,8 @@
     NoAckedRecordLost    whoever begins to lead has every record that was acknowledged or committed (R4, R16)
     ConsistentRead       what a reader saw at an offset stays so, and what it saw never goes backward (R3)
     NoSilentGap          a reader misses no offset but those that compaction may take (D2, C1)
+    SameVisible          a copy hides exactly what the committed journal names, as far as it heeds it (R21)
+    DeletedStaysDeleted  a reader gets nothing that was deleted by what it has seen of the journal (R3, R21)
     StoredAsExpected     a message that expects an offset is acknowledged, and lies, nowhere else (L6); nor is
                          there another record between one and the last of its subject that it expects (L9)
     RefusedTruly         who is refused for another offset is told of what is committed, and at some moment
@@ -86,6 +88,8 @@ STEP_INVARIANTS = (
     "NoAckedRecordLost",
     "ConsistentRead",
     "NoSilentGap",
+    "SameVisible",
+    "DeletedStaysDeleted",
     "StoredAsExpected",
     "RefusedTruly",
     "StoredOnce",

@@ -60,6 +60,7 @@ from liftlog_sim.faults.hunter import Hunter
 from liftlog_sim.truth.account import Account
 from liftlog_sim.truth.invariants import PartitionTruth, Violation, never_subscribed, nothing_held_back
 from liftlog_sim.truth.raft import RaftTruth
+from liftlog_sim.truth.removals import logs_of
 from liftlog_sim.watching.causes import Causes
 from liftlog_sim.watching.compacting import CompactedCopies
 from liftlog_sim.watching.log_starts import LogStarts
@@ -162,7 +163,7 @@ class Observer:
             RefusePublishes: self._refuse,
             RebuildLog: self._rebuild,
             ResetLog: self._reset,
-            CompactLog: self._compact,
+            CompactLog: lambda machine, effect: self._hunter.compacting(machine),
             RetainLog: self._retain,
             MoveLogStart: self._move,
             Subscribe: self._subscribe,
@@ -447,6 +448,7 @@ class Observer:
             if replica is not None and replica.leading is not None:
                 self._counts["NothingHeldBack"] += 1
                 nothing_held_back(machine.number, replica.log, replica.leading)
+            self._account.hides(machine.number, machine.restarts, replica)
 
     def _moved(self, machine: Machine, partition: PartitionId, replica: Replica, seen: _Seen) -> None:
         """A replica's role or position has changed."""
@@ -520,19 +522,20 @@ class Observer:
         self.causes.looked()
         if len(metadata.partitions) != len(self.partitions):
             for truth in self.partitions.values():
-                if truth.id not in metadata.partitions:
+                if truth.id.partition not in metadata.partitions:
                     truth.isr = truth.eligible = ()  # The stream was deleted: nobody is held to anything.
         for partition, state in metadata.partitions.items():
             self.checks.counts["ReadyIsSubscribed"] += state.ready
             if not self._pauses.subscribed(state) and state.ready:
                 self.fail(never_subscribed(state))
-            truth = self.truth(partition)
-            if state.version != truth.version:
+            for truth in map(self.truth, logs_of(metadata, partition)):
+                if state.version == truth.version:
+                    continue
                 truth.version = state.version
                 if (state.isr, state.eligible) != (truth.isr, truth.eligible):
                     if truth.isr and state.isr != truth.isr:
                         self.count("ISR changes")
-                        self.row("isr", f"ISR of {partition}: {list(truth.isr)} -> {list(state.isr)}")
+                        self.row("isr", f"ISR of {truth.id}: {list(truth.isr)} -> {list(state.isr)}")
                     truth.isr, truth.eligible = state.isr, state.eligible
                     self._check_isr(truth)
                     for number in state.isr:
@@ -557,9 +560,6 @@ class Observer:
         self.row("repair", f"node {machine.number} has repaired {event.range} of {event.log}")
         self.compacting.judge(machine, event.log)
 
-    def _compact(self, machine: Machine, effect: CompactLog) -> None:
-        self._hunter.compacting(machine)
-
     def _retain(self, machine: Machine, effect: RetainLog) -> None:
         self._retaining.asked(machine, effect)
 
@@ -577,9 +577,8 @@ class Observer:
             self._found(machine, event.log, event.damage, "a scrub")
 
     def _must_be_struck(self, machine: Machine, log: PartitionId, what: str) -> None:
-        if not self._atlas.was_struck(machine, log):
-            text = f"node {machine.number} finds {what} of {log} damaged, but nobody has damaged it"
-            raise Violation("NoFalseDamage", text)
+        if problem := self._atlas.not_struck(machine, log, what):
+            raise Violation("NoFalseDamage", problem)
 
     def _found(self, machine: Machine, log: PartitionId, damage: OffsetRange, how: str) -> None:
         self.checks.counts["NoFalseDamage"] += 1

@@ -32,7 +32,7 @@ def may_be_written(checks: Checks, machine: Machine, log: PartitionId, end: int)
             raise Violation("HoldsNoMore", f"{text}; its stream allows {config.holds_most}")
     if config.read_only:
         raise Violation("ReadOnlyRefused", f"{known} read-only")
-    if config.paused and not replica.roles.leader.draining:
+    if config.paused and not log.is_journal and not replica.roles.leader.draining:
         raise Violation("PausedTakesNothing", f"{known} paused")
 
 

@@ -9,10 +9,12 @@ from liftlog.messages import (
     AddNodeRequest,
     ClientMessage,
     CreateStreamRequest,
+    DeleteMessageRequest,
     DeleteStreamRequest,
     DoneReply,
     ElectLeaderRequest,
     ErrorReply,
+    MessageDeleted,
     PurgeRequest,
     RaiseLevelRequest,
     RebalanceRequest,
@@ -94,6 +96,11 @@ class Admin:
             self._purge(purgeable[draws.randrange(len(purgeable))], turn)
             self._turns.take(self._fire)
             return
+        deletable = [target for target in self._shared.targets if target.config.has_journal]
+        if deletable and draws.random() < self._cluster.knobs.delete_share:
+            self._delete(deletable[draws.randrange(len(deletable))], turn)
+            self._turns.take(self._fire)
+            return
         patience_us = self._cluster.knobs.admin_patience_us
         node = self._choose_node(draws)
         request = self._request(turn)
@@ -142,6 +149,34 @@ class Admin:
 
         request = PurgeRequest(partition, before)
         self._shared.hub.request(turn.name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
+
+    def _delete(self, target: Target, turn: Turn) -> None:
+        """Delete messages, mostly new ones, by whoever was last seen to lead."""
+        partition, draws = target.partition, turn.draws
+        truth, deletions = self._account.truth(partition), self._account.deletions(partition)
+        somebody = self._shared.any_node(draws)
+        leader = next(reversed(truth.leaders.values()))[0] if truth.leaders else somebody
+
+        def answered(reply: object) -> None:
+            if isinstance(reply, MessageDeleted):
+                self._account.count("deletions")
+                deletions.told = max(deletions.told, reply.journal)
+                self._deleted(target, reply)
+
+        for number in range(1 + draws.randrange(3)):
+            offset = draws.randrange(truth.hw + 1)
+            if draws.random() < 0.6:
+                offset = max(0, truth.hw - draws.randrange(8))
+            request = DeleteMessageRequest(partition, offset)
+            name = f"{turn.name}/{number}"
+            self._shared.hub.request(name, leader, request, answered, 2 * REQUEST_TIMEOUT_US)
+
+    def _deleted(self, target: Target, reply: MessageDeleted) -> None:
+        """A leader says that a message is gone."""
+        try:
+            self._account.deletions(target.partition).answered(reply.offset, reply.journal)
+        except Violation as violation:
+            self._account.fail(violation)
 
     def _purged(self, partition: PartitionId, before: int) -> None:
         """A server says that everything below `before` is gone."""

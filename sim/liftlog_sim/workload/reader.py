@@ -18,6 +18,8 @@ from liftlog.messages import (
     OffsetRequest,
     ReadReply,
     ReadRequest,
+    VisibleReadReply,
+    VisibleReadRequest,
 )
 from liftlog.types import Batch, PartitionId, Record
 from liftlog_sim.chance.chances import Turn
@@ -59,6 +61,7 @@ class Reader:
         "_process",
         "_progress",
         "_seen",
+        "_seen_journal",
         "_server",
         "_shared",
         "_target",
@@ -77,6 +80,8 @@ class Reader:
         self._process = number
         self._progress: dict[PartitionId, ReaderPosition] = {}
         self._seen: dict[PartitionId, tuple[int, int]] = {}
+        self._seen_journal: dict[PartitionId, int] = {}
+        """R3: the greatest HW of a partition's journal that it has seen, or was told of."""
         self._server = 0
         self._target: Target | None = None
         self._operation: ClientOperation | None = None
@@ -140,8 +145,19 @@ class Reader:
             progress.dropped,
             progress.verify,
         )
+        if target.config.has_journal:
+            request = self._visible(request, target, turn)
         self._operation = ClientOperation("poll", self._process, target, self._cluster.kernel.now_us)
         self._shared.hub.request(turn.name, self._server, request, self._answered, REQUEST_TIMEOUT_US)
+
+    def _visible(self, request: ReadRequest, target: Target, turn: Turn) -> VisibleReadRequest:
+        """R3: now and then it was told by another one of the last deletion."""
+        seen = self._seen_journal.get(target.partition, 0)
+        if turn.draws.part("told").random() < 0.3:
+            seen = max(seen, self._account.deletions(target.partition).told)
+        self._seen_journal[target.partition] = seen
+        fields = {name: getattr(request, name) for name in request.__struct_fields__}
+        return VisibleReadRequest(**fields, seen_journal=seen)
 
     def _answered(self, reply: object) -> None:
         operation, target = self._operation, self._target
@@ -194,8 +210,15 @@ class Reader:
         self._seen[target.partition] = (max(seen_epoch, reply.epoch), max(seen_hw, reply.hw))
         position = expected = progress.position
         compact = target.config.compact
+        journal = self._seen_journal.get(target.partition, 0)
+        if isinstance(reply, VisibleReadReply):
+            self._seen_journal[target.partition] = max(journal, reply.journal)
         for batch in batches:
-            truth.read(self._server, batch, compact)
+            if isinstance(reply, VisibleReadReply):
+                deletions = self._account.deletions(target.partition)
+                deletions.read(truth, self._server, batch, position, journal, reply.journal)
+            else:
+                truth.read(self._server, batch, compact)
             expected = max(expected, batch.end_offset)
             if compact or self._shared.keep_values:
                 self._keep(batch, position, progress, operation)

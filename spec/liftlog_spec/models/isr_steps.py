@@ -49,6 +49,7 @@ class IsrSteps(IsrReplica):
     moves = Setting("none", "right", "before-in-sync", "within-epoch")
     """Whether replicas are moved, and how (R20)."""
     alters = Setting("none", "right", "keeps-eligible", "elects-with-eligible")
+    pairs = Setting("none", "other-log")
     """Whether the minimum in sync is altered, and how (R19)."""
     Replicas = Constant(2)
     Damages = Constant(0)
@@ -535,6 +536,15 @@ class IsrSteps(IsrReplica):
             return True
         joins = And(s.pending[lead] == m, ~member(m, s.view[lead].isr))
         return Or(member(m, s.now.isr), joins)
+
+    # -- two logs of one record (ADR 0062) -----------------------------------------------------------------
+
+    @only("pairs", "other-log")
+    @action
+    def RemoveForOtherLog(s, lead: Replica, who: Replica):
+        """R11: in the partition's other log somebody is not known to have everything."""
+        when(s.MayPropose(lead), lead != who, member(who, s.view[lead].isr))
+        s.propose(lead, who, False)
 
     # -- the minimum in sync (R19) -------------------------------------------------------------------------
 

@@ -91,7 +91,12 @@ def stepper_of(replicas: int, minimum: int) -> Stepper:
     """The model for so many replicas and this minimum at first, without any other bound."""
     bounds = ("Records", "Epochs", "Changes", "Crashes", "Damages", "Mail", "Confessions")
     given: dict[str, Any] = dict.fromkeys(bounds, UNBOUNDED)
-    settings: dict[str, Any] = {"operator": "may-lose", "moves": "right", "alters": "right"}
+    settings: dict[str, Any] = {
+        "operator": "may-lose",
+        "moves": "right",
+        "alters": "right",
+        "pairs": "other-log",
+    }
     found = Stepper(IsrSteps(Replicas=replicas, Minimum=minimum, **settings, **given))
     if found.variables != VARIABLES:
         raise SpecError(f"IsrSteps has the variables {', '.join(found.variables)}; abstract.py takes others")

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from liftlog.trace.replica_lines import GroupStep, ReplicaState, ReplicaStep, Step
 from liftlog.types import PartitionId
-from liftlog_spec.refine.abstract import LOG, Abstract, Disagreement
+from liftlog_spec.refine.abstract import LOG, PROGRESS, Abstract, Disagreement
 from liftlog_spec.refine.group import GroupPart
-from liftlog_spec.refine.replica import ReplicaPart
+from liftlog_spec.refine.replica import JournalPart, ReplicaPart
 from liftlog_spec.refine.runs import epoch_before
 
 DELETION, MISMATCH, UNKNOWN_END = "a deletion", "a mismatch", "an end of unknown epochs"
@@ -48,9 +48,10 @@ class PartitionRefinement:
             raise Disagreement("", "the trace does not begin with the partition's creation")
         self.abstract = Abstract(tuple(sorted(first.replicas)), first.minimum, counts)
         self.group = GroupPart(self.abstract, first)
-        self.replicas = [
-            ReplicaPart(self.abstract, self.group, place) for place in range(len(first.replicas))
-        ]
+        self.other: PartitionRefinement | None = None
+        """Of the partition's other log, if there is one."""
+        self._kind = JournalPart if first.partition.is_journal else ReplicaPart
+        self.replicas = [self._part(place) for place in range(len(first.replicas))]
         self._of = dict(zip(self.abstract.members, self.replicas, strict=True))
 
     def take(self, step: Step) -> bool:
@@ -62,10 +63,27 @@ class PartitionRefinement:
         else:
             self.group.take(step)  # type: ignore[arg-type]
             for place in range(len(self.replicas), len(self.abstract.members)):
-                replica = ReplicaPart(self.abstract, self.group, place)
+                replica = self._part(place)
                 self.replicas.append(replica)
                 self._of[self.abstract.members[place]] = replica
         return bool(done)
+
+    def _part(self, place: int) -> ReplicaPart:
+        return self._kind(self.abstract, self.group, place, self._lags_elsewhere)
+
+    def pair(self, other: PartitionRefinement) -> None:
+        """The two logs of one partition: each is held to the model alone, but for whom the other one needs
+        to be removed (R11).
+        """
+        self.other = other
+
+    def _lags_elsewhere(self, lead: int, who: int) -> bool:
+        other, members = self.other, self.abstract.members
+        if other is None or who < 0:
+            return False
+        abstract = other.abstract
+        place, lagging = abstract.place[members[lead]], abstract.place[members[who]]
+        return bool(abstract.state[PROGRESS][place][lagging] < len(abstract.state[LOG][place]))
 
     def knows_its_end(self, node: int, after: ReplicaState) -> bool:
         """Whether a damaged copy has the epoch at its end that it has in the model (D2)."""
@@ -131,7 +149,11 @@ class Refinement:
             elif partition not in self.partitions:
                 if not isinstance(step, GroupStep):
                     raise Disagreement("", "a replica of a partition that was never created")
-                self.partitions[partition] = PartitionRefinement(step, self.counts)
+                begun = self.partitions[partition] = PartitionRefinement(step, self.counts)
+                data = self.partitions.get(partition.partition)
+                if data is not None and data is not begun:
+                    data.pair(begun)
+                    begun.pair(data)
             else:
                 self.partitions[partition].take(step)
         except Disagreement as disagreement:

@@ -89,7 +89,7 @@ class GroupPart:
                 self._expire(step)
             case "ChangeIsr":
                 self._change(step)
-            case "ReplicaFailed":
+            case "ReplicaFailed" | "PairFailed":
                 self._failed(step)
             case "FinishMove":
                 self._finish(before, after)

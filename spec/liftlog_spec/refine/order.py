@@ -117,7 +117,7 @@ class CausalOrder:
         match line.command:
             case "ChangeIsr":
                 return (line.partition, line.about, line.version, "pending") in self._said
-            case "ReplicaFailed" if line.told is not None:
+            case "ReplicaFailed" | "PairFailed" if line.told is not None:
                 told = (line.told.epoch, line.told.leo, line.shortfall)
                 return (line.partition, line.about, told) in self._said
             case "RegisterNode":

@@ -7,6 +7,7 @@ and the model judges. `compare.py` then compares the whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from liftlog.trace.replica_lines import Letter, Pending, ReplicaState, ReplicaStep, Report
@@ -54,16 +55,28 @@ OK, DIVERGED, BELOW_START = 0, 1, 5
 Question = tuple[int, int, int]
 """Whose answer counts at present, everything else that arrives is thrown away (R6): of which incarnation, in
 which epoch, its number."""
-WRITES = ("Published", "LastsTold")
+PUBLISHED = ("Published", "LastsTold")
 """The events in which a leader writes, some of it only when it knows the last record of a subject (L9). The
 model lets it write at any moment.
 """
 
 
+ASKED = "ClientRequest"
+"""That in which it writes an entry of the journal."""
+
+
 class ReplicaPart:
     """What one node's processes do to their copy."""
 
-    def __init__(self, abstract: Abstract, group: GroupPart, place: int) -> None:
+    WRITES: tuple[str, ...] = PUBLISHED
+
+    def __init__(
+        self, abstract: Abstract, group: GroupPart, place: int, lags_elsewhere: Callable[[int, int], bool]
+    ) -> None:
+        """`lags_elsewhere`: whether a leader does not know that another one, of these places, has all of the
+        partition's other log.
+        """
+        self._lags_elsewhere = lags_elsewhere
         self.abstract = abstract
         self.group = group
         self.place = place
@@ -243,7 +256,7 @@ class ReplicaPart:
         leads = after.role == "leader"
         if leads:
             written = after.leo - len(a.state[LOG][r])
-            if written > 0 and event not in WRITES:
+            if written > 0 and event not in self.WRITES:
                 text = f"node {a.members[r]} writes up to {after.leo} although nothing was published to it"
                 raise Disagreement("Write", text)
             for _ in range(written):
@@ -261,7 +274,12 @@ class ReplicaPart:
     def _propose(self, change: Pending) -> None:
         a, r = self.abstract, self.place
         who = a.place.get(change.who, -1)
-        if who != a.state[PENDING][r]:
+        if who == a.state[PENDING][r]:
+            return
+        lags = who >= 0 and a.state[PROGRESS][r][who] < len(a.state[LOG][r])
+        if not change.joins and not lags and self._lags_elsewhere(r, who):
+            a.do("RemoveForOtherLog", r, who)
+        else:
             a.do("ProposeAddition" if change.joins else "ProposeRemoval", r, who)
 
     # -- messages that went out ----------------------------------------------------------------------------
@@ -316,3 +334,9 @@ class ReplicaPart:
             known = epoch == message[MAIL_EPOCH] and runs[r] == message[MAIL_RUN]
             if over or (known and a.state[PROGRESS][leader][r] >= message[MAIL_TO]):
                 a.do("IsLost", message)
+
+
+class JournalPart(ReplicaPart):
+    """Of the partition's journal (ADR 0062)."""
+
+    WRITES = (ASKED,)

@@ -1,0 +1,242 @@
+"""The leader's roles for a partition's journal, the second log under its record (ADR 0048, 0062).
+
+Each log has its own followers, LEO and HW; the ISR is one, and so is what was proposed about it. Who joins is
+asked for both logs in one instant, and so is who is caught up: the keeper of the data asks, this one answers.
+Nothing of NATS comes here: entries are written by the leader itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from liftlog.core.replica.entries import encode_removed
+from liftlog.core.replica.isr import IsrKeeper
+from liftlog.core.replica.leader import Leader, read_only
+from liftlog.core.replica.removed import Removed
+from liftlog.core.replica.role_state import LeaderState
+from liftlog.core.replica.state import LogState
+from liftlog.format import encode_values
+from liftlog.messages import (
+    ERR_INVALID,
+    ERR_NOT_LEADER,
+    ERR_NOT_READY,
+    ERR_OFFSET_RANGE,
+    ERR_OVERLOAD,
+    ERR_TIMEOUT,
+    ClientReply,
+    ErrorReply,
+    MessageDeleted,
+    Published,
+    ReplyClient,
+)
+from liftlog.types import ClientRef
+
+DELETIONS_MAX = 1024
+
+
+class JournalKeeper(IsrKeeper):
+    """What is committed of the journal (R2). Who is in sync is the business of `office`, of the data."""
+
+    __slots__ = ("office",)
+
+    def __init__(self, log: LogState, leading: LeaderState, office: IsrKeeper) -> None:
+        super().__init__(log, leading)
+        self.office = office
+        office.joined_by(self)
+
+    def advance(self) -> None:
+        """R2: by what was reported of this log."""
+        if self.ctx.mutants.journal_hw_of_data:
+            log, data = self.log, self.office.leading
+            others = data.least_durable(self.leading.maximal_isr(), log.durable_leo)
+            if log.hw < (lowest := min(others, log.durable_leo)):
+                log.commit(lowest)
+        else:
+            super().advance()
+
+    def consider(self, node: int) -> None:
+        """R10: it may have been this log that the follower was not ready in."""
+        self.office.consider(node)
+
+    def tick(self) -> None:
+        """R11: a removal is proposed by the data's."""
+
+    def is_holding_up(self) -> bool:
+        """R17: the disk is one; it is judged by the data."""
+        return False
+
+
+class WaitingDeletion(NamedTuple):
+    """One that waits: until the journal is committed up to `end`, or until a tick."""
+
+    client: ClientRef
+    offset: int
+    end: int
+    until: int
+
+
+class Deletions:
+    """What clients have asked the leader of this epoch to delete, and is not committed yet.
+
+    An entry speaks of a record that is committed, by a leader that has caught up: it knows as committed all
+    that was in either log when it was elected. Bounded by `DELETIONS_MAX`.
+    """
+
+    __slots__ = ("_ctx", "_data", "_journal", "_log", "_under_way", "_waiting")
+
+    def __init__(self, log: LogState, journal: LeaderState, data: LeaderState) -> None:
+        self._log = log
+        self._ctx = log.ctx
+        self._journal = journal
+        self._data = data
+        self._waiting: list[WaitingDeletion] = []
+        self._under_way: dict[int, int] = {}
+        """By offset: where the entry ends that names it."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def ask(self, client: ClientRef, offset: int, data: LogState, removed: Removed) -> bool:
+        """Whether an entry was written."""
+        refusal = self._refusal(offset, data)
+        if refusal is not None:
+            self._ctx.mark("R21.refused")
+            self._reply(client, refusal)
+            return False
+        epoch = data.history.epoch_before(offset + 1)
+        if (offset, epoch) in removed:
+            self._ctx.mark("R21.again")
+            self._reply(client, MessageDeleted(data.id, offset, removed.folded))
+            return False
+        end = self._under_way.get(offset)
+        writes = end is None
+        if end is None:
+            self._log.append(
+                [
+                    encode_values(
+                        self._log.id,
+                        self._log.leo,
+                        self._journal.epoch,
+                        self._ctx.wall_ms,
+                        [encode_removed([(offset, epoch)])],
+                    )
+                ]
+            )
+            end = self._under_way[offset] = self._log.leo
+        until = self._ctx.ticks + self._ctx.ticks_of(self._ctx.config.request_timeout_ms)
+        deletion = WaitingDeletion(client, offset, end, until)
+        if self._ctx.mutants.deletion_answered_at_append:
+            self._reply(client, MessageDeleted(data.id, offset, end))
+        else:
+            self._waiting.append(deletion)
+        return writes
+
+    def _refusal(self, offset: int, data: LogState) -> ErrorReply | None:
+        """Why this leader does not take it, or not now."""
+        ctx, record = self._ctx, self._data.record
+        inherited = data.hw >= self._data.epoch_start and self._log.hw >= self._journal.epoch_start
+        if ctx.fenced:
+            return ErrorReply(ERR_NOT_READY, "this leader has no contact to the cluster; try again", True)
+        if len(record.isr) < record.min_insync:
+            text = f"{len(record.isr)} in sync, {record.min_insync} needed; try again later"
+            return ErrorReply(ERR_NOT_READY, text, True)
+        if not ctx.decides(("R21.inherited", inherited)):
+            text = "the new leader has not committed yet what it inherited; try again"
+            return ErrorReply(ERR_NOT_READY, text, True, ctx.node)
+        config = data.config
+        if config is not None and config.read_only:
+            return ErrorReply(ERR_INVALID, read_only(config.name), False)
+        if offset < data.log_start:
+            text = f"offset {offset} is below the log's start {data.log_start}: it is gone already"
+            return ErrorReply(ERR_OFFSET_RANGE, text, False)
+        if not ctx.decides(("R21.uncommitted", offset < data.hw)):
+            text = f"offset {offset} is not committed: there are messages below {data.hw}"
+            return ErrorReply(ERR_OFFSET_RANGE, text, False)
+        if len(self._waiting) >= DELETIONS_MAX:
+            return ErrorReply(ERR_OVERLOAD, "too many deletions wait here; try again", True)
+        return None
+
+    def committed(self) -> None:
+        """The journal's HW has moved: answer those whose entry is committed."""
+        hw, partition = self._log.hw, self._log.id.partition
+        still = []
+        for one in self._waiting:
+            if one.end <= hw:
+                self._ctx.mark("R21.deleted")
+                self._reply(one.client, MessageDeleted(partition, one.offset, one.end))
+            else:
+                still.append(one)
+        self._waiting = still
+        self._under_way = {offset: end for offset, end in self._under_way.items() if end > hw}
+
+    def tick(self) -> None:
+        """Nobody waits for ever."""
+        late = [one for one in self._waiting if one.until <= self._ctx.ticks]
+        self._waiting = [one for one in self._waiting if one.until > self._ctx.ticks]
+        for one in late:
+            text = "not every replica in sync has the deletion yet; it may still happen, ask again"
+            self._reply(one.client, ErrorReply(ERR_TIMEOUT, text, True))
+
+    def end(self, code: str, text: str) -> None:
+        """This leader answers none of those that wait; what becomes of their entries is open."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._reply(one.client, ErrorReply(code, text, True))
+
+    def forget(self, client: ClientRef) -> None:
+        """The client's connection is gone; what it has asked for goes on."""
+        self._waiting = [one for one in self._waiting if one.client != client]
+
+    def _reply(self, client: ClientRef, reply: ClientReply) -> None:
+        self._ctx.effects.append(ReplyClient(client, reply))
+
+
+class JournalLeader(Leader):
+    """What a leader does apart from that is no business of a journal, and does nothing here."""
+
+    __slots__ = ("_deletions",)
+
+    def __init__(self, log: LogState, leading: LeaderState, deletions: Deletions) -> None:
+        super().__init__(log, leading)
+        self._deletions = deletions
+
+    def begin(self) -> None:
+        """There is nothing to subscribe to."""
+
+    def subscribe(self) -> None:
+        """Nothing of NATS comes here."""
+
+    def altered(self) -> None:
+        """A pause is a pause of the data."""
+
+    def drain(self) -> None:
+        """What was asked for is still answered."""
+
+    def publish(self, event: Published) -> bool:
+        """No message is meant for a journal."""
+        return False
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody waits."""
+        return not len(self._deletions)
+
+    def stop(self) -> None:
+        """N3: whoever waits is told to ask another one."""
+        self._deletions.end(ERR_NOT_LEADER, "the leader has changed; ask again")
+
+    def forget(self, client: ClientRef) -> None:
+        """What it has asked for goes on."""
+        self._deletions.forget(client)
+
+    def fence(self) -> None:
+        """N2: nothing is promised without contact to the controller."""
+        self._deletions.end(ERR_NOT_READY, "this leader has lost contact to the cluster; ask again")
+
+    def hw_moved(self) -> None:
+        """What is committed now is answered."""
+        self._deletions.committed()
+
+    def tick(self) -> None:
+        """Whoever has waited for too long is told."""
+        self._deletions.tick()

@@ -1,0 +1,44 @@
+"""Worlds in which messages are deleted one by one, so that partitions have a journal (R21, ADR 0062)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from liftlog_sim.chance.draws import Draws
+from liftlog_sim.devices.knobs import Knobs
+from liftlog_sim.kernel import MILLISECOND
+from liftlog_sim.profiles.settings import base_knobs, small_stream, storing
+
+
+def removals(draws: Draws) -> Knobs:
+    """Leaders change, copies fall behind in one log or the other, and power fails between two syncs.
+
+    Not of all at once: of copies that are all in doubt one may have the longest data and another one the
+    longest journal, and then they wait for an operator, who may undo deletions (R14).
+    """
+    streams = tuple(
+        msgspec.structs.replace(
+            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2), removal=True
+        )
+        for number in range(draws.choice((1, 1, 2)))
+    )
+    return base_knobs(
+        draws,
+        nodes=draws.choice((3, 3, 4)),
+        streams=streams,
+        faults=(
+            *(("kill", 4), ("kill_all", 1), ("power", 2), ("crash_inside", 2)),
+            *(("isolate", 4), ("partition", 2), ("one_way", 2), ("pause", 2), ("stop", 2)),
+            *(("slow_disk", 2), ("sync_failure", 1), ("full_disk", 0.5), ("flip", 0.5), ("sector", 0.5)),
+            ("wipe", 0.3),
+        ),
+        fault_interval_us=draws.choice((1200, 2500)) * MILLISECOND,
+        fault_duration_us=draws.choice((500, 1500, 4000)) * MILLISECOND,
+        hunt_leader=draws.choice((0.0, 0.2)),
+        publish_interval_us=draws.choice((250, 400)) * MILLISECOND,
+        front_again=0.1,
+        purge_share=draws.choice((0.0, 0.2)),
+        delete_share=0.9,
+        admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
+        **storing(draws),
+    )

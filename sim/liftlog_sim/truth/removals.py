@@ -1,0 +1,111 @@
+"""The truth about deleted messages: what the committed journal of a partition names (ADR 0062).
+
+    SameVisible          what a copy hides, having heeded its journal up to an offset, is exactly what the
+                         committed entries below that offset name
+    DeletedStaysDeleted  no answer holds a message that an entry names which the asker had seen, or been told
+                         of, or which the answer says to be heeded; every message that is missing is named by
+                         a committed entry
+"""
+
+from __future__ import annotations
+
+from liftlog.core.metadata.metadata import Metadata
+from liftlog.core.replica.entries import Named, decode_removed
+from liftlog.core.replica.replica import Replica
+from liftlog.format import decode_records
+from liftlog.types import Batch, PartitionId
+from liftlog_sim.truth.invariants import PartitionTruth, Violation, epoch_at
+
+
+def logs_of(metadata: Metadata, partition: PartitionId) -> tuple[PartitionId, ...]:
+    """The data, and the journal if there is one."""
+    paired = metadata.by_id[partition.stream].config.has_journal
+    return (partition, partition.journal) if paired else (partition,)
+
+
+class DeletionTruth:
+    """Of one partition. `journal`: the truth about that log."""
+
+    __slots__ = ("_judged", "_named", "_taken", "journal", "told")
+
+    def __init__(self, journal: PartitionTruth) -> None:
+        self.journal = journal
+        self.told = 0
+        """The greatest journal offset that somebody was told with a deletion."""
+        self._named: dict[Named, int] = {}
+        """Of each record that is named: by the entry below which offset first."""
+        self._taken = 0
+        self._judged: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def named(self) -> dict[Named, int]:
+        """By what is committed so far."""
+        committed = self.journal.contents.committed
+        for offset in range(self._taken, len(committed)):
+            record = committed[offset]
+            for named in decode_removed(record.value or b"") if record is not None else ():
+                self._named.setdefault(named, offset + 1)
+        self._taken = len(committed)
+        return self._named
+
+    def same_visible(self, node: int, run: int, data: Replica, journal: Replica) -> None:
+        """What a copy hides was looked at. SameVisible."""
+        removed = journal.removed
+        assert removed is not None
+        place, now = (node, run), (removed.folded, data.log_start)
+        if self._judged.get(place) == now or data.state != "ready" or journal.state != "ready":
+            return
+        self._judged[place] = now
+        self.journal.checks["SameVisible"] += 1
+        start = data.log_start
+        hidden = {named for named in removed.items().items() if named[0] >= start}
+        meant = {one for one, end in self.named().items() if end <= removed.folded and one[0] >= start}
+        if removed.folded > self.journal.hw or hidden != meant:
+            raise Violation(
+                "SameVisible",
+                f"partition {data.id}: node {node}, with its journal heeded up to {removed.folded} of "
+                f"{self.journal.hw}, hides {sorted(hidden - meant)}, which nothing names, and shows "
+                f"{sorted(meant - hidden)}",
+            )
+
+    def answered(self, offset: int, journal: int) -> None:
+        """A client was told that a message is gone for who knows the journal up to there.
+        DeletedStaysDeleted.
+        """
+        self.journal.checks["DeletedStaysDeleted"] += 1
+        ends = [end for (named, _), end in self.named().items() if named == offset]
+        if not ends or min(ends) > journal or journal > self.journal.hw:
+            raise Violation(
+                "DeletedStaysDeleted",
+                f"partition {self.journal.id.partition}: offset {offset} is said to be deleted below journal "
+                f"offset {journal}; {self.journal.hw} are committed, and name it at {ends}",
+            )
+
+    def read(
+        self, truth: PartitionTruth, server: int, batch: Batch, position: int, seen: int, heeded: int
+    ) -> None:
+        """A reader that has seen the journal up to `seen` got a batch with an answer that heeds it up to
+        `heeded`; it skips what lies below its position. ConsistentRead, NoSilentGap, DeletedStaysDeleted.
+        """
+        for name in ("ConsistentRead", "NoSilentGap", "DeletedStaysDeleted"):
+            truth.checks[name] += 1
+        base, end, epoch = batch.base_offset, batch.end_offset, batch.epoch
+        if end > truth.hw or {epoch_at(truth.history, base), epoch_at(truth.history, end - 1)} != {epoch}:
+            text = f"node {server} serves offsets {base}..{end - 1} of epoch {epoch}, below the HW {truth.hw}"
+            raise Violation("ConsistentRead", f"partition {truth.id}: {text}")
+        named, committed = self.named(), truth.contents.committed
+        found = {record.offset: record for record in decode_records(batch)}
+        for offset in range(max(base, position), end):
+            record, by = found.get(offset), named.get((offset, epoch), 0)
+            if record is not None and record != committed[offset]:
+                text = f"node {server} serves another record at offset {offset} than the committed one"
+                raise Violation("ConsistentRead", f"partition {truth.id}: {text}")
+            if record is None and not by:
+                text = f"node {server} leaves out offset {offset}, which no committed entry names"
+                raise Violation("NoSilentGap", f"partition {truth.id}: {text}")
+            if record is not None and 0 < by <= max(seen, heeded):
+                raise Violation(
+                    "DeletedStaysDeleted",
+                    f"partition {truth.id}: node {server} serves offset {offset}, deleted below journal "
+                    f"offset {by}, to a reader that has seen {seen}, and says that it heeds {heeded}",
+                )
+

@@ -1,0 +1,85 @@
+"""Messages deleted one by one from real nodes whose leaders die: none of them is seen again (R21)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from liftlog.client import RequestFailed
+from liftlog.types import PartitionId, StreamConfig
+from tests.integration.cluster import Harness, with_cluster
+
+pytestmark = pytest.mark.real
+
+MESSAGES = 60
+CONFIG = StreamConfig("orders", "orders", replication_factor=3, min_insync_replicas=2, removal=True)
+
+
+async def shown(cluster: Harness, node: int, heard: int) -> dict[int, str]:
+    """What a replica shows to who has heard of the journal up to there."""
+    info = await cluster.client.stream("orders")
+    reader = cluster.client.reader(info, node=node, timeout_ms=20_000)
+    reader.has_heard(heard)
+    found: dict[int, str] = {}
+    while reader.position < MESSAGES:
+        for record in await reader.fetch(reader.position):
+            assert record.value is not None
+            found[record.offset] = record.value.decode()
+    return found
+
+
+def test_r21_what_was_deleted_is_never_shown_again_also_when_leaders_die(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.client.create_stream(CONFIG)
+        for number in range(MESSAGES):
+            result = await cluster.client.publish("orders", f"order {number}".encode(), timeout_ms=10_000)
+            assert result.outcome == "ok"
+        gone: list[int] = []
+        heard = 0
+
+        async def delete_all() -> None:
+            nonlocal heard
+            for offset in range(0, MESSAGES, 3):
+                heard = max(heard, await cluster.client.delete("orders", 0, offset, timeout_ms=30_000))
+                gone.append(offset)
+
+        deleting = asyncio.create_task(delete_all())
+        while len(gone) < MESSAGES // 9:
+            await asyncio.sleep(0.02)
+        leader = await cluster.leader("orders")
+        await cluster.kill(leader)
+        await cluster.start(leader)
+        await deleting
+        expected = {number: f"order {number}" for number in range(MESSAGES) if number % 3}
+        for node in cluster.running():
+            assert await shown(cluster, node, heard) == expected
+        nodes = cluster.running()
+        await cluster.kill(*nodes)
+        await cluster.start(*nodes)
+        for node in nodes:
+            assert await shown(cluster, node, heard) == expected
+        with pytest.raises(RequestFailed, match="not committed"):
+            await cluster.client.delete("orders", 0, MESSAGES + 5)
+        told = await cluster.run("stream", "delete-message", "orders", "--offset", "1", "--json")
+        assert json.loads(told)["offset"] == 1
+        info = await cluster.client.stream("orders")
+        assert cluster.client.reader(info).partition == PartitionId(info.id, 0)
+
+    with_cluster(tmp_path, 3, story)
+
+
+def test_r21_a_stream_without_removal_says_what_to_do(tmp_path: Path) -> None:
+    async def story(cluster: Harness) -> None:
+        await cluster.newest_level()
+        await cluster.run("stream", "create", "plain", "--replicas", "1")
+        await cluster.run("stream", "create", "letters", "--replicas", "1", "--removal")
+        assert "removal" in await cluster.run("stream", "info", "letters")
+        await cluster.client.publish("plain", b"x")
+        with pytest.raises(RequestFailed, match="stream create --removal"):
+            await cluster.client.delete("plain", 0, 0)
+
+    with_cluster(tmp_path, 1, story)
