@@ -33,6 +33,7 @@ from liftlog.client.bounds import END, Start, Until
 from liftlog.client.connecting import server_info, why_not_connected
 from liftlog.client.direct import KnownNodes
 from liftlog.client.errors import RequestFailed, Unreachable, forbids
+from liftlog.client.managing import ManagesNodes
 from liftlog.client.nodes import Access, NodePool
 from liftlog.client.partitioners import Partitioner
 from liftlog.client.producing import NumberedPublisher
@@ -69,7 +70,7 @@ COMPLAINTS_MAX = 16
 RETRY_PAUSE_S = 0.1
 
 
-class Client(AsksSubjects):
+class Client(AsksSubjects, ManagesNodes):
     """One connection to NATS and the connections to nodes that readers need. Use `connect`."""
 
     def __init__(
@@ -320,70 +321,6 @@ class Client(AsksSubjects):
             return (await self._ask("REPLICAS.MOVE", body, DoneReply, deadline)).detail
 
         return await self._insist(attempt, timeout_ms)
-
-    async def rebalance(self, timeout_ms: int = 0) -> str:
-        """Give every partition back to its preferred leader (R16)."""
-        return (await self._request("LEADER.REBALANCE", {}, DoneReply, timeout_ms)).detail
-
-    async def transfer_controller(self, to: int, timeout_ms: int = 0) -> str:
-        """Ask the controller to hand over to `to`."""
-        status = await self.status(timeout_ms=timeout_ms)
-        if status.controller == 0:
-            raise RequestFailed(
-                "no-leader", "the cluster has no controller; are most of its voters running?", True
-            )
-        body = {"to": to}
-        return (
-            await self._request("CONTROLLER.TRANSFER", body, DoneReply, timeout_ms, status.controller)
-        ).detail
-
-    async def set_voter(self, node: int, votes: bool, timeout_ms: int = 0) -> str:
-        """Say whether a node is to vote in the metadata group (M2). Raises RequestFailed, with code "invalid"
-        if too many would or nobody, "not-found" for a node that never registered.
-        """
-        body = {"node": node, "votes": votes}
-        return (await self._request("CONTROLLER.VOTER", body, DoneReply, timeout_ms)).detail
-
-    async def raise_level(self, timeout_ms: int = 0) -> str:
-        """Have the controller raise the cluster's feature level (U2). Raises RequestFailed, with code
-        "invalid" and the nodes' names if not all can follow.
-        """
-
-        async def attempt(deadline: float) -> str:
-            status = await self._ask("CLUSTER.STATUS", {}, ClusterStatusReply, deadline)
-            if status.controller == 0:
-                raise RequestFailed("no-leader", "the cluster has no controller", True)
-            reply = await self._ask("CONTROLLER.LEVEL", {}, DoneReply, deadline, status.controller)
-            return reply.detail
-
-        return await self._insist(attempt, timeout_ms)
-
-    async def add_node(self, node: int, address: str, timeout_ms: int = 0) -> str:
-        """Admit a node to the cluster, which the others call at `address` (I3). Raises RequestFailed, with
-        code "invalid" if the number or the address cannot be used.
-        """
-        body = {"node": node, "address": address}
-        return (await self._request("NODE.ADD", body, DoneReply, timeout_ms)).detail
-
-    async def drain_node(self, node: int, drains: bool, timeout_ms: int = 0) -> str:
-        """Have a node keep no copy that another one can have, or let it keep some again (R20). Returns when
-        that is decided. Raises RequestFailed.
-        """
-        body = {"node": node, "drains": drains}
-        return (await self._request("NODE.DRAIN", body, DoneReply, timeout_ms)).detail
-
-    async def remove_node(self, node: int, timeout_ms: int = 0) -> str:
-        """Remove a node from the cluster for good (I3). Raises RequestFailed, with code "invalid" and what is
-        left to do, if it still keeps copies or has a vote.
-        """
-        return (await self._request("NODE.REMOVE", {"node": node}, DoneReply, timeout_ms)).detail
-
-    async def retire_node(self, node: int, retires: bool, heir: int = 0, timeout_ms: int = 0) -> str:
-        """Have a node give away what it has, to `heir` if one is named, and be removed then; or take that
-        back (I3). Returns when that is decided. Raises RequestFailed, with code "invalid" and the remedy.
-        """
-        body = {"node": node, "retires": retires, "heir": heir}
-        return (await self._request("NODE.RETIRE", body, DoneReply, timeout_ms)).detail
 
     async def call(self, node: int, address: str, request: ClientMessage, timeout_s: float) -> ClientReply:
         """Ask one node over TCP. Raises Unreachable, RequestFailed, LiftlogError."""

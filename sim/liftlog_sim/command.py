@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
     _add_run(verbs, "replay", "run one seed twice and check that both runs are the same, step by step")
     sweep = verbs.add_parser("sweep", help="run many seeds and count what they reached")
     sweep.add_argument("--seeds", default="0:100", metavar="A:B", help="seeds A to B-1 (default 0:100)")
-    sweep.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: one a core)")
+    sweep.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
     sweep.add_argument(
         "--record",
         type=Path,
@@ -157,6 +157,8 @@ def _add_world(parser: argparse.ArgumentParser, *, refine: bool = False) -> None
 def _options(arguments: argparse.Namespace, seed: int, mutant: str = "") -> RunOptions:
     planted(mutant)
     load_study(arguments.studies)
+    if seed < 0:
+        raise LiftlogError(f"seed {seed} is out of range; choose 0 or more")
     for name, least, most in (("nodes", 1, 9), ("streams", 1, 20), ("duration", 0.1, 100_000)):
         value = getattr(arguments, name)
         if value and not least <= value <= most:
@@ -339,8 +341,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
     options = [_options(arguments, seed) for seed in parse_seeds(arguments.seeds)]
     if arguments.audit and any(each != RunOptions(seed=each.seed, refine=True) for each in options):
         raise LiftlogError("--audit is for sweeps of everything: leave all options of the worlds out")
-    jobs = arguments.jobs or default_jobs()
-    if jobs < 0:
+    jobs = default_jobs() if arguments.jobs is None else arguments.jobs
+    if jobs < 1:
         raise LiftlogError(f"--jobs {jobs} is out of range; choose 1 or more")
     again = chosen(options, arguments.twice)
     with progress(len(options), enabled=not arguments.json) as advance:

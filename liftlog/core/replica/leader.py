@@ -493,8 +493,8 @@ class Leader:
                 text = f"the subject whose last message is expected is not this partition's: {problem}"
             elif wish.expected_last is not None and config.has_journal:
                 text = (
-                    f"messages of stream {config.name!r} may be deleted (--removal), and which one is the last "
-                    "of its subject is not kept there: expect an offset of the partition"
+                    f"messages of stream {config.name!r} may be deleted (--removal), and which one is the "
+                    "last of its subject is not kept there: expect an offset of the partition"
                 )
             if text and wish.refusal is None:
                 wish = wish._replace(refusal=Refusal(ERR_HEADER, text))

@@ -63,15 +63,7 @@ from liftlog.messages import (
     TimeFound,
     Unsubscribe,
 )
-from liftlog.types import (
-    NO_TICKET,
-    ClientRef,
-    EpochStart,
-    LogSummary,
-    PartitionId,
-    Ticket,
-    invariant,
-)
+from liftlog.types import NO_TICKET, ClientRef, EpochStart, LogSummary, PartitionId, Ticket, invariant
 
 ROUNDS_MAX = 64
 """Reactions that one event may cause. What reacts changes less and less, so that a few are enough."""
