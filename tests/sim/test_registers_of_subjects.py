@@ -41,7 +41,7 @@ def registers(options: RunOptions, *, judged: bool = True) -> dict[str, list[Ope
 
 
 def valid(files: list[Path]) -> set[bool | None]:
-    model, options = MODELS["cas-register"], FORMATS[FORMAT].options
+    model, options = MODELS["cas-register"], FORMATS[FORMAT].options._replace(initial=None)
     judgements = [check_object(model, pair(read_history(file, FORMAT), str(file)), options) for file in files]
     return {judgement.valid for judgement in judgements}
 
