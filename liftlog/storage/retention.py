@@ -1,11 +1,14 @@
-"""What retention lets go (C3): whole sealed segments at the front of a log.
+"""What retention lets go (C3): whole segments at the front of a log.
 
 Theory. A segment goes when nothing in it has to be kept: by age, when its youngest record is too old; by
 bytes and by messages, when what follows it is enough by itself. So a log keeps at least what was promised and
 up to one segment more. Segments go from the front only, since a log has no gaps; the first that has to stay
-ends it. The active segment stays, and everything at or above `limit`, which is the HW or less: what is not
-committed anywhere else must not be forgotten here. Nor is it counted as what follows: the next leader may
-have it cut off, and readers would be left with less than was promised.
+ends it. The active segment goes by age only, when all of it is too old: nothing else would ever end it while
+nobody publishes, which a partition that is full waits for (C6).
+
+Everything at or above `limit` stays, which is the HW or less: what is not committed anywhere else must not be
+forgotten here. Nor is it counted as what follows: the next leader may have it cut off, and readers would be
+left with less than was promised.
 
 What the next leader needs stays all the same (L7): message ids are found in the log alone.
 
@@ -37,7 +40,9 @@ def new_start(
         if not (too_old or enough_bytes or enough_messages):
             break
         start = max(start, segment.end_offset)
-    return start
+    active = log.segment_of(log.leo)
+    idle = policy.retention_ms and active.greatest_ms < now_ms - policy.retention_ms
+    return log.leo if idle and active.base_offset <= start and log.leo <= min(limit, needed_from) else start
 
 
 def bytes_below(log: Log, offset: int) -> int:

@@ -40,8 +40,22 @@ def test_by_age_a_segment_goes_when_its_youngest_record_is_too_old() -> None:
     assert third.greatest_ms == youngest_ms
     assert new_start(log, policy, log.leo, youngest_ms + 5000) == third.base_offset
     assert new_start(log, policy, log.leo, youngest_ms + 5001) == third.end_offset
-    # The active segment stays, however old it is.
-    assert new_start(log, policy, log.leo, START_MS + 10**9) == log.sealed[-1].end_offset < log.leo
+    active = log.segment_of(log.leo)
+    last_ms = active.greatest_ms + 5000
+    assert new_start(log, policy, log.leo, last_ms) == active.base_offset < log.leo
+
+
+def test_by_age_the_active_segment_goes_too_when_all_of_it_is_old_and_committed() -> None:
+    """Else a partition that refuses what comes while it is full would be full for ever (C6)."""
+    log = make()
+    late_ms, base = START_MS + 10**9, log.segment_of(log.leo).base_offset
+    assert new_start(log, RetentionPolicy(retention_ms=5000), log.leo, late_ms) == log.leo
+    assert new_start(log, RetentionPolicy(retention_ms=5000), log.leo - 1, late_ms) == base
+    assert new_start(log, RetentionPolicy(retention_ms=5000), log.leo, late_ms, log.leo - 1) == base
+    assert new_start(log, RetentionPolicy(retention_bytes=1, retention_messages=1), log.leo, late_ms) == base
+    log.move_start(log.leo)
+    assert new_start(log, RetentionPolicy(retention_ms=5000), log.leo, late_ms) == log.leo == log.log_start
+    assert not log.sealed
 
 
 def test_an_old_segment_behind_a_young_one_stays() -> None:

@@ -69,6 +69,12 @@ def limits_problem(config: StreamConfig) -> str:
             "compact and messages_max exclude each other: a log that is compacted keeps its offsets, by "
             "which messages are counted, and would stay full; leave one of them out"
         )
+    if config.holds_most and config.remembers_ms:
+        return (
+            "dedupe_window_ms and messages_max exclude each other: the last window's messages stay, for "
+            "their ids, until others are stored, and a partition that is full of them stores none; leave one "
+            "of them out"
+        )
     if config.holds_most and config.retention_messages:
         return (
             "retention_messages and messages_max exclude each other: the one lets old messages go, the other "

@@ -103,14 +103,14 @@ def expecting_of(seed: int) -> float:
 
 
 def remembering(draws: Draws, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig, ...]:
-    """These streams, those of which are not compacted remember message ids (L7): for a short time, and in
+    """These streams, of which those remember message ids that can (L7): for a short time, and in
     some worlds only a few, so that a table is full.
     """
     window_ms = draws.choice((1000, 3000, 8000, 30_000))
     most = draws.choice((3, 20, 10_000, 10_000))
     return tuple(
         stream
-        if stream.compact
+        if stream.compact or stream.holds_most
         else msgspec.structs.replace(stream, dedupe_window_ms=window_ms, dedupe_ids_max=most)
         for stream in streams
     )
@@ -126,7 +126,7 @@ def bounded(seed: int, streams: tuple[StreamConfig, ...]) -> tuple[StreamConfig,
     most = draws.choice((10, 40, 100))
     return tuple(
         stream
-        if stream.compact or stream.retention.unlimited
+        if stream.compact or stream.remembers_ms or stream.retention.unlimited
         else msgspec.structs.replace(
             stream,
             retention_ms=stream.retention_ms or 4000,

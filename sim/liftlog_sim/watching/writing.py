@@ -24,7 +24,7 @@ def may_be_written(checks: Checks, machine: Machine, log: PartitionId, end: int)
     checks.counts["ReadOnlyRefused"] += 1
     checks.counts["PausedTakesNothing"] += 1
     known = f"node {machine.number} leads {log} and stores messages, which it knows to be"
-    if config.holds_most:
+    if config.holds_most and not log.is_journal:
         checks.counts["HoldsNoMore"] += 1
         if end - replica.log.log_start > config.holds_most:
             held = f"from {replica.log.log_start} to {end}"
