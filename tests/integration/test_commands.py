@@ -122,6 +122,7 @@ def test_c6_a_full_partition_refuses_until_there_is_room(environment: dict[str, 
     assert told == "stream 'jobs': messages_max 2 -> none\n"
     ask(environment, "pub", "jobs.a", "four")
     assert ask(environment, "sub", "jobs", "--from", "earliest", "--raw") == "two\nthree\nfour\n"
+    ask(environment, "stream", "rm", "jobs")
 
 
 def test_a_file_is_one_message_byte_for_byte(environment: dict[str, str], tmp_path: Path) -> None:

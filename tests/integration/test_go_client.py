@@ -266,7 +266,7 @@ def test_V6_U1_whatever_is_wrong_is_one_clear_line(programs: Path, tmp_path: Pat
             (publisher, ["-subject", "orders", "-batch", "9", "-keyed"], "line 1 has no key"),
         ):
             started = await Program.start(program, "-nats", url, *options)
-            if program == publisher:
+            if program == publisher and "0" not in options:  # which ends before it reads anything
                 await started.say(["without a key"])
             assert await started.end() == 2, options
             assert words in started.complaint and started.complaint.count("\n") == 1, started.complaint
