@@ -125,7 +125,7 @@ def failures(events: list[Event]) -> list[tuple[int, bool]]:
 
 
 def segments(disk: SimDisk, log: PartitionId = LOG) -> list[str]:
-    folder = f"streams/{log[0]}/{log[1]}/"
+    folder = f"streams/{log.stream}/{log.label}/"
     return [path for path in disk.files() if path.startswith(folder) and path.endswith(".log")]
 
 
