@@ -222,7 +222,7 @@ class NumberedPublisher(Publisher):
             else:
                 row.renew(result.newest_run)
                 self._plan(row, 0.0)
-        elif result.outcome == FAIL or result.next_offset >= 0:
+        elif result.outcome == FAIL or result.next_offset >= 0 or result.last_offset is not None:
             one.refused = result if one.attempts <= 1 else result._replace(outcome=INFO)
         elif result.next_sequence < 0 or not oldest:
             self._plan(row, PAUSE_S)

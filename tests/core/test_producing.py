@@ -148,6 +148,17 @@ def test_L2_what_is_refused_for_good_leaves_the_order_of_the_others(seed: int) -
     assert not {VALUES[one.tag] for one in results if one.outcome == "fail"} & set(leader.stored)
 
 
+@pytest.mark.parametrize("told", [{"next_offset": 3}, {"last_offset": 2}, {"last_offset": -1}])
+def test_L2_who_expected_something_else_hears_of_it_at_once(told: dict[str, int]) -> None:
+    """Of an offset (L6) or of a subject's last record (L9); what was sent behind it is not in doubt."""
+    leader = FakeLeader()
+    leader.refuse = lambda value: refusal("wrong last sequence", **told) if value == b"7" else None
+    results = asyncio.run(publish(leader, VALUES))
+    assert leader.stored == [value for value in VALUES if value != b"7"]
+    assert [one.tag for one in results if one.outcome != "ok"] == [7] and results[7].outcome == "info"
+    assert {getattr(results[7], name) for name in told} == set(told.values())
+
+
 def test_L2_without_losses_nothing_is_in_doubt() -> None:
     leader = FakeLeader()
     leader.refuse = lambda value: refusal("never", "fail") if value == b"7" else None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from liftlog.client import RequestFailed
+from liftlog.messages import PurgeRequest, ReadRequest
 from liftlog.types import PartitionId, StreamConfig
 from tests.integration.cluster import Harness, with_cluster
 
@@ -81,5 +82,11 @@ def test_r21_a_stream_without_removal_says_what_to_do(tmp_path: Path) -> None:
         await cluster.client.publish("plain", b"x")
         with pytest.raises(RequestFailed, match="stream create --removal"):
             await cluster.client.delete("plain", 0, 0)
+        # A journal is no partition of a client's: who could purge it would bring back what was deleted.
+        info = await cluster.client.stream("letters")
+        journal = PartitionId(info.id, 0).journal
+        for request in (ReadRequest(journal, 0), PurgeRequest(journal, 1)):
+            with pytest.raises(RequestFailed, match="there is no partition 1024"):
+                await cluster.client.call(1, cluster.cluster.addresses[1], request, 10.0)
 
     with_cluster(tmp_path, 1, story)
