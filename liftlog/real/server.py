@@ -259,15 +259,6 @@ def assemble(
     def take(event: Event) -> None:
         driver.take(event)
 
-    def asked(event: Event) -> None:
-        """From a client, or a peer: a journal is no partition that a client may read or purge (R21)."""
-        about = getattr(event.request, "partition", None) if isinstance(event, ClientRequest) else None
-        if isinstance(event, ClientRequest) and isinstance(about, PartitionId) and about.is_journal:
-            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
-            clients.reply(event.client, ErrorReply(ERR_NOT_FOUND, text, False))
-        else:
-            driver.take(event)
-
     def reading() -> None:
         breakdown.reading()
 
@@ -296,7 +287,7 @@ def assemble(
         cluster=config.cluster,
         node=config.node,
         peers=config.peers,
-        take=asked,
+        take=no_journal(take, clients),
         reading=reading,
         clients=clients,
         secrets=secrets,
@@ -318,7 +309,7 @@ def assemble(
     ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
-    api = NatsApi(config.cluster, config.node, clients, asked, bus.answer)
+    api = NatsApi(config.cluster, config.node, clients, no_journal(take, clients), bus.answer)
     bus.serve_api(api.shared_subject, QUEUE, api.handle)
     bus.serve_api(api.own_subject, "", api.handle)
     for part in (storage, network, bus, api, breakdown):
@@ -328,6 +319,20 @@ def assemble(
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
+
+
+def no_journal(take: Callable[[Event], None], clients: ClientRegistry) -> Callable[[Event], None]:
+    """`take`, but for clients that name a journal: it is no partition that they may read or purge (R21)."""
+
+    def asked(event: Event) -> None:
+        about = getattr(event.request, "partition", None) if isinstance(event, ClientRequest) else None
+        if isinstance(event, ClientRequest) and isinstance(about, PartitionId) and about.is_journal:
+            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
+            clients.reply(event.client, ErrorReply(ERR_NOT_FOUND, text, False))
+        else:
+            take(event)
+
+    return asked
 
 
 def release_number(version: str) -> int:
