@@ -354,7 +354,7 @@ def began_anew() -> ReplicaPart:
     former = first[FORMER][1] + ((OLD, 8, 0),)
     new = {"log": (NEW, NEW), "synced": (12, 8), "former": (first[FORMER][0], former), "up": (True, False)}
     a.state = a.steps.with_values(first, new)
-    return ReplicaPart(a, None, 1)  # type: ignore[arg-type]
+    return ReplicaPart(a, None, 1, lambda leader, node: False)  # type: ignore[arg-type]
 
 
 def test_a_beginning_anew_that_was_not_durable_confesses_what_was_before() -> None:

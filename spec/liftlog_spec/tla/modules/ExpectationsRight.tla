@@ -7,9 +7,9 @@ CONSTANTS
     None, Replica, Subject, Publisher, Records, Epochs
 
 VARIABLES
-    newest, leaders, isr, epoch, hw, log, table, wish, judged, answered, committed
+    newest, leaders, isr, epoch, hw, log, index, folded, notes, wish, judged, answered, committed
 
-vars == <<newest, leaders, isr, epoch, hw, log, table, wish, judged, answered, committed>>
+vars == <<newest, leaders, isr, epoch, hw, log, index, folded, notes, wish, judged, answered, committed>>
 
 MinOf(S) == CHOOSE x \in S : \A y \in S : x <= y
 MaxOf(S) == CHOOSE x \in S : \A y \in S : x >= y
@@ -21,7 +21,9 @@ TypeOK ==
     /\ epoch \in [Replica -> (0..Epochs)]
     /\ hw \in [Replica -> (0..Records)]
     /\ ((DOMAIN log = Replica) /\ (\A x \in Replica : ((log[x] \in Seq([epoch: (0..Epochs), subject: Subject, publisher: Publisher])) /\ (Len(log[x]) <= Records))))
-    /\ table \in [Replica -> [Subject -> (0..Records)]]
+    /\ index \in [Replica -> [Subject -> (0..Records)]]
+    /\ folded \in [Replica -> (0..Records)]
+    /\ notes \in [Replica -> ([epoch: (0..Epochs), begin: (0..Records)] \cup {None})]
     /\ wish \in [Publisher -> ([subject: Subject, expected: (0..Records), since: (0..Records)] \cup {None})]
     /\ judged \in [Publisher -> ([stored: (0..1), by: Replica, epoch: (0..Epochs), rests: (0..Records)] \cup {None})]
     /\ answered \in [Publisher -> ((0..Records) \cup {None})]
@@ -55,7 +57,9 @@ Init ==
         /\ epoch = [x \in Replica |-> 1]
         /\ hw = [x \in Replica |-> 0]
         /\ log = [x \in Replica |-> <<>>]
-        /\ table = [x \in Replica |-> [x2 \in Subject |-> 0]]
+        /\ index = [x \in Replica |-> [x2 \in Subject |-> 0]]
+        /\ folded = [x \in Replica |-> 0]
+        /\ notes = [x \in Replica |-> None]
         /\ wish = [x \in Publisher |-> None]
         /\ judged = [x \in Publisher |-> None]
         /\ answered = [x \in Publisher |-> None]
@@ -68,7 +72,7 @@ Commit(lead) ==
     /\ (\A m \in isr : (IF (m = lead) THEN TRUE ELSE (((epoch[m] = epoch[lead]) /\ (hw[lead] < Len(log[m]))) /\ (log[m][hw[lead] + 1].epoch = log[lead][hw[lead] + 1].epoch))))
     /\ hw' = [hw EXCEPT ![lead] = (hw[lead] + 1)]
     /\ committed' = (IF (hw[lead] = Len(committed)) THEN Append(committed, log[lead][hw[lead] + 1]) ELSE committed)
-    /\ UNCHANGED <<newest, leaders, isr, epoch, log, table, wish, judged, answered>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, log, index, folded, notes, wish, judged, answered>>
 
 \* R16.
 Elect(to) ==
@@ -77,19 +81,19 @@ Elect(to) ==
     /\ (leaders[newest] # to)
     /\ newest' = (newest + 1)
     /\ leaders' = [leaders EXCEPT ![(newest + 1)] = to]
-    /\ UNCHANGED <<isr, epoch, hw, log, table, wish, judged, answered, committed>>
+    /\ UNCHANGED <<isr, epoch, hw, log, index, folded, notes, wish, judged, answered, committed>>
 
 JoinEpoch(r) ==
     /\ (epoch[r] < newest)
     /\ epoch' = [epoch EXCEPT ![r] = newest]
-    /\ UNCHANGED <<newest, leaders, isr, hw, log, table, wish, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, hw, log, index, folded, notes, wish, judged, answered, committed>>
 
 Shrink(lead, f) ==
     /\ (f # lead)
     /\ TrulyLeads(lead)
     /\ (f \in isr)
     /\ isr' = (isr \ {f})
-    /\ UNCHANGED <<newest, leaders, epoch, hw, log, table, wish, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, index, folded, notes, wish, judged, answered, committed>>
 
 \* R10: it has what is committed.
 Expand(lead, f) ==
@@ -100,12 +104,26 @@ Expand(lead, f) ==
     /\ Agrees(f, lead)
     /\ (Len(committed) <= Len(log[f]))
     /\ isr' = (isr \cup {f})
-    /\ UNCHANGED <<newest, leaders, epoch, hw, log, table, wish, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, epoch, hw, log, index, folded, notes, wish, judged, answered, committed>>
 
 Ask(p, subject, expected) ==
     /\ (wish[p] = None)
     /\ wish' = [wish EXCEPT ![p] = [subject |-> subject, expected |-> expected, since |-> Len(committed)]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, table, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, index, folded, notes, judged, answered, committed>>
+
+\* From now on: the first message of this epoch has come that asks for it.
+Note(lead) ==
+    /\ Leads(lead)
+    /\ (IF (notes[lead] = None) THEN TRUE ELSE (notes[lead].epoch < epoch[lead]))
+    /\ notes' = [notes EXCEPT ![lead] = [epoch |-> epoch[lead], begin |-> Len(log[lead])]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, index, folded, wish, judged, answered, committed>>
+
+\* The index takes in one more record.
+Fold(r) ==
+    /\ (folded[r] < hw[r])
+    /\ index' = [index EXCEPT ![r] = [index[r] EXCEPT ![log[r][folded[r] + 1].subject] = (folded[r] + 1)]]
+    /\ folded' = [folded EXCEPT ![r] = (folded[r] + 1)]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, notes, wish, judged, answered, committed>>
 
 \* The message is there, and is the next in its leader's queue.
 Judge(p, lead) ==
@@ -113,10 +131,12 @@ Judge(p, lead) ==
     /\ (judged[p] = None)
     /\ Leads(lead)
     /\ (Len(log[lead]) < Records)
-    /\ log' = [log EXCEPT ![lead] = (IF (table[lead][wish[p].subject] = wish[p].expected) THEN Append(log[lead], [epoch |-> epoch[lead], subject |-> wish[p].subject, publisher |-> p]) ELSE log[lead])]
-    /\ table' = [table EXCEPT ![lead] = [table[lead] EXCEPT ![wish[p].subject] = (IF (table[lead][wish[p].subject] = wish[p].expected) THEN (Len(log[lead]) + 1) ELSE table[lead][wish[p].subject])]]
-    /\ judged' = [judged EXCEPT ![p] = [stored |-> (IF (table[lead][wish[p].subject] = wish[p].expected) THEN 1 ELSE 0), by |-> lead, epoch |-> epoch[lead], rests |-> (IF (table[lead][wish[p].subject] = wish[p].expected) THEN (Len(log[lead]) + 1) ELSE table[lead][wish[p].subject])]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, wish, answered, committed>>
+    /\ (notes[lead] # None)
+    /\ (notes[lead].epoch = epoch[lead])
+    /\ (notes[lead].begin <= folded[lead])
+    /\ log' = [log EXCEPT ![lead] = (IF (MaxOf({index[lead][wish[p].subject], MaxOf({(IF ((i < Len(log[lead])) /\ ((i < Len(log[lead])) /\ (notes[lead].begin <= i))) THEN (IF (log[lead][i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})}) = wish[p].expected) THEN Append(log[lead], [epoch |-> epoch[lead], subject |-> wish[p].subject, publisher |-> p]) ELSE log[lead])]
+    /\ judged' = [judged EXCEPT ![p] = [stored |-> (IF (MaxOf({index[lead][wish[p].subject], MaxOf({(IF ((i < Len(log[lead])) /\ ((i < Len(log[lead])) /\ (notes[lead].begin <= i))) THEN (IF (log[lead][i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})}) = wish[p].expected) THEN 1 ELSE 0), by |-> lead, epoch |-> epoch[lead], rests |-> (IF (MaxOf({index[lead][wish[p].subject], MaxOf({(IF ((i < Len(log[lead])) /\ ((i < Len(log[lead])) /\ (notes[lead].begin <= i))) THEN (IF (log[lead][i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})}) = wish[p].expected) THEN (Len(log[lead]) + 1) ELSE MaxOf({index[lead][wish[p].subject], MaxOf({(IF ((i < Len(log[lead])) /\ ((i < Len(log[lead])) /\ (notes[lead].begin <= i))) THEN (IF (log[lead][i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})}))]]
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, index, folded, notes, wish, answered, committed>>
 
 \* The leader that judged says so, once what that rests on is committed.
 Answer(p) ==
@@ -126,7 +146,7 @@ Answer(p) ==
     /\ (judged[p].rests <= hw[judged[p].by])
     /\ (IF (judged[p].stored = 1) THEN TRUE ELSE (judged[p].epoch = newest))
     /\ answered' = [answered EXCEPT ![p] = Len(committed)]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, table, wish, judged, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, index, folded, notes, wish, judged, committed>>
 
 Fetch(f, lead) ==
     /\ (f # lead)
@@ -135,8 +155,7 @@ Fetch(f, lead) ==
     /\ ((Len(log[f]) < Len(log[lead])) \/ (hw[f] < MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})))
     /\ log' = [log EXCEPT ![f] = (IF (Len(log[f]) < Len(log[lead])) THEN Append(log[f], log[lead][Len(log[f]) + 1]) ELSE log[f])]
     /\ hw' = [hw EXCEPT ![f] = MaxOf({hw[f], MinOf({hw[lead], (Len(log[f]) + (IF (Len(log[f]) < Len(log[lead])) THEN 1 ELSE 0))})})]
-    /\ table' = [table EXCEPT ![f] = [x \in Subject |-> (IF (Len(log[f]) < Len(log[lead])) THEN (IF (x = log[lead][Len(log[f]) + 1].subject) THEN (Len(log[f]) + 1) ELSE table[f][x]) ELSE table[f][x])]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, index, folded, notes, wish, judged, answered, committed>>
 
 Truncate(f, lead) ==
     /\ (f # lead)
@@ -144,8 +163,7 @@ Truncate(f, lead) ==
     /\ ~Agrees(f, lead)
     /\ log' = [log EXCEPT ![f] = SubSeq(log[f], 1, MinOf({Agreed(f, lead), Len(log[f])}))]
     /\ hw' = [hw EXCEPT ![f] = MinOf({hw[f], Agreed(f, lead)})]
-    /\ table' = [table EXCEPT ![f] = [subject \in Subject |-> MaxOf({(IF ((i < Len(log[f])) /\ (i < Agreed(f, lead))) THEN (IF (log[f][i + 1].subject = subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})]]
-    /\ UNCHANGED <<newest, leaders, isr, epoch, wish, judged, answered, committed>>
+    /\ UNCHANGED <<newest, leaders, isr, epoch, index, folded, notes, wish, judged, answered, committed>>
 
 Next ==
     \/ \E lead \in Replica : Commit(lead)
@@ -154,6 +172,8 @@ Next ==
     \/ \E lead \in Replica, f \in Replica : Shrink(lead, f)
     \/ \E lead \in Replica, f \in Replica : Expand(lead, f)
     \/ \E p \in Publisher, subject \in Subject, expected \in (0..Records) : Ask(p, subject, expected)
+    \/ \E lead \in Replica : Note(lead)
+    \/ \E r \in Replica : Fold(r)
     \/ \E p \in Publisher, lead \in Replica : Judge(p, lead)
     \/ \E p \in Publisher : Answer(p)
     \/ \E f \in Replica, lead \in Replica : Fetch(f, lead)
@@ -167,11 +187,11 @@ CommittedOnIsr ==
 
 \* What is committed followed, in its subject, on the record that its publisher expected.
 StoredAsExpected ==
-    (\A i \in (0)..(Len(committed) - 1) : ((wish[committed[i + 1].publisher] # None) /\ (wish[committed[i + 1].publisher].expected = MaxOf({(IF ((i2 < Len(committed)) /\ (i2 < i)) THEN (IF (committed[i2 + 1].subject = committed[i + 1].subject) THEN (i2 + 1) ELSE 0) ELSE 0) : i2 \in (0..Records - 1)}))))
+    (\A i \in (0)..(Len(committed) - 1) : ((wish[committed[i + 1].publisher] # None) /\ (wish[committed[i + 1].publisher].expected = MaxOf({(IF ((i2 < Len(committed)) /\ ((i2 < i) /\ (0 <= i2))) THEN (IF (committed[i2 + 1].subject = committed[i + 1].subject) THEN (i2 + 1) ELSE 0) ELSE 0) : i2 \in (0..Records - 1)}))))
 
 \* While a publisher waited that was refused, there was a moment in which it was to be refused.
 RefusedTruly ==
-    (\A p \in Publisher : (IF (answered[p] = None) THEN TRUE ELSE (IF (judged[p].stored = 1) THEN TRUE ELSE (\E k \in (wish[p].since)..((answered[p] + 1) - 1) : (MaxOf({(IF ((i < Len(committed)) /\ (i < k)) THEN (IF (committed[i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) # wish[p].expected)))))
+    (\A p \in Publisher : (IF (answered[p] = None) THEN TRUE ELSE (IF (judged[p].stored = 1) THEN TRUE ELSE (\E k \in (wish[p].since)..((answered[p] + 1) - 1) : (MaxOf({(IF ((i < Len(committed)) /\ ((i < k) /\ (0 <= i))) THEN (IF (committed[i + 1].subject = wish[p].subject) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) # wish[p].expected)))))
 
 \* Who is told that it was stored finds it there.
 StoredIsThere ==

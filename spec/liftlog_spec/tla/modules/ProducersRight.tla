@@ -57,6 +57,10 @@ TableOf(r, end) ==
 TableOfLogAlone(r) ==
     [p \in Producer |-> [run |-> MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})}), next |-> MaxOf({MaxOf({(IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (n + 1) ELSE 0) : n \in (0..Messages - 1)}), (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].next ELSE 0)}), places |-> [n \in (0..Messages - 1) |-> (IF (0 < MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)})) THEN (MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (((IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i2) /\ (i2 < Len(log[r]))) THEN (IF (log[r][i2 + 1].producer = p) THEN log[r][i2 + 1].run ELSE 0) ELSE 0) : i2 \in (0..Records - 1)})})) /\ (log[r][i + 1].seq = n)) THEN (i + 1) ELSE 0) ELSE 0) : i \in (0..Records - 1)}) - 1) ELSE (IF ([p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run = MaxOf({[p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].run, MaxOf({(IF ((start[r] <= i) /\ (i < Len(log[r]))) THEN (IF (log[r][i + 1].producer = p) THEN log[r][i + 1].run ELSE 0) ELSE 0) : i \in (0..Records - 1)})})) THEN [p2 \in Producer |-> [run |-> 0, next |-> 0, places |-> [x \in (0..Messages - 1) |-> None]]][p].places[n] ELSE None))]]]
 
+\* What a new leader has to find lies behind: its log has what is committed, and perhaps no more.
+MayBegin(lead, begin) ==
+    (0 < newest)
+
 \* The table still says where it is: it is one of the last few.
 Remembered(r, p, n) ==
     ((table[r][p].places[n] # None) /\ (table[r][p].next <= (n + InFlight)))
@@ -146,12 +150,13 @@ Truncate(f, lead) ==
     /\ table' = [table EXCEPT ![f] = TableOf(f, Agreed(f, lead))]
     /\ UNCHANGED <<newest, leaders, isr, epoch, start, snapshot, committed, retains, current, sent, answered>>
 
-\* C3: retention moves the log start; the table up to there is kept.
+\* C3: retention moves the log start; the table up to there is kept, or the log start waits.
 Retain(lead, begin) ==
     /\ (retains < Retains)
     /\ TrulyLeads(lead)
     /\ (start[lead] < begin)
     /\ (begin <= hw[lead])
+    /\ MayBegin(lead, begin)
     /\ retains' = (retains + 1)
     /\ start' = [start EXCEPT ![lead] = begin]
     /\ snapshot' = [snapshot EXCEPT ![lead] = TableOf(lead, begin)]
@@ -177,7 +182,7 @@ Send(p, run) ==
     /\ sent' = [sent EXCEPT ![p] = [sent[p] EXCEPT ![run] = (sent[p][run] + 1)]]
     /\ UNCHANGED <<newest, leaders, isr, epoch, hw, log, start, table, snapshot, committed, retains, current, answered>>
 
-\* A new run of the producer, by the metadata group.
+\* A new run of the producer.
 Restart(p) ==
     /\ (current[p] < Runs)
     /\ (0 < sent[p][current[p]])
