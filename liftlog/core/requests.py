@@ -58,7 +58,7 @@ from liftlog.messages import (
 )
 from liftlog.subjects.grammar import PatternRefused, is_literal
 from liftlog.subjects.index.interface import filter_tokens
-from liftlog.types import ClientRef, PartitionId
+from liftlog.types import PARTITIONS_MAX, ClientRef, PartitionId
 
 
 class Requests:
@@ -103,6 +103,12 @@ class Requests:
         if ctx.config.joins and not ctx.metadata.founders:
             text = f"node {ctx.node} is none of the cluster yet: 'liftlog cluster add {ctx.node} HOST:PORT'"
             self._clients.reply(client, ErrorReply(ERR_NOT_READY, text, True))
+            return
+        about = getattr(request, "partition", None)
+        if isinstance(about, PartitionId) and about.is_journal:
+            # Whoever could read or purge it would bring back what was deleted (R21).
+            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
+            self._clients.reply(client, ErrorReply(ERR_NOT_FOUND, text, False))
             return
         match request:
             case ReadRequest():

@@ -56,7 +56,7 @@ def out_of_sync(node: Node) -> list[str]:
     behind = [
         copy.id
         for copy in node.replicas.values()
-        if copy.record is not None and node.config.node not in copy.record.isr
+        if not copy.id.is_journal and copy.record is not None and node.config.node not in copy.record.isr
     ]
     if not behind:
         return []

@@ -163,7 +163,7 @@ class Readings:
     # -- copies --------------------------------------------------------------------------------------------
 
     def _copies(self) -> Iterator[Slice]:
-        replicas = list(self._node.replicas.values())
+        replicas = [copy for copy in self._node.replicas.values() if not copy.id.is_journal]
         states = dict.fromkeys((OPENING, READY, FAILED), 0)
         leading = damaged = broken = 0
         for chunk in _chunks(replicas, LOOKS_PER_SLICE):

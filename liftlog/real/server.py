@@ -25,7 +25,7 @@ from liftlog.config import METRICS_KEY, METRICS_TELL, Secrets, ServerConfig, sec
 from liftlog.driver.driver import NodeDriver
 from liftlog.driver.interpreter import NodeStopped, Observer, Ports, StepNode
 from liftlog.eventlog import say
-from liftlog.messages import ERR_NOT_FOUND, ClientRequest, ErrorReply, Event, StopRequested
+from liftlog.messages import Event, StopRequested
 from liftlog.ports import StorageGroups
 from liftlog.real.breakdown import Breakdown, GroupTimes
 from liftlog.real.bus import NatsBus
@@ -33,7 +33,7 @@ from liftlog.real.clock import RealClock, RealRandom
 from liftlog.real.nats_wire import NatsAddress, parse_url
 from liftlog.real.network import TcpNetwork, listen
 from liftlog.real.storage_runner import GroupRunner
-from liftlog.types import PARTITIONS_MAX, ClientRef, ClusterEpoch, LiftlogError, PartitionId
+from liftlog.types import ClientRef, ClusterEpoch, LiftlogError, PartitionId
 
 log = logging.getLogger("liftlog.server")
 
@@ -287,7 +287,7 @@ def assemble(
         cluster=config.cluster,
         node=config.node,
         peers=config.peers,
-        take=no_journal(take, clients),
+        take=take,
         reading=reading,
         clients=clients,
         secrets=secrets,
@@ -309,7 +309,7 @@ def assemble(
     ports = Ports(network, bus, storage, clients, clock, RealRandom(), flush=flush)
     breakdown = Breakdown(clock.monotonic_ms, lambda: driver.interpreter.now_ms)
     driver = NodeDriver(node, ports, [*observers, breakdown.observe])
-    api = NatsApi(config.cluster, config.node, clients, no_journal(take, clients), bus.answer)
+    api = NatsApi(config.cluster, config.node, clients, take, bus.answer)
     bus.serve_api(api.shared_subject, QUEUE, api.handle)
     bus.serve_api(api.own_subject, "", api.handle)
     for part in (storage, network, bus, api, breakdown):
@@ -319,20 +319,6 @@ def assemble(
     if onlooker is not None:
         onlooker.attach(parts)
     return parts
-
-
-def no_journal(take: Callable[[Event], None], clients: ClientRegistry) -> Callable[[Event], None]:
-    """`take`, but for clients that name a journal: it is no partition that they may read or purge (R21)."""
-
-    def asked(event: Event) -> None:
-        about = getattr(event.request, "partition", None) if isinstance(event, ClientRequest) else None
-        if isinstance(event, ClientRequest) and isinstance(about, PartitionId) and about.is_journal:
-            text = f"there is no partition {about.index}: a stream has at most {PARTITIONS_MAX}"
-            clients.reply(event.client, ErrorReply(ERR_NOT_FOUND, text, False))
-        else:
-            take(event)
-
-    return asked
 
 
 def release_number(version: str) -> int:

@@ -14,7 +14,7 @@ from liftlog.core.metadata.pairs import found_of
 from liftlog.core.metadata.records import LastKnown, PartitionState, StreamState
 from liftlog.core.metadata.standins import greatest_last_known
 from liftlog.core.replica.entries import NAMED_MAX, BadEntry, decode_removed, encode_removed
-from liftlog.format import decode_records
+from liftlog.format import decode_records, encode_values
 from liftlog.messages import (
     LAST_OF_SUBJECT,
     AlterStreamRequest,
@@ -24,6 +24,8 @@ from liftlog.messages import (
     Fetch,
     FetchProgress,
     MessageDeleted,
+    OffsetRequest,
+    PurgeRequest,
     ReadReply,
     ReadRequest,
     StreamChanges,
@@ -408,3 +410,70 @@ def test_logs_of_a_partition_are_named_apart() -> None:
     assert (str(partition), str(partition.journal)) == ("7/3", "7/3.journal")
     assert partition.journal.partition == partition == partition.partition
     assert partition.journal.journal == partition.journal and not partition.is_journal
+
+
+# -- what nobody may do with a journal ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda journal: ReadRequest(journal, 0),
+        lambda journal: VisibleReadRequest(journal, 0),
+        lambda journal: OffsetRequest(journal, "earliest", 0),
+        lambda journal: PurgeRequest(journal, 1),
+        lambda journal: DeleteMessageRequest(journal, 0),
+        lambda journal: SubjectRequest(journal, LAST_OF_SUBJECT, "orders"),
+    ],
+)
+def test_R21_no_client_reaches_a_journal_as_if_it_were_a_partition(ask: Any) -> None:
+    """A purge of it would have brought back what was deleted, with each copy that was opened anew."""
+    world, partition = ready()
+    assert isinstance(delete(world, partition, 1), MessageDeleted)
+    reply = world.answer(world.leader(partition), ask(partition.journal))
+    assert isinstance(reply, ErrorReply) and (reply.code, reply.retryable) == ("not-found", False)
+    assert "at most 1024" in reply.description
+    assert all(world.replica(node, partition.journal).log_start == 0 for node in world.nodes)
+
+
+def test_R21_an_entry_that_nobody_can_read_ends_no_node_and_nothing_is_shown_then() -> None:
+    world, partition = ready()
+    leader = world.leader(partition)
+    journal = world.replica(leader, partition.journal)
+    journal.log.append(
+        [encode_values(journal.log.id, journal.log.leo, journal.log.epoch, 0, [b"\x02\x01"])]
+    )
+    assert isinstance(delete(world, partition, 1), MessageDeleted)
+    assert {world.replica(node, partition.journal).state for node in world.nodes} == {"ready"}
+    refused = visible(world, partition, leader, wait_ms=100)
+    assert isinstance(refused, ErrorReply) and refused.retryable
+    assert "offset 0 of the journal cannot be heeded" in refused.description
+    assert "newer liftlog" in refused.description
+    assert marks(world, partition)["R21.unreadable"] == 1
+    assert world.publish(partition, b"d")
+    assert world.run_until(lambda: world.committed(partition, 4)), "messages are stored as before"
+
+
+def test_R21_a_read_that_outlives_its_journal_is_not_answered_by_what_is_left_of_it() -> None:
+    world, partition = ready()
+    assert isinstance(delete(world, partition, 1), MessageDeleted)
+    leader = world.leader(partition)
+    copy = world.replica(leader, partition)
+    removed = copy.journal.removed
+    view = copy.readers._view()
+    assert view.journal == 1 and not copy.readers._lost(view)
+    removed._begin()
+    assert copy.readers._lost(view), "it has to be folded anew"
+    removed.follow()
+    assert not copy.readers._lost(view)
+
+
+def test_R21_deletions_are_bounded_by_what_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that give up make room for others, and what they have asked for is still under way."""
+    monkeypatch.setattr("liftlog.core.replica.journal.DELETIONS_MAX", 2)
+    world, partition = ready()
+    leader = world.leader(partition)
+    deletions = world.replica(leader, partition).journal.roles.leader._deletions
+    deletions._under_way = {7: 100, 8: 101}
+    refused = delete(world, partition, 0)
+    assert isinstance(refused, ErrorReply) and (refused.code, refused.retryable) == ("overload", True)

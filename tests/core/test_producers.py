@@ -320,3 +320,16 @@ def test_L2_L7_ids_and_numbers_stand_beside_each_other() -> None:
     publish(world, partition, with_id("a"), sent(1, 0), with_id("a"), sent(1, 0), with_id("b"), sent(1, 1))
     assert len(values(world, partition)) == 4
     assert isinstance(ids(world, partition), RememberedIds)
+
+
+def test_L2_a_parcel_that_its_producer_s_headers_make_too_large_is_refused() -> None:
+    world, partition = world_with_ids()
+    limit = world.nodes[1].config.batch_max_bytes
+    payload = seal_parcel([ParcelRecord(b"v" * ((limit - 280) // 4)) for _ in range(4)])
+    own = numbers(1, 0, "Liftlog-Batch: 1", "Liftlog-Ack: full", producer="p" * 250)
+    publish(world, partition, Message(b"orders", b"_INBOX.p", own, payload))
+    assert [one.code for one in world.refusals] == ["parcel-refused-here"]
+    assert "with its producer's headers" in world.refusals[0].description
+    assert "send fewer records at once" in world.refusals[0].description
+    publish(world, partition, Message(b"orders", b"_INBOX.q", block("Liftlog-Batch: 1"), payload))
+    assert len(world.refusals) == 1, "without them it fits"

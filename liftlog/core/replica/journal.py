@@ -152,7 +152,7 @@ class Deletions:
         if not ctx.decides(("R21.uncommitted", offset < data.hw)):
             text = f"offset {offset} is not committed: there are messages below {data.hw}"
             return ErrorReply(ERR_OFFSET_RANGE, text, False)
-        if len(self._waiting) >= DELETIONS_MAX:
+        if max(len(self._waiting), len(self._under_way)) >= DELETIONS_MAX:
             return ErrorReply(ERR_OVERLOAD, "too many deletions wait here; try again", True)
         return None
 

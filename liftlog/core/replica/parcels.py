@@ -63,6 +63,8 @@ def opened(
                 if wish.numbered is not None and not ctx.mutants.parcel_not_marked:
                     lines = lines_of(wish.numbered, parcel.records)
                     parcel = Parcel(parcel.records, with_lines(parcel.plain, lines))
+                if HEADER_BYTES + len(parcel.plain) > ctx.config.batch_max_bytes:
+                    wish = wish._replace(refusal=_too_large(parcel, ctx.config.batch_max_bytes))
                 wish = wish._replace(parcel=parcel)
         found.append(wish)
     return found
@@ -101,6 +103,13 @@ def open_parcel(
         return Refusal(ERR_PARCEL_HERE, f"{error}, {limit}; send fewer records at once")
     except MissingCodec as error:
         return Refusal(ERR_PARCEL_HERE, f"{error}; or send the batch uncompressed")
+
+
+def _too_large(parcel: Parcel, batch_max_bytes: int) -> Refusal:
+    """Of a parcel that its producer's headers (L2) make too large."""
+    size = f"with its producer's headers its records are {len(parcel.plain)} bytes"
+    limit = f"this node stores batches of {batch_max_bytes} bytes ([protocol] batch_max_bytes)"
+    return Refusal(ERR_PARCEL_HERE, f"{size}, {limit}; send fewer records at once")
 
 
 def _check(decides: Decides, pattern: str, contents: ParcelContents, own: bytes) -> None:

@@ -176,6 +176,7 @@ class Readers:
         if self.removed is not None:
             journal = request.seen_journal if isinstance(request, VisibleReadRequest) else 0
             text = f"{text}; of the journal {self.removed.folded}, the reader has seen {journal}"
+            text = f"{text}; {self.removed.problem}" if self.removed.problem else text
         self._reply(parked.client, ErrorReply(ERR_NOT_READY, text, True))
 
     def _knows_enough(self, request: ReadRequest) -> bool:
@@ -277,7 +278,7 @@ class Readers:
         """The batches lie in files: whoever sends the answer sends them from there."""
         end = event.spans[-1].end_offset
         first = event.spans[0].base_offset
-        hides = self.removed is not None and self.removed.any_in(first, end)
+        hides = self.removed is not None and (self._lost(reading.view) or self.removed.any_in(first, end))
         if not reading.request.offset < end <= reading.view.hw or hides:
             self._begin(reading, False)
             return
@@ -290,6 +291,10 @@ class Readers:
     ) -> None:
         next_offset = batches[-1].end_offset if batches else request.offset
         if self.removed is not None:
+            if self._lost(view):
+                text = "this copy reads anew which messages were deleted; try again"
+                self._reply(client, ErrorReply(ERR_NOT_READY, text, True))
+                return
             try:
                 batches = self.removed.visible(self.log.id, batches)
             except LiftlogError as error:
@@ -298,6 +303,11 @@ class Readers:
         first_offset = batches[0].base_offset if batches else NO_OFFSET
         frames = [batch.data for batch in batches]
         self._reply(client, self._read_reply(request, next_offset, frames, view, first_offset))
+
+    def _lost(self, view: ReadView) -> bool:
+        """R21: whether less of the journal is heeded than when the read began: it was opened anew since."""
+        removed = self.removed
+        return removed is not None and not (removed.is_known and removed.folded >= view.journal)
 
     def _read_reply(
         self, request: ReadRequest, next_offset: int, frames: list[bytes], view: ReadView, first_offset: int

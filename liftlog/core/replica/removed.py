@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from liftlog.core.replica.entries import decode_removed
 from liftlog.core.replica.state import READY, LogState
-from liftlog.format import decode_records, decode_values, encode_sparse
+from liftlog.format import CorruptBatch, decode_records, decode_values, encode_sparse
 from liftlog.messages import LogRead, ReadLog
-from liftlog.types import Batch, PartitionId
+from liftlog.types import Batch, LiftlogError, PartitionId
 
 SLICE_BYTES = 256 * 1024
 """So much of the journal is read at once."""
@@ -23,7 +23,7 @@ SLICE_BYTES = 256 * 1024
 class Removed:
     """Of one copy. `log`: the journal. `folded`: what lies below is heeded."""
 
-    __slots__ = ("_ctx", "_epochs", "_log", "_whole", "folded", "request")
+    __slots__ = ("_ctx", "_epochs", "_log", "_whole", "folded", "problem", "request")
 
     def __init__(self, log: LogState) -> None:
         self._log = log
@@ -34,6 +34,8 @@ class Removed:
         self.folded = 0
         self.request = 0
         """The read of storage that is under way; 0 = none."""
+        self.problem = ""
+        """Why the rest of the journal cannot be heeded; empty if it can."""
 
     # -- what others look at ----------------------------------------------------------------------
 
@@ -76,6 +78,7 @@ class Removed:
     def _begin(self) -> None:
         """The log was opened, or what was known to be committed of it was cut: fold it from its beginning."""
         self._epochs.clear()
+        self.problem = ""
         self._whole = self._ctx.mutants.removed_read_to_nothing
         self.request = 0
         self.folded = self._log.hw if self._whole else self._log.log_start
@@ -92,13 +95,13 @@ class Removed:
         log, before = self._log, (self.folded, self._whole)
         if log.state != READY or self.request:
             return False
-        while self.folded < log.hw:
+        while self.folded < log.hw and not self.problem:
             batches = log.cached(self.folded, log.hw, SLICE_BYTES)
             if not batches:
                 self._read()
                 break
             self._take(batches)
-        self._whole = self._whole or self.folded >= log.hw
+        self._whole = not self.problem and (self._whole or self.folded >= log.hw)
         return before != (self.folded, self._whole)
 
     def _read(self) -> None:
@@ -109,20 +112,31 @@ class Removed:
                 ReadLog(self._log.id, request, self.folded, self._log.hw, SLICE_BYTES)
             )
 
-    def on_read(self, event: LogRead) -> bool:
-        """Storage has read a slice, or could not: then it is asked again at a tick."""
+    def on_read(self, event: LogRead, data_start: int) -> bool:
+        """Storage has read a slice, or could not: then it is asked again at a tick. `data_start`: where the
+        data begin; nobody asks about what lies before.
+        """
         self.request = 0
         if event.error:
             return False
         self._take(event.batches)
+        self.forget_below(data_start)
         self.follow()
         return True
 
     def _take(self, batches: list[Batch]) -> None:
+        """An entry that cannot be read, or is of a kind that comes later, ends it: nothing is shown then."""
         for batch in batches:
             if not batch.base_offset <= self.folded < batch.end_offset:
                 continue
             end = min(batch.end_offset, self._log.hw)
-            for entry in decode_values(batch)[self.folded - batch.base_offset : end - batch.base_offset]:
-                self._epochs.update(decode_removed(entry))
+            try:
+                entries = decode_values(batch)[self.folded - batch.base_offset : end - batch.base_offset]
+                for entry in entries:
+                    self._epochs.update(decode_removed(entry))
+                    self.folded += 1
+            except (CorruptBatch, LiftlogError) as error:
+                self._ctx.mark("R21.unreadable")
+                self.problem = f"offset {self.folded} of the journal cannot be heeded: {error}"
+                return
             self.folded = end

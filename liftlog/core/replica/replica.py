@@ -82,19 +82,18 @@ class Replica:
         self.ctx = ctx
         self.data = data
         self.journal: Replica | None = None
-        log: LogState = LogState(ctx, log_id, data.log.confession if data is not None else None)
-        self.log: LogState = log
+        self.log: LogState = LogState(ctx, log_id, data.log.confession if data is not None else None)
         if data is not None:
-            log.confession.together(data.log, log)
+            self.log.confession.together(data.log, self.log)
         self.roles: LeaderRoles | None = None
         self.follower: Follower | None = None
-        self.removed = Removed(log) if data is not None else None
+        self.removed = Removed(self.log) if data is not None else None
         """What the journal, if this is it, says to be gone."""
-        self.readers = Readers(log)
-        self.questions = Questions(log)
-        self.upkeep = Upkeep(log)
-        self.repairs = Repairs(log)
-        self.reopening = Reopening(log)
+        self.readers = Readers(self.log)
+        self.questions = Questions(self.log)
+        self.upkeep = Upkeep(self.log)
+        self.repairs = Repairs(self.log)
+        self.reopening = Reopening(self.log)
 
     # -- what others look at ----------------------------------------------------------------------
 
@@ -447,7 +446,7 @@ class Replica:
             self.roles.leader.ids.on_read(event)
         elif self.removed is not None and event.request == self.removed.request:
             self.repairs.note(event.damage)
-            if self.removed.on_read(event) and self.data is not None:
+            if self.data is not None and self.removed.on_read(event, self.data.log_start):
                 self.data.readers.wake()
         self._settle()
 
@@ -608,7 +607,7 @@ class Replica:
 
     @property
     def settled(self) -> bool:
-        """Nothing more comes from NATS, and everything that came has been answered."""
+        """Nothing more comes from NATS, and all that came has been answered."""
         return self.roles is None or self.roles.leader.settled
 
     @entry
@@ -634,6 +633,7 @@ class Replica:
             self._settle()
             self.roles.purges.check()
 
+    @entry
     def delete(self, client: ClientRef, offset: int) -> None:
         """R21: a message is to be deleted: this leader writes that into the journal."""
         journal = self.journal

@@ -61,6 +61,7 @@ REQUIRED_MARKS = (
     "R21.again",
     "R21.deleted",
     "R21.refused",
+    "R21.unreadable",
     "R5.failed",
     "R5.failed-sync",
     "R6.diverged",

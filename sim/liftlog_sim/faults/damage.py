@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from liftlog.format import CorruptBatch, UnsupportedBatch, moved_to, verify_frame
+from liftlog.format import ATTRIBUTES_POSITION, SEALED, CorruptBatch, UnsupportedBatch, moved_to, verify_frame
 from liftlog.storage.layout import INDEX_SUFFIX, log_directory
 from liftlog.storage.logstate import start_path
 from liftlog.types import PartitionId
@@ -293,4 +293,5 @@ def _without_place(log: PartitionId | None, other: PartitionId | None, data: byt
         verify_frame(log, data)
     except (CorruptBatch, UnsupportedBatch):
         return data
-    return moved_to(other, data)
+    sealed = data[ATTRIBUTES_POSITION] & SEALED  # its key is made of its log, checksum or not
+    return data if sealed else moved_to(other, data)
