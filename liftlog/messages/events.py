@@ -244,6 +244,8 @@ class Published(Event):
     epoch: int
     messages: list[Message]
     timestamp_ms: int
+    plain: bool = False
+    """Somebody has looked already: none has headers, none is in an envelope (L4)."""
 
 
 class ClientRequest(Event):

@@ -76,8 +76,6 @@ OFFSET_DIGITS_MAX = 18
 MESSAGE_ID = b"Nats-Msg-Id"
 ID_LINE = MESSAGE_ID + b":"
 """How a line begins that has an id."""
-FULL_ACK = b"NATS/1.0\r\nLiftlog-Ack: full\r\n\r\n"
-"""The header block of a message that only asks for the full ack."""
 BLOCK_START = b"NATS/1.0"
 BLOCK_END = b"\r\n\r\n"
 
@@ -210,7 +208,7 @@ def _refusal_of_id(id: bytes, stream: str, remembers: bool) -> Refusal | None:
 def _refusal_of_numbers(
     found: dict[bytes, bytes], has_id: bool, stream: str, remembers: bool
 ) -> Refusal | None:
-    if not numbered.NAMES & found.keys():
+    if numbered.NAMES.isdisjoint(found):
         return None
     problem = numbered.numbers_problem(found)
     if problem:

@@ -42,7 +42,7 @@ class StoredNumber(NamedTuple):
 
 def numbered_in(found: Mapping[bytes, bytes]) -> Numbered | None:
     """What these headers say, names in small letters; None: nothing, or it is wrong (`numbers_problem`)."""
-    if not NAMES & found.keys() or numbers_problem(found):
+    if NAMES.isdisjoint(found) or numbers_problem(found):
         return None
     return Numbered(found[PRODUCER], int(found[RUN]), int(found[SEQUENCE]))
 

@@ -49,9 +49,14 @@ def read(
     """The wishes of each message, for this partition of the stream of this name; None if no message has
     headers or an envelope, as usual. `remembers`: the stream has a window of message ids (L7).
     """
-    if not any(map(_headers_of, messages)) and not _may_be_enveloped(messages):
+    if are_plain(messages):
         return None
     return [wishes_of(message, stream, index, remembers) for message in messages]
+
+
+def are_plain(messages: Sequence[Message]) -> bool:
+    """Whether none of them has headers or is in an envelope."""
+    return not any(map(_headers_of, messages)) and not _may_be_enveloped(messages)
 
 
 def _may_be_enveloped(messages: Sequence[Message]) -> bool:

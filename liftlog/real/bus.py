@@ -531,13 +531,16 @@ class NatsBus:
             if parsed.largest > smallest_bytes:
                 messages = self._refuse_large(subscription, messages)
             if messages:
-                self._take(Published(subscription.partition, subscription.epoch, messages, now_ms))
+                partition, epoch = subscription.partition, subscription.epoch
+                self._take(Published(partition, epoch, messages, now_ms, parsed.plain))
 
     def _refuse_large(self, subscription: Subscription, messages: list[Message]) -> list[Message]:
         """Answer what is over the stream's limit (L3); return the rest."""
         limit = subscription.max_payload_bytes
-        kept = [message for message in messages if counted_bytes(message) <= limit]
-        large = [message for message in messages if counted_bytes(message) > limit]
+        kept: list[Message] = []
+        large: list[Message] = []
+        for message in messages:
+            (kept if counted_bytes(message) <= limit else large).append(message)
         if large:
             self.counters["nats.refused_too_large"] += len(large)
             text = f"message exceeds the stream's limit of {limit} bytes (headers and payload)"

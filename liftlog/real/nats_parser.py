@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from liftlog.options.envelope import COOKIE
 from liftlog.types import Message
 
 CONTROL_LINE_MAX_BYTES = 64 * 1024
@@ -39,6 +40,8 @@ class Parsed(NamedTuple):
     """All other lines, in order of arrival, without their line end."""
     largest: int
     """Size in bytes of the largest message (headers and payload), 0 if there is none."""
+    plain: bool
+    """No message has headers, and none is in an envelope: mostly so, and one look tells it of all."""
 
 
 class NatsParser:
@@ -54,7 +57,7 @@ class NatsParser:
         buffer = self._rest + data if self._rest else data
         groups: dict[bytes, list[Message]] = {}
         controls: list[bytes] = []
-        largest = 0
+        largest, headed = 0, False
         position, total = 0, len(buffer)
         find = buffer.find
         new, message_class = tuple.__new__, Message
@@ -80,6 +83,7 @@ class NatsParser:
                         _, subject, sid, headers_text, size_text = words
                         reply = b""
                     headers_size = int(headers_text)
+                    headed = True
                 else:
                     controls.append(buffer[position:line_end])
                     position = line_end + 2
@@ -105,4 +109,9 @@ class NatsParser:
         self._rest = buffer[position:]
         if len(self._rest) > CONTROL_LINE_MAX_BYTES and b"\r\n" not in self._rest[:CONTROL_LINE_MAX_BYTES]:
             raise ProtocolError(f"no line end within {CONTROL_LINE_MAX_BYTES} bytes: not a NATS server")
-        return Parsed(groups, controls, largest)
+        return Parsed(groups, controls, largest, plain=not headed and not _has_cookie(buffer))
+
+
+def _has_cookie(buffer: bytes) -> bool:
+    """Whether it stands anywhere. ASCII has no such byte, and one byte is looked for far faster."""
+    return COOKIE[0] in buffer and COOKIE in buffer

@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 
 from liftlog import messages
 from liftlog.messages import AckPublishes, RefusePublishes
+from liftlog.options.envelope import COOKIE
+from liftlog.options.reading import are_plain
 from liftlog.real import nats_wire
 from liftlog.real.nats_parser import CONTROL_LINE_MAX_BYTES, NatsParser, ProtocolError
 from liftlog.types import LiftlogError, Message, PartitionId
 
 TOKEN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12).map(str.encode)
 PAYLOAD = st.one_of(
-    st.binary(max_size=64), st.sampled_from([b"", b"\r\n", b"MSG a 1 5\r\nhello\r\n", b"PING\r\n"])
+    st.binary(max_size=64),
+    st.sampled_from([b"", b"\r\n", b"MSG a 1 5\r\nhello\r\n", b"PING\r\n", COOKIE + b"\x00", COOKIE[:1]]),
 )
 MESSAGES = st.lists(
     st.tuples(
@@ -60,6 +63,7 @@ def test_messages_survive_any_cut_of_the_byte_stream(
         parsed = parser.feed(piece)
         largest = max(largest, parsed.largest)
         controls.extend(parsed.controls)
+        assert not parsed.plain or all(map(are_plain, parsed.groups.values()))
         for sid, group in parsed.groups.items():
             received.setdefault(sid, []).extend(group)
     expected: dict[bytes, list[Message]] = {}
@@ -68,6 +72,24 @@ def test_messages_survive_any_cut_of_the_byte_stream(
     assert received == expected
     assert controls == [b"PING"] * max(0, len(sent) - 1) + [b"PONG"]
     assert largest == max((len(m.headers) + len(m.value) for _, m in sent), default=0)
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "plain"),
+    [
+        (b"", b"hello", True),
+        (b"", COOKIE[:1], True),
+        (b"", COOKIE, False),
+        (b"NATS/1.0\r\nA: b\r\n\r\n", b"hello", False),
+    ],
+)
+def test_one_message_that_may_ask_for_something_has_all_looked_at(
+    headers: bytes, value: bytes, plain: bool
+) -> None:
+    usual = wire(b"1", Message(b"s", b"", b"", b"hello"))
+    parsed = NatsParser().feed(usual + wire(b"1", Message(b"s", b"", headers, value)) + usual)
+    assert len(parsed.groups[b"1"]) == 3
+    assert parsed.plain is plain
 
 
 @pytest.mark.parametrize(

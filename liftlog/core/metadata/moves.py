@@ -101,10 +101,11 @@ class MoveCommands:
         records, partition = self._records, self._records.partitions[id]
         present = partition.target or partition.replicas
         kept = sorted(present, key=lambda node: (node not in partition.isr, present.index(node)))[:factor]
+        taken = (*present, *partition.dropping)
         able = [
             node.node
             for node in records.nodes.values()
-            if not node.is_emptied and node.node not in (*present, *partition.dropping)
+            if not node.is_emptied and node.node not in taken
         ]
         live = [node for node in able if records.is_live(node)]
         more = choose_replicas(factor - len(kept), able, live, records.loads) if factor > len(kept) else []

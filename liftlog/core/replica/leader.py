@@ -304,15 +304,15 @@ class Leader:
             if self.ctx.fenced:
                 self.ctx.mark("N2.fenced-publish")
             return False
-        return self._take(event.messages, event.timestamp_ms)
+        return self._take(event.messages, event.timestamp_ms, event.plain)
 
-    def _take(self, messages: list[Message], received_ms: int) -> bool:
+    def _take(self, messages: list[Message], received_ms: int, plain: bool = False) -> bool:
         ctx, log = self.ctx, self.log
         record, config = self.leading.record, log.config
         remembers = self.ids.on
         if remembers:
             received_ms = self.ids.stamp(received_ms)
-        wishes = read(messages, self._name(), log.id.index, remembers)
+        wishes = None if plain else read(messages, self._name(), log.id.index, remembers)
         if config is not None and config.read_only:
             self._refuse(received_ms, messages, wishes, ERR_READ_ONLY, read_only(config.name))
             ctx.mark("R19.read-only")

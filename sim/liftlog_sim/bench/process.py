@@ -112,8 +112,11 @@ class BenchWorker:
 
 
 def checkout_roots(checkout: Path) -> list[Path]:
-    """Where the packages of a checkout lie. Raises LiftlogError."""
-    roots = [(checkout / folder).resolve() for folder in PACKAGES.values()]
+    """Where the packages of a checkout lie, or of a copy that has them side by side (`scripts/compile.py`).
+    Raises LiftlogError.
+    """
+    side_by_side = (checkout / "liftlog_sim").is_dir()
+    roots = [(checkout / ("." if side_by_side else folder)).resolve() for folder in PACKAGES.values()]
     for root, package in zip(roots, PACKAGES, strict=True):
         if not (root / package).is_dir():
             raise LiftlogError(f"--vs {checkout}: there is no {root / package}; name a checkout of liftlog")

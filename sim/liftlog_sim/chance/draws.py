@@ -62,11 +62,7 @@ class Draws:
     @classmethod
     def named(cls, name: str) -> Draws:
         """The draws of a name that is put together already."""
-        draws = cls.__new__(cls)
-        draws.name = name
-        draws._block = 0
-        draws._left = []
-        return draws
+        return cls(name)
 
     def part(self, *name: object) -> Draws:
         """Draws of their own for a part of what is decided here."""

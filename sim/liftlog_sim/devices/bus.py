@@ -28,6 +28,7 @@ from liftlog.messages import (
     Subscribed,
     SubscriptionRefused,
 )
+from liftlog.options.reading import are_plain
 from liftlog.subjects.trie import Trie
 from liftlog.types import Message, PartitionId
 from liftlog_sim.chance.chances import Chances, amount, below
@@ -402,7 +403,8 @@ class BusConnection:
         request = subscription.request
         if not request.ack_reply:
             messages = [message._replace(reply=b"") for message in messages]
-        self._post(Published(request.partition, request.epoch, list(messages), self._clock.wall_ms()))
+        partition, epoch, now_ms = request.partition, request.epoch, self._clock.wall_ms()
+        self._post(Published(partition, epoch, list(messages), now_ms, are_plain(messages)))
 
     def _acks_arrive(self, acks: AckPublishes, second: object) -> None:
         self._bus.on_acks(acks)

@@ -39,12 +39,12 @@ from liftlog_sim.truth.names import (
 )
 from liftlog_sim.truth.producers import StoredNumbers
 
-CRC_FIELD = slice(16, 20)
+CRC_START, CRC_END = 16, 20
 """Where a batch's checksum lies (liftlog/format.py): it stands for the content."""
 
 
 def crc_of(frame: bytes) -> int:
-    return int.from_bytes(frame[CRC_FIELD], "little")
+    return int.from_bytes(frame[CRC_START:CRC_END], "little")
 
 
 class Violation(Exception):

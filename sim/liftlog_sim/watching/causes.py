@@ -59,7 +59,7 @@ class Causes:
             return
         self._account.checks.counts["PromptFailover"] += 1
         for partition in newest.partitions.values():
-            if number in (partition.leader, *partition.isr) and len(partition.replicas) > 1:
+            if (number == partition.leader or number in partition.isr) and len(partition.replicas) > 1:
                 limit_ms = PROMPT_TICKS * self._cluster.knobs.tick_ms
                 text = f"node {number} was killed {limit_ms} ms ago; {partition.id} is led by node"
                 text += f" {partition.leader}, in sync are {list(partition.isr)}"

@@ -8,7 +8,7 @@ and the model judges. `compare.py` then compares the whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from liftlog.trace.replica_lines import Letter, Pending, ReplicaState, ReplicaStep, Report
 from liftlog_spec.refine.abstract import (
@@ -68,7 +68,7 @@ ASKED = "ClientRequest"
 class ReplicaPart:
     """What one node's processes do to their copy."""
 
-    WRITES: tuple[str, ...] = PUBLISHED
+    WRITES: ClassVar[tuple[str, ...]] = PUBLISHED
 
     def __init__(
         self, abstract: Abstract, group: GroupPart, place: int, lags_elsewhere: Callable[[int, int], bool]
@@ -339,4 +339,4 @@ class ReplicaPart:
 class JournalPart(ReplicaPart):
     """Of the partition's journal (ADR 0062)."""
 
-    WRITES = (ASKED,)
+    WRITES: ClassVar[tuple[str, ...]] = (ASKED,)
