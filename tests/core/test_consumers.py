@@ -14,7 +14,7 @@ from liftlog.core.consumers.entries import (
     Created,
     Delivered,
     Done,
-    Dropped,
+    ConsumerDeleted,
     Rewound,
     UnreadableEntry,
     decode_entry,
@@ -60,7 +60,7 @@ ENTRIES: st.SearchStrategy[ConsumerEntry] = st.one_of(
     st.builds(Delivered, NUMBERS, OFFSETS, LINES, COUNTED),
     st.builds(Done, NUMBERS, st.just(ACKED), RUNS),
     st.builds(Rewound, NUMBERS, OFFSETS),
-    st.builds(Dropped, NUMBERS),
+    st.builds(ConsumerDeleted, NUMBERS),
 )
 
 
@@ -286,6 +286,7 @@ def test_k3_nak_brings_a_message_back_at_once_or_later_and_progress_puts_it_off(
     settle(world, partition, number, "nak", 0, delay_ms=1000)
     assert pull(world, partition, number).runs == []
     assert given_to(pull(world, partition, number, wait_ms=2000)) == {0: (b"0", 3)}
+    settle(world, partition, number, "ack", 0)
     world.run(1)
     for _ in range(3):
         settle(world, partition, number, "progress", 1)

@@ -66,13 +66,13 @@ class Rewound(Struct):
     to: Number
 
 
-class Dropped(Struct):
+class ConsumerDeleted(Struct):
     """The consumer is no more."""
 
     consumer: Number
 
 
-ConsumerEntry = Created | Delivered | Done | Rewound | Dropped
+ConsumerEntry = Created | Delivered | Done | Rewound | ConsumerDeleted
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ConsumerEntry] = msgspec.msgpack.Decoder(ConsumerEntry)

@@ -18,7 +18,7 @@ from liftlog.core.consumers.entries import (
     Created,
     Delivered,
     Done,
-    Dropped,
+    ConsumerDeleted,
     Rewound,
     decode_entry,
 )
@@ -121,7 +121,7 @@ class Consumers:
                 consumer.done(entry)
             case Rewound():
                 consumer.rewound(entry.to)
-            case Dropped():
+            case ConsumerDeleted():
                 del self.by_number[consumer.number], self.by_name[consumer.name]
 
     def snapshot(self) -> Snapshot:

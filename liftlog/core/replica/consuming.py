@@ -25,7 +25,7 @@ from liftlog.core.consumers.entries import (
     Created,
     Delivered,
     Done,
-    Dropped,
+    ConsumerDeleted,
     Rewound,
     encode_entry,
 )
@@ -404,7 +404,7 @@ class ConsumersLead:
             return
         end = self._dropping.get(consumer.number)
         if end is None:
-            end = self._dropping[consumer.number] = self._write(Dropped(consumer.number))
+            end = self._dropping[consumer.number] = self._write(ConsumerDeleted(consumer.number))
             flight = self._flights.pop(consumer.number, None)
             for pull in flight.pulls if flight is not None else ():
                 self._reply(pull.client, self._no_consumer(f"consumer {name!r} was deleted"))
