@@ -30,6 +30,7 @@ EXPECTED = (
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 7)),
     *(f"L{n}" for n in range(1, 10)),
+    *(f"K{n}" for n in range(1, 8)),
     *(f"V{n}" for n in range(1, 9)),
     *(f"U{n}" for n in range(1, 4)),
     "S1",
@@ -43,7 +44,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCLVUS]\d{1,2})([a-q])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLKVUS]\d{1,2})([a-q])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 
