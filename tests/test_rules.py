@@ -30,6 +30,7 @@ EXPECTED = (
     *(f"D{n}" for n in range(1, 6)),
     *(f"C{n}" for n in range(1, 7)),
     *(f"L{n}" for n in range(1, 10)),
+    *(f"K{n}" for n in range(1, 8)),
     *(f"V{n}" for n in range(1, 9)),
     *(f"U{n}" for n in range(1, 4)),
     "S1",
@@ -43,7 +44,7 @@ NEVER_LESS = (
 RULE_LINE = re.compile(
     r"^- ((?:\*\*[A-Z]\d+\*\*(?:, )?)+) \((holds|partly|later)([^;)]*)(?:; ([^)]*))?\)", re.M
 )
-RULE_ID = re.compile(r"\b([IRNMDCLVUS]\d{1,2})([a-q])?\b")
+RULE_ID = re.compile(r"\b([IRNMDCLKVUS]\d{1,2})([a-q])?\b")
 FILE_NAME = re.compile(r"`([a-z_/]+\.py)`")
 
 
@@ -144,6 +145,7 @@ WITHOUT_GUARD = {
     "V2": "the same",
     "V3": "refusals are counted by kind of message (`Context.refuse`)",
     "V4": "the same",
+    "K2": "a fold, which refuses nothing: tests/core/test_consumers.py",
     "V5": "bounds of what is stored, asked when a command is made",
     "V6": "the door, before the core: liftlog/api/handshake.py",
     "V7": "the same: liftlog/real/budget.py",
