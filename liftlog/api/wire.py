@@ -157,6 +157,7 @@ class FrameSplitter:
 REQUEST_SINCE: Mapping[type[object], int] = {
     SubjectRequest: 3,
     DeleteMessageRequest: 3,
+    PurgeSubjectsRequest: 3,
     VisibleReadRequest: 3,
 }
 """U1: with which version of the protocol requests came that were not there before. Who speaks an earlier one

@@ -45,6 +45,7 @@ from liftlog.messages import (
     MoveReplicasRequest,
     OffsetRequest,
     PurgeRequest,
+    PurgeSubjectsRequest,
     RaiseLevelRequest,
     ReadRequest,
     RebalanceRequest,
@@ -123,7 +124,7 @@ class Requests:
                 self._subjects(client, request)
             case PurgeRequest():
                 self._purge(client, request)
-            case DeleteMessageRequest():
+            case DeleteMessageRequest() | PurgeSubjectsRequest():
                 self._delete(client, request)
             case CreateStreamRequest():
                 self._changes.create(client, request)
@@ -229,10 +230,7 @@ class Requests:
     def _subjects(self, client: ClientRef, request: SubjectRequest) -> None:
         """S1: from what any copy knows, or from all that was acked before the request came."""
         replica = self._replicas.get(request.partition)
-        stream = self._ctx.metadata.by_id.get(request.partition.stream)
         problem = _subject_problem(request)
-        if not problem and stream is not None and stream.config.has_journal:
-            problem = "a stream whose messages can be deleted has no subject index yet: read it instead"
         if problem:
             self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
         elif replica is None or replica.state != "ready" or not self._ctx.incarnation:
@@ -252,7 +250,9 @@ class Requests:
         replica = self._replicas.get(request.partition)
         if replica is None or replica.state != "ready":
             self._not_here(client, request.partition)
-        elif replica.readers.knows_all(client):
+        elif replica.readers.knows_all(client) and (
+            replica.journal is None or replica.journal.readers.knows_all(client)
+        ):
             replica.ask(client, request)
 
     def _not_leader(self, client: ClientRef, replica: Replica) -> None:
@@ -271,22 +271,26 @@ class Requests:
         else:
             replica.purge(client, request)
 
-    def _delete(self, client: ClientRef, request: DeleteMessageRequest) -> None:
+    def _delete(self, client: ClientRef, request: DeleteMessageRequest | PurgeSubjectsRequest) -> None:
         """R21: the partition's leader takes it up."""
+        problem = _filter_problem(request.pattern) if isinstance(request, PurgeSubjectsRequest) else ""
+        if problem:
+            self._clients.reply(client, ErrorReply(ERR_INVALID, problem, False))
+            return
         replica = self._replicas.get(request.partition)
         stream = self._ctx.metadata.by_id.get(request.partition.stream)
         if replica is None or replica.state != "ready" or not self._ctx.incarnation:
             self._not_here(client, request.partition)
         elif stream is not None and not stream.config.has_journal:
             text = (
-                f"messages of stream {stream.config.name!r} cannot be deleted one by one; that takes a "
-                "stream that was created with it: stream create --removal"
+                f"messages of stream {stream.config.name!r} cannot be deleted one by one, or by "
+                "subject; that takes a stream that was created with it: stream create --removal"
             )
             self._clients.reply(client, ErrorReply(ERR_INVALID, text, False))
         elif replica.leading is None or replica.journal is None or replica.journal.leading is None:
             self._not_leader(client, replica)
         else:
-            replica.delete(client, request.offset)
+            replica.delete(client, request)
 
     def _latest(self, client: ClientRef, request: OffsetRequest) -> None:
         replica = self._replicas.get(request.partition)
@@ -329,10 +333,15 @@ def _subject_problem(request: SubjectRequest) -> str:
     """What is wrong with a question; empty if nothing."""
     if request.what not in SUBJECT_QUESTIONS:
         return f"question {request.what!r} is not one of {', '.join(SUBJECT_QUESTIONS)}"
+    problem = _filter_problem(request.pattern)
+    if not problem and request.what == LAST_OF_SUBJECT and not is_literal(filter_tokens(request.pattern)):
+        return f"{request.pattern!r} is a filter: the last message is told of one subject at a time"
+    return problem
+
+
+def _filter_problem(pattern: str) -> str:
     try:
-        tokens = filter_tokens(request.pattern)
+        filter_tokens(pattern)
     except PatternRefused as refused:
         return str(refused)
-    if request.what == LAST_OF_SUBJECT and not is_literal(tokens):
-        return f"{request.pattern!r} is a filter: the last message is told of one subject at a time"
     return ""

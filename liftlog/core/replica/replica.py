@@ -23,7 +23,7 @@ from liftlog.core.replica.reader import Readers
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.repair import Repairs
 from liftlog.core.replica.role_state import Following, LeaderState
-from liftlog.core.replica.roles import LeaderRoles, leader_roles
+from liftlog.core.replica.roles import LeaderRoles, hear_folded, hear_subjects, leader_roles
 from liftlog.core.replica.serving import range_refusal, refuse
 from liftlog.core.replica.state import (
     COMMITTED_CUT,
@@ -43,6 +43,7 @@ from liftlog.messages import (
     FETCH_FENCED,
     FETCH_UNKNOWN,
     Compacted,
+    DeleteMessageRequest,
     Fetch,
     FetchProgress,
     FetchReply,
@@ -53,6 +54,7 @@ from liftlog.messages import (
     OpenLog,
     Published,
     PurgeRequest,
+    PurgeSubjectsRequest,
     RangeFetch,
     RangeReply,
     Scrubbed,
@@ -165,6 +167,7 @@ class Replica:
         """This partition has a journal: neither log acts without the other, and readers heed it."""
         self.journal = journal
         self.readers.heed(journal.removed)
+        self.questions.heed(journal.removed)
 
     def _both(self) -> list[Replica]:
         """The data, and the journal if there is one; the data come first."""
@@ -182,6 +185,7 @@ class Replica:
         """Of a journal: more of it is committed, or known again. Readers may wait for that."""
         if self.removed is not None and self.data is not None and self.removed.follow(anew):
             self.data.readers.wake()
+            self.data.questions.wake()
 
     @property
     def standing(self) -> str:
@@ -461,14 +465,9 @@ class Replica:
     @entry
     def on_subjects(self, event: SubjectsTold | SubjectsFolded) -> None:
         """What storage says to a question about subjects (S1)."""
-        if event.request in self.questions.asked:
-            if isinstance(event, SubjectsTold):
-                self.questions.told(event)
-            else:
-                self.questions.behind(event)
-        elif self.roles is not None and isinstance(event, SubjectsFolded):
-            self.roles.leader.lasts.behind(event)
-        self._settle()
+        hear_subjects(event, self.questions, self.roles, self.journal.roles if self.journal else None)
+        for one in self._both():
+            one._settle()
 
     @entry
     def on_lasts(self, event: LastsTold) -> None:
@@ -496,9 +495,8 @@ class Replica:
             case SubjectsFolded():
                 if self.upkeep.folded(event):
                     self.repairs.note(event.damage)
-                    self.questions.folded(event)
-                    if self.roles is not None:
-                        self.roles.leader.wait_no_more(self.roles.leader.lasts.folded(event))
+                    journal = self.journal.roles if self.journal else None
+                    hear_folded(event, self.questions, self.roles, journal)
         self._settle()
         self.upkeep.next()
         self._settle()
@@ -634,12 +632,13 @@ class Replica:
             self.roles.purges.check()
 
     @entry
-    def delete(self, client: ClientRef, offset: int) -> None:
-        """R21: a message is to be deleted: this leader writes that into the journal."""
+    def delete(self, client: ClientRef, request: DeleteMessageRequest | PurgeSubjectsRequest) -> None:
+        """R21: messages are to be deleted: this leader writes that into the journal."""
         journal = self.journal
         if self.roles is not None and journal is not None and journal.roles is not None:
-            journal.roles.delete(client, offset, self.log, journal.removed)
-            journal._settle()
+            journal.roles.delete(client, request, self.log, journal.removed)
+            for one in self._both():
+                one._settle()
 
     def forget(self, client: ClientRef) -> None:
         """The client's connection is gone."""

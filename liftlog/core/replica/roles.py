@@ -9,15 +9,18 @@ from liftlog.core.replica.isr import IsrKeeper
 from liftlog.core.replica.journal import Deletions, JournalKeeper, JournalLeader
 from liftlog.core.replica.leader import Leader
 from liftlog.core.replica.purge import Purges
+from liftlog.core.replica.questions import Questions
 from liftlog.core.replica.removed import Removed
 from liftlog.core.replica.role_state import LeaderState
 from liftlog.core.replica.serving import Serving
 from liftlog.core.replica.state import LogState
+from liftlog.core.replica.subjectpurge import SubjectPurges
+from liftlog.messages import DeleteMessageRequest, PurgeSubjectsRequest, SubjectsFolded, SubjectsTold
 from liftlog.types import ClientRef
 
 
 class LeaderRoles(NamedTuple):
-    """See the module. `deletions`: of a journal only."""
+    """See the module. `deletions`, `subject_purges`: of a journal only."""
 
     state: LeaderState
     leader: Leader
@@ -25,13 +28,59 @@ class LeaderRoles(NamedTuple):
     serving: Serving
     purges: Purges
     deletions: Deletions | None = None
+    subject_purges: SubjectPurges | None = None
 
-    def delete(self, client: ClientRef, offset: int, data: LogState, removed: Removed | None) -> None:
-        """R21: of a journal: write that a message of the data is gone, which `removed` are already."""
-        if self.deletions is None or removed is None:
+    def delete(
+        self,
+        client: ClientRef,
+        request: DeleteMessageRequest | PurgeSubjectsRequest,
+        data: LogState,
+        removed: Removed | None,
+    ) -> None:
+        """R21: of a journal: write that messages of the data are gone, which `removed` are already."""
+        if self.deletions is None or self.subject_purges is None or removed is None:
             return
-        if self.deletions.ask(client, offset, data, removed):
+        if isinstance(request, PurgeSubjectsRequest):
+            self.subject_purges.ask(client, request, data, removed)
+        elif self.deletions.ask(client, request.offset, data, removed, self.subject_purges.counts):
             self.serving.leo_moved()
+
+    def index_told(self, event: SubjectsTold | SubjectsFolded) -> bool:
+        """Of a journal: whether storage's answer was for a purge by subjects."""
+        if self.subject_purges is None or event.request != self.subject_purges.asked:
+            return False
+        if self.subject_purges.told(event):
+            self.serving.leo_moved()
+        return True
+
+
+def hear_subjects(
+    event: SubjectsTold | SubjectsFolded,
+    questions: Questions,
+    roles: LeaderRoles | None,
+    journal: LeaderRoles | None,
+) -> None:
+    """What storage says to a question about subjects, to whoever has asked (S1)."""
+    if event.request in questions.asked:
+        if isinstance(event, SubjectsTold):
+            questions.told(event)
+        else:
+            questions.behind(event)
+    elif journal is not None and journal.index_told(event):
+        return
+    elif roles is not None and isinstance(event, SubjectsFolded):
+        roles.leader.lasts.behind(event)
+
+
+def hear_folded(
+    event: SubjectsFolded, questions: Questions, roles: LeaderRoles | None, journal: LeaderRoles | None
+) -> None:
+    """Storage has gone on with the subject index, or says why it cannot: who waits for it."""
+    questions.folded(event)
+    if roles is not None:
+        roles.leader.wait_no_more(roles.leader.lasts.folded(event))
+    if journal is not None and journal.subject_purges is not None:
+        journal.subject_purges.folded(event)
 
 
 def leader_roles(log: LogState, record: PartitionState, office: LeaderRoles | None) -> LeaderRoles:
@@ -41,5 +90,9 @@ def leader_roles(log: LogState, record: PartitionState, office: LeaderRoles | No
     if office is None:
         return LeaderRoles(state, Leader(log, state), IsrKeeper(log, state), serving, purges)
     deletions = Deletions(log, state, office.state)
-    leader = JournalLeader(log, state, deletions)
-    return LeaderRoles(state, leader, JournalKeeper(log, state, office.isr), serving, purges, deletions)
+    subject_purges = SubjectPurges(log, state, office.state)
+    leader = JournalLeader(log, state, deletions, subject_purges)
+    keeper = JournalKeeper(log, state, office.isr)
+    return LeaderRoles(state, leader, keeper, serving, purges, deletions)._replace(
+        subject_purges=subject_purges
+    )
