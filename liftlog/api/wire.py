@@ -25,6 +25,7 @@ from liftlog.messages import (
     DeleteStreamRequest,
     ElectLeaderRequest,
     MoveReplicasRequest,
+    PurgeSubjectsRequest,
     ReadRequest,
     SpannedRead,
     StreamInfoRequest,

@@ -52,10 +52,10 @@ from liftlog.messages import (
     ClusterStatusReply,
     DoneReply,
     MessageDeleted,
-    SubjectsPurged,
     StreamChanges,
     StreamInfo,
     StreamInfoReply,
+    SubjectsPurged,
 )
 from liftlog.nats_login import NO_LOGIN, NatsLogin
 from liftlog.security import client_secrets

@@ -117,6 +117,7 @@ class Reader:
         reply = await self._call(request, True)
         if not isinstance(reply, SubjectReply):
             raise LiftlogError(f"a server answered a question about subjects with {type(reply).__name__}")
+        self.has_heard(reply.journal)
         return reply
 
     def has_seen(self, epoch: int, hw: int) -> None:

@@ -509,7 +509,8 @@ async def _purge_subjects(args: argparse.Namespace) -> int:
         told = {"purged": args.name, "partition": args.partition, "subject": args.subject}
         print_json(told | {"keep": keep, "messages": found})
     else:
-        print(f"deleted {found:,} messages of '{args.subject}' in partition {args.partition} of '{args.name}'")
+        where = f"partition {args.partition} of '{args.name}'"
+        print(f"deleted {found:,} messages of '{args.subject}' in {where}")
     return 0
 
 

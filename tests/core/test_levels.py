@@ -27,11 +27,13 @@ from liftlog.messages import (
     MessageDeleted,
     PartitionInfo,
     PeerMessage,
+    PurgeSubjectsRequest,
     RaiseLevelRequest,
     RebalanceRequest,
     StopNode,
     SubjectReply,
     SubjectRequest,
+    SubjectsPurged,
     VisibleReadReply,
     VisibleReadRequest,
 )
@@ -55,6 +57,7 @@ from tests.releases import releases, source
 ANSWER_OF = {
     SubjectRequest: SubjectReply,
     DeleteMessageRequest: MessageDeleted,
+    PurgeSubjectsRequest: SubjectsPurged,
     VisibleReadRequest: VisibleReadReply,
 }
 """Of the requests that came with a later version of the protocol."""

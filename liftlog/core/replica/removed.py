@@ -78,10 +78,11 @@ class Removed:
         told_of = (self.folded, len(entries), entries[-1] if entries else None)
         if told_of != self._told_of:
             told = OffsetSet()
-            ends = [entry.start for entry in entries[1:]] + [NUMBER_MAX]
-            for entry, end in zip(entries, ends, strict=True):
+            end = NUMBER_MAX
+            for entry in reversed(entries):
                 if entry.epoch in self._epochs:
                     told.add_all(self._epochs[entry.epoch], entry.start, end)
+                end = entry.start
             self._told, self._told_of = told, told_of
         return self._told
 

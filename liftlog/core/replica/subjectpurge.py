@@ -67,7 +67,7 @@ def deciding_refusal(
     return None
 
 
-class Purge:
+class SubjectPurge:
     """The one that is under way. `at`: what matches below is named. `below`: from there on nothing goes.
     `counts`: where that is has still to be found. `end`: of what it has written into the journal.
     """
@@ -120,10 +120,10 @@ class SubjectPurges:
         self._data_leading = data
         self._data: LogState | None = None
         self._removed: Removed | None = None
-        self.purge: Purge | None = None
+        self.purge: SubjectPurge | None = None
         self.asked = 0
         """The question that storage has; 0 = none."""
-        self._asker: Purge | None = None
+        self._asker: SubjectPurge | None = None
         """For whom."""
 
     @property
@@ -151,7 +151,7 @@ class SubjectPurges:
             return
         self._data, self._removed = data, removed
         until = ctx.ticks + ctx.ticks_of(ctx.config.request_timeout_ms)
-        self.purge = Purge(client, request, until)
+        self.purge = SubjectPurge(client, request, until)
         self.go_on()
 
     def go_on(self) -> None:
@@ -193,7 +193,7 @@ class SubjectPurges:
                 )
             )
 
-    def _keep(self, purge: Purge) -> int:
+    def _keep(self, purge: SubjectPurge) -> int:
         data, removed = self._data, self._removed
         if not self._ctx.mutants.purge_keeps_removed or data is None or removed is None:
             return purge.keep
@@ -222,8 +222,8 @@ class SubjectPurges:
             self._ctx.mark("R21.counted")
         else:
             runs = event.runs
-            if self._ctx.mutants.purge_takes_uncommitted and event.place == NO_OFFSET:
-                runs = (*runs, OffsetRange(data.settled, purge.below)) if data.settled < purge.below else runs
+            if self._ctx.mutants.purge_takes_uncommitted and data.settled < purge.below <= data.leo:
+                runs = (*runs, OffsetRange(data.settled, purge.below))
             writes = self._write(runs, data.history)
             purge.named(event, self._log.leo)
         self.go_on()

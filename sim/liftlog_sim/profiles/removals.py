@@ -1,4 +1,4 @@
-"""Worlds in which messages are deleted one by one, so that partitions have a journal (R21, ADR 0062)."""
+"""Worlds in which messages are deleted, also by subject: partitions have a journal (R21, ADR 0062)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def removals(draws: Draws) -> Knobs:
     """
     streams = tuple(
         msgspec.structs.replace(
-            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2), removal=True
+            small_stream(draws, f"s{number}", compact=False, retention=draws.random() < 0.2),
+            removal=True,
+            subject=f"s{number}.in.*",
         )
         for number in range(draws.choice((1, 1, 2)))
     )
@@ -39,6 +41,9 @@ def removals(draws: Draws) -> Knobs:
         front_again=0.1,
         purge_share=draws.choice((0.0, 0.2)),
         delete_share=0.9,
+        purge_subjects_share=draws.part("purges").choice((0.0, 0.2, 0.4)),
+        ask_subjects_us=draws.part("questions").choice((200, 500, 1500)) * MILLISECOND,
+        fold_bytes=draws.part("folds").choice((0, 300, 1000)),
         admin_interval_us=draws.choice((200, 500)) * MILLISECOND,
         **storing(draws),
     )

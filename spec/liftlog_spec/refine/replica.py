@@ -61,8 +61,10 @@ model lets it write at any moment.
 """
 
 
-ASKED = "ClientRequest"
-"""That in which it writes an entry of the journal."""
+ASKED = ("ClientRequest", "SubjectsTold")
+"""Those in which it writes an entry of the journal: for one message, or when it knows which ones a purge is
+about.
+"""
 
 
 class ReplicaPart:
@@ -339,4 +341,4 @@ class ReplicaPart:
 class JournalPart(ReplicaPart):
     """Of the partition's journal (ADR 0062)."""
 
-    WRITES = (ASKED,)
+    WRITES = ASKED
